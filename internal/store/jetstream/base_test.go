@@ -35,7 +35,7 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored, err := jetstream.ReadPacked(t.Context(), s, tenant, hash)
+		stored, err := jetstream.ReadPacked(t.Context(), s.BlobStore, tenant, hash)
 		if err != nil {
 			t.Fatal(err)
 		}

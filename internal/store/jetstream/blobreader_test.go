@@ -137,7 +137,7 @@ func TestDamagedHeapInPieces(t *testing.T) {
 		t.Helper()
 		blob[0]++ // another heap
 		hash := put()
-		if err := jetstream.ReplacePacked(t.Context(), s, tenant, hash, change); err != nil {
+		if err := jetstream.ReplacePacked(t.Context(), s.BlobStore, tenant, hash, change); err != nil {
 			t.Fatal(err)
 		}
 		got, _, err := readHeap(t, s, hash)

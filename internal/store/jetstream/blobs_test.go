@@ -87,7 +87,7 @@ func TestManyWritersOfOneBlob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := jetstream.ReadPacked(t.Context(), stores[1], tenant, want)
+	ours, err := jetstream.ReadPacked(t.Context(), stores[1].BlobStore, tenant, want)
 	if err != nil || !bytes.Equal(ours, packed) {
 		t.Errorf("read as %d bytes here and %d there: %v", len(ours), len(packed), err)
 	}

@@ -66,7 +66,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(begun) }) // after the consumption has ended
-	consume, waiting := jetstream.ConsumeSeen(s, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	consume, waiting := jetstream.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
 		case begun <- d.Event.Tenant + " " + r.Session:
@@ -369,7 +369,7 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 func TestNewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s, time.Hour) // it would find the requests too
+	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	seen := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
 		mustAck(t, d)
@@ -466,7 +466,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s, time.Hour) // it would find the requests too
+	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	conn, _ := raw(t, server)
 	asked := make(chan struct{}, 1000)
 	if _, err := conn.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
@@ -487,7 +487,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 			return
 		}
 		if d.Event.About() == first.About() {
-			if err := jetstream.ReleaseUnannounced(ctx, s, events.DefaultPool, "a", positions[1]); err != nil {
+			if err := jetstream.ReleaseUnannounced(ctx, s.Queue, events.DefaultPool, "a", positions[1]); err != nil {
 				t.Error(err)
 			}
 		}
@@ -500,12 +500,12 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	for len(asked) > 0 {
 		<-asked
 	}
-	jetstream.Announce(s, events.DefaultPool, "a")
+	jetstream.Announce(s.Queue, events.DefaultPool, "a")
 	soon(t, "the question for what was announced", asked)
-	if err := jetstream.ReleaseUnannounced(t.Context(), s, events.DefaultPool, "a", positions[0]); err != nil {
+	if err := jetstream.ReleaseUnannounced(t.Context(), s.Queue, events.DefaultPool, "a", positions[0]); err != nil {
 		t.Fatal(err)
 	}
-	jetstream.Announce(s, events.DefaultPool, "a")
+	jetstream.Announce(s.Queue, events.DefaultPool, "a")
 	for _, want := range []events.Event{first, second} {
 		if got := soon(t, "a request", again); got != want.About() {
 			t.Errorf("got %s, want %s", got, want.About())
@@ -519,7 +519,7 @@ func TestNothingIsTakenBeforeTheLook(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	mustAppend(t, s, requestOf("a", ""), 0)
-	if n := jetstream.WaitingBeforeLook(t.Context(), s, events.DefaultPool, "a", 1); n != 1 {
+	if n := jetstream.WaitingBeforeLook(t.Context(), s.Queue, events.DefaultPool, "a", 1); n != 1 {
 		t.Errorf("%d requests wait, want 1", n)
 	}
 }

@@ -18,7 +18,7 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s, time.Hour) // it would find the requests too
+	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)
 	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "full"))

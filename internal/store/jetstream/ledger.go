@@ -75,7 +75,7 @@ type texts interface {
 // NewLedger makes a Ledger. The caller MUST call Open before any other method.
 func NewLedger(client *jet.Client, kept texts, opts ledgerOptions) *Ledger {
 	if opts.Keys == nil {
-		opts.Keys = noKeys{}
+		opts.Keys = noContentKeys{}
 	}
 	return &Ledger{jet: client, opts: opts, texts: kept}
 }
@@ -106,3 +106,8 @@ func (s *Ledger) sawStored(seq uint64) {
 		}
 	}
 }
+
+// noContentKeys knows none.
+type noContentKeys struct{}
+
+func (noContentKeys) SealKey(string) ([]byte, bool) { return nil, false }

@@ -45,7 +45,7 @@ func TestTenantQueuesAreShort(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	const lookAhead, most = 128, 1024
-	if n := jetstream.QueueLen(s); n <= lookAhead || n > most {
+	if n := jetstream.QueueLen(s.Queue); n <= lookAhead || n > most {
 		t.Errorf("a subscription holds %d messages, want %d to %d", n, lookAhead+1, most)
 	}
 }

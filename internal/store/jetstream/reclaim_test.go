@@ -86,8 +86,8 @@ func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetForgetAfter(s, 100*time.Millisecond)
-	jetstream.SetLookEvery(s, 100*time.Millisecond) // a look forgets
+	jetstream.SetForgetAfter(s.Queue, 100*time.Millisecond)
+	jetstream.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
 	done := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
 		mustAck(t, d)
@@ -102,9 +102,9 @@ func TestTenantsAreForgotten(t *testing.T) {
 			}
 		}
 		const listening = 6 // the pool's own, and those of replies
-		for start := time.Now(); jetstream.Subscriptions(s) > listening; time.Sleep(10 * time.Millisecond) {
+		for start := time.Now(); jetstream.Subscriptions(s.Queue) > listening; time.Sleep(10 * time.Millisecond) {
 			if time.Since(start) > patience {
-				t.Fatalf("round %d: %d subscriptions are left", round, jetstream.Subscriptions(s))
+				t.Fatalf("round %d: %d subscriptions are left", round, jetstream.Subscriptions(s.Queue))
 			}
 		}
 	}

@@ -192,11 +192,11 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := jetstreamtest.Open(t, server, jetstream.Options{Existing: true}) // it changes nothing
-	if streams := jetstream.StreamsOf(t, read); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
+	if streams := jetstream.StreamsOf(t, read.Ledger); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
 	again := jetstreamtest.Open(t, server, jetstream.Options{})
-	if streams := jetstream.StreamsOf(t, again); !cmp.Equal(streams, []string{"LEDGER-0002"}) {
+	if streams := jetstream.StreamsOf(t, again.Ledger); !cmp.Equal(streams, []string{"LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
 	for _, s := range []*jetstream.Store{s, read, again} {
@@ -214,7 +214,7 @@ func TestAMissingVolume(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	mustAppend(t, s, requested(newID()), 0)
 	sealProven(t, s)
-	jetstream.DeleteStream(t, s, "LEDGER-0001")
+	jetstream.DeleteStream(t, s.Ledger, "LEDGER-0001")
 	for _, opts := range []jetstream.Options{{}, {Existing: true}} {
 		publish, consume := connections(t, server)
 		if _, err := jetstream.Open(t.Context(), publish, consume, opts); !errors.Is(err, events.ErrDamaged) {

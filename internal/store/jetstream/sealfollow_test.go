@@ -19,7 +19,7 @@ func TestFollowerDoesNotWaitForASealing(t *testing.T) {
 	_, err := s.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: somebody, Close: func(ctx context.Context, _ uint64) (*events.ClosingCheckpoint, error) {
 		go func() {
 			defer close(looked)
-			jetstream.LookForVolumes(ctx, s)
+			jetstream.LookForVolumes(ctx, s.Ledger)
 		}()
 		soon(t, "the end of the look", looked)
 		return nil, nil //nolint:nilnil // without proofs there is no closing checkpoint

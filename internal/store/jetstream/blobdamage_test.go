@@ -1,0 +1,147 @@
+package jetstream_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// Every way a heap's files can be damaged ends in ErrDamaged: never in other
+// bytes, and never in "not found", which would start from nothing.
+func TestDamagedHeaps(t *testing.T) {
+	t.Parallel()
+	big := make([]byte, 3*chunk+100)
+	for i := range big {
+		big[i] = byte(i * i >> 7)
+	}
+	for name, damage := range map[string]func(t *testing.T, dir, hash string){
+		"description": func(t *testing.T, dir, _ string) { flip(t, dir, "OBJ_BLOBS", `"codec":"zstd"`) },
+		"bytes":       func(t *testing.T, dir, _ string) { flip(t, dir, "OBJ_BLOBS", "\x28\xb5\x2f\xfd") },
+		"lost": func(t *testing.T, dir, _ string) {
+			for _, b := range blocks(t, dir, "OBJ_BLOBS") {
+				if err := os.Remove(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			server := jetstreamtest.StartServer(t, dir)
+			s := jetstreamtest.Open(t, server, jetstream.Options{})
+			hash, err := s.PutHeap(t.Context(), tenant, big, "e")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Close()
+			damage(t, dir, hash)
+			lost := events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}
+			var damaged, repaired []events.LostBlob
+			server = jetstreamtest.StartServer(t, dir)
+			s = jetstreamtest.Open(t, server, jetstream.Options{
+				Damaged:      func(err error) { t.Errorf("reported of the ledger: %v", err) },
+				BlobDamaged:  func(b events.LostBlob, _ error) { damaged = append(damaged, b) },
+				BlobRepaired: func(b events.LostBlob, _ string) { repaired = append(repaired, b) },
+			})
+			if blob, _, err := s.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrNotFound) {
+				t.Errorf("%d bytes, %v; want damage", len(blob), err)
+			}
+			if len(damaged) == 0 || s.Health(t.Context()) != nil {
+				t.Errorf("reported %+v, health %v", damaged, s.Health(t.Context()))
+			}
+			// The server's index may count messages that it cannot read, so the reader
+			// may be the only one that finds the damage.
+			if n, err := s.FindLostBlobs(t.Context(), []events.LostBlob{lost}); err != nil || n > 1 || !slices.Contains(damaged, lost) {
+				t.Errorf("%d lost blobs, %v, reported %+v", n, err, damaged)
+			}
+			// Now it is known, and what was never stored is known not to have been.
+			_, err = s.HeapInfo(t.Context(), tenant, hash)
+			if e, ok := errors.AsType[*events.BlobDamagedError](err); !ok || e.Blob != lost || e.Why == "" {
+				t.Errorf("its description: %v", err)
+			}
+			if _, _, err := s.Heap(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("a heap that was never stored: %v", err)
+			}
+			if lacks, err := s.LacksBlobs(t.Context()); err != nil || lacks {
+				t.Errorf("it lacks something still: %t, %v", lacks, err)
+			}
+			// It takes part in a listing, and is stored again.
+			if err := s.StoredBlobs(t.Context(), func(events.BlobInfo) error { return nil }); err != nil {
+				t.Errorf("list: %v", err)
+			}
+			if _, err := s.PutHeap(t.Context(), tenant, big, "e"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.HeapInfo(t.Context(), tenant, hash); err != nil || len(repaired) != 1 || repaired[0] != lost {
+				t.Errorf("stored again: %v, reported %+v", err, repaired)
+			}
+			server.Close()
+			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+			if blob, _, err := s.Heap(t.Context(), tenant, hash); err != nil || events.Hash(blob) != hash {
+				t.Errorf("after another start: %d bytes, %v", len(blob), err)
+			}
+		})
+	}
+}
+
+// A description that lies about its blob is found out without trusting it.
+func TestLyingDescriptions(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	_, js := raw(t, server)
+	blob := []byte(strings.Repeat("x", 1<<20))
+	packed := string(jetstream.Compress(blob))
+	for name, c := range map[string]struct{ codec, size, body string }{
+		"smaller than said":   {"zstd", "2097152", packed},
+		"larger than said":    {"zstd", "10", packed},
+		"beyond all bounds":   {"zstd", "999999999999", packed},
+		"not compressed":      {"zstd", "1048576", "plain"},
+		"another blob":        {"zstd", "4", string(jetstream.Compress([]byte("evil")))},
+		"empty":               {"zstd", "0", ""},
+		"negative":            {"zstd", "-1", packed},
+		"of unknown encoding": {"lzma", "1048576", packed},
+	} {
+		hash := events.Hash([]byte(name))
+		describe(t, js, "heap/"+tenant+"/"+hash, map[string]string{"codec": c.codec, "size": c.size}, c.body)
+		got, _, err := s.Heap(t.Context(), tenant, hash)
+		if err == nil || errors.Is(err, events.ErrNotFound) {
+			t.Errorf("%s: %d bytes, %v; want an error", name, len(got), err)
+		}
+		if c.codec == "zstd" && !errors.Is(err, events.ErrDamaged) {
+			t.Errorf("%s: %v, want damage", name, err)
+		}
+	}
+}
+
+// describe puts an object in the bucket with any description.
+func describe(t *testing.T, js natsjs.JetStream, name string, meta map[string]string, body string) {
+	t.Helper()
+	info := natsjs.ObjectInfo{ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta}, Bucket: "BLOBS", NUID: events.Hash([]byte(name)), Size: uint64(len(body))}
+	if body != "" {
+		info.Chunks = 1
+		if _, err := js.Publish(t.Context(), "$O.BLOBS.C."+info.NUID, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry, err := json.Marshal(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "$O.BLOBS.M."+base64.URLEncoding.EncodeToString([]byte(name)), entry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errEnough = errors.New("enough")

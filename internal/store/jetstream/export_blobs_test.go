@@ -1,0 +1,61 @@
+package jetstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// Compress and Decompress are how blobs are packed.
+var (
+	Compress   = whole.compress
+	Decompress = whole.decompress
+)
+
+// ReadPacked reads the stored form of a heap.
+func ReadPacked(ctx context.Context, s *BlobStore, tenant, hash string) ([]byte, error) {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.bucket.describe(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.bucket.read(ctx, info)
+}
+
+// ReplacePacked replaces the stored form of a heap with what change makes of it.
+func ReplacePacked(ctx context.Context, s *BlobStore, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return err
+	}
+	e, err := s.bucket.entry(ctx, name)
+	if err != nil {
+		return err
+	}
+	packed, err := s.bucket.read(ctx, &e.ObjectInfo)
+	if err != nil {
+		return err
+	}
+	packed = change(packed, &e.ObjectInfo)
+	e.NUID, e.Size, e.Chunks = events.NewID(time.Now()), uint64(len(packed)), uint32((len(packed)+chunkBytes-1)/chunkBytes)
+	if err := s.bucket.writeChunks(ctx, e.NUID, packed); err != nil {
+		return err
+	}
+	return s.bucket.writeEntry(ctx, e.ObjectInfo, e.seq)
+}
+
+// CompressWithWindow is Compress with references as far back as window says.
+func CompressWithWindow(blob []byte, window int) []byte {
+	e, err := zstd.NewWriter(nil, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+	if err != nil {
+		panic(err)
+	}
+	return e.EncodeAll(blob, nil)
+}

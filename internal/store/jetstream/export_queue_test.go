@@ -1,0 +1,67 @@
+package jetstream
+
+import (
+	"context"
+	"time"
+
+	"daybook/internal/resources/fairness"
+)
+
+// ParseReply reads the reply subject of a delivery.
+func ParseReply(reply string) (delivered int, seq uint64, err error) {
+	r, err := parseReply(reply)
+	return r.delivered, r.seq, err
+}
+
+// Announce lets the runners of a pool know of a request, whether there is one or
+// not.
+func Announce(s *Queue, pool, tenant string) { s.announceReturned(pool, tenant, 0) }
+
+// ReleaseUnannounced is Store.Release for a request in the active volume that no
+// runner learns of.
+func ReleaseUnannounced(ctx context.Context, s *Queue, pool, tenant string, position uint64) error {
+	got, err := s.jet.WorkJS.Consumer(ctx, s.ledger.Active().Stream(), WorkConsumer(pool, tenant))
+	if err != nil {
+		return err
+	}
+	_, err = s.jet.WorkConn.RequestWithContext(ctx, workReply(got.CachedInfo(), position), nak(0))
+	return err
+}
+
+// WaitingBeforeLook is how many of the announced requests of a tenant wait when a
+// runner has not yet looked at its consumers.
+func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, announced int) int {
+	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, Delivery) {})
+	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
+	defer c.extra.Stop()
+	c.expect(tenant, announced)
+	c.running.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sched.Waiting(tenant)
+}
+
+// ConsumeSeen is Store.Consume; waiting returns how many requests of a tenant the
+// runner expects.
+func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
+	c := newConsumption(s, pool, slots, fn)
+	waiting = func(tenant string) int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.sched.Waiting(tenant)
+	}
+	return c.run, waiting
+}
+
+// SetForgetAfter sets how long tenants with nothing to do are remembered.
+func SetForgetAfter(s *Queue, d time.Duration) { s.forgetAfter = d }
+
+// SetLookEvery sets how often a runner looks for requests that it was not notified of. It
+// is called before Consume.
+func SetLookEvery(s *Queue, d time.Duration) { s.lookEvery = d }
+
+// Subscriptions is how many subscriptions the connection for work has.
+func Subscriptions(s *Queue) int { return s.jet.WorkConn.NumSubscriptions() }
+
+// QueueLen is how many messages a subscription of the connection for work holds.
+func QueueLen(s *Queue) int { return s.jet.WorkConn.Opts.SubChanLen }
