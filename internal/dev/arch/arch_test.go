@@ -54,7 +54,8 @@ var allowed = map[string][]string{
 	"internal/resources/budget":              {},
 	"internal/resources/reads":               {},
 	"internal/store/jet":                     {"events", "internal/resources/exhausted", "internal/resources/reads"},
-	"internal/store/jetstream":               {"events", "internal/resources/budget", "internal/resources/fairness", "internal/store/jet"},
+	"internal/store/blobs":                   {"events", "internal/resources/budget", "internal/store/jet"},
+	"internal/store/jetstream":               {"events", "internal/resources/budget", "internal/resources/fairness", "internal/store/jet", "internal/store/blobs"},
 	"internal/store/jetstream/jetstreamtest": {"internal/store/jetstream", "internal/store/natsserver"},
 	"internal/web":                           {"ledger"},
 	"internal/web/access":                    {"events", "ledger", "internal/durable"},
@@ -84,7 +85,7 @@ var allowed = map[string][]string{
 // which.
 var owners = map[string][]string{
 	"github.com/nats-io/nats-server": {"internal/store/natsserver"},
-	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/jetstream", "internal/store/natsserver"},
+	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/jetstream", "internal/store/natsserver"},
 	"github.com/nats-io/jwt":         {"internal/store/natscreds"},
 	"github.com/nats-io/nkeys":       {"internal/store/natscreds", "internal/store/natsserver"},
 	"github.com/mattn/go-sqlite3":    {"projections"},

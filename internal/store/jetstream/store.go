@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/blobs"
 	"daybook/internal/store/jet"
 )
 
@@ -91,7 +92,7 @@ type Options struct {
 // and lives as long as the connections it was opened on.
 type Store struct {
 	*Ledger
-	*BlobStore
+	*blobs.Store
 	*Queue
 	jet *jet.Client
 }
@@ -109,11 +110,11 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if err != nil {
 		return nil, err
 	}
-	blobs := NewBlobStore(client, blobOptions{
+	blobs := blobs.New(client, blobs.Options{
 		CacheBytes: opts.CacheBytes, Cached: opts.Cached, Settle: opts.Settle, Keys: opts.Keys,
 		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
 	})
-	s := &Store{BlobStore: blobs, jet: client}
+	s := &Store{Store: blobs, jet: client}
 	s.Ledger = NewLedger(client, blobs, ledgerOptions{
 		Exclusive: opts.Exclusive, Keys: opts.Keys, Keeper: opts.Keeper, Opened: opts.Opened, Damaged: opts.Damaged,
 		Incomplete: opts.Incomplete, Accept: opts.Accept,
@@ -146,7 +147,7 @@ func (p probe) Streams() []string {
 }
 
 // Rewrite implements Probe.
-func (p probe) Rewrite(ctx context.Context) error { return p.s.BlobStore.Rewrite(ctx) }
+func (p probe) Rewrite(ctx context.Context) error { return p.s.Store.Rewrite(ctx) }
 
 // Unwritable is why the server can store nothing now, as *events.UnwritableError, or
 // nil.

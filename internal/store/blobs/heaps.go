@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // PutHeap stores a heap for a tenant and returns its hash. A heap already there
 // costs one look-up. Once it returns the heap is on disk, and is not removed
 // before the event that names it, if that follows within half of Options.Settle.
-func (s *BlobStore) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
+func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
 	pack := s.bases.packingFor(engineID).pack(blob)
 	hash = events.Hash(blob)
 	name, err := blobName("heap", tenant, hash)
@@ -34,7 +34,7 @@ func (s *BlobStore) PutHeap(ctx context.Context, tenant string, blob []byte, eng
 }
 
 // keepHeap keeps a heap in the cache. Bytes with much unused capacity are copied.
-func (s *BlobStore) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
+func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
 	if cap(packed)-len(packed) > len(packed)/8 {
 		packed = bytes.Clone(packed)
 	}
@@ -48,7 +48,7 @@ func (s *BlobStore) keepHeap(name, base string, packed, blob []byte, info events
 // events.ErrNotFound for one never stored, events.ErrRemoved for one that was
 // removed, and events.ErrDamaged for one whose bytes are not what the hash says. The bytes are shared: nobody may change
 // them.
-func (s *BlobStore) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
@@ -71,7 +71,7 @@ func (s *BlobStore) Heap(ctx context.Context, tenant, hash string) ([]byte, even
 
 // StoredHeap is Heap without the cache: it reads the blob store and keeps nothing. The
 // caller owns the bytes.
-func (s *BlobStore) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
@@ -85,7 +85,7 @@ func (s *BlobStore) StoredHeap(ctx context.Context, tenant, hash string) ([]byte
 
 // unpackKept returns the content of a heap in the cache. Its packed form was
 // checked before it was kept.
-func (s *BlobStore) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
+func (s *Store) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
 	if kept.blob != nil {
 		return kept.blob, nil
 	}
@@ -101,7 +101,7 @@ func (s *BlobStore) unpackKept(ctx context.Context, kept keptHeap) ([]byte, erro
 
 // HeapInfo describes a tenant's heap, or returns events.ErrNotFound or
 // events.ErrRemoved.
-func (s *BlobStore) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap: %w", err)
@@ -130,7 +130,7 @@ func heapInfo(hash string, size int, info *natsjs.ObjectInfo) events.HeapInfo {
 
 // PutText stores a text for a tenant and returns its hash. A text already there
 // costs one look-up. Once it returns the text is on disk.
-func (s *BlobStore) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
+func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
 	hash = events.Hash(text)
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *BlobStore) PutText(ctx context.Context, tenant string, text []byte) (ha
 // encrypted: events.ErrNotFound for one never stored, events.ErrShredded for one
 // whose key is not there, events.ErrDamaged for one whose bytes are not what the hash
 // says.
-func (s *BlobStore) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, keyID, err := s.storedText(ctx, tenant, hash)
 	if err != nil || keyID == "" {
 		return text, err
@@ -167,7 +167,7 @@ type gotBlob struct {
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or
 // *events.BlobDamagedError saying what is wrong. What it holds is taken from the
 // account that ctx carries.
-func (s *BlobStore) get(ctx context.Context, name, hash string) (gotBlob, error) {
+func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
 	info, err := s.bucket.describe(ctx, name)
 	for err == nil {
 		var got gotBlob
@@ -186,7 +186,7 @@ func (s *BlobStore) get(ctx context.Context, name, hash string) (gotBlob, error)
 }
 
 // content reads the bytes of a blob that is described.
-func (s *BlobStore) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
+func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
 	got := gotBlob{info: info}
 	size, err := blobSize(info)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *BlobStore) content(ctx context.Context, name, hash string, info *natsjs
 // SetBase makes a heap the one that heaps of its engine are packed against from
 // now on: the heap of an isolate in which nothing ran. It belongs to no tenant,
 // is stored like any blob, and must not be changed afterwards.
-func (s *BlobStore) SetBase(ctx context.Context, engineID string, heap []byte) error {
+func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error {
 	hash := events.Hash(heap)
 	if err := s.bucket.put(ctx, baseName(hash), whole.pack(heap), map[string]string{metaEngine: engineID}); err != nil {
 		return fmt.Errorf("store the base heap of engine %s: %w", engineID, err)
@@ -230,7 +230,7 @@ func (s *BlobStore) SetBase(ctx context.Context, engineID string, heap []byte) e
 }
 
 // loadBase reads a base heap from the bucket.
-func (s *BlobStore) loadBase(ctx context.Context, hash string) ([]byte, error) {
+func (s *Store) loadBase(ctx context.Context, hash string) ([]byte, error) {
 	got, err := s.get(ctx, baseName(hash), hash)
 	return got.blob, err
 }

@@ -1,4 +1,4 @@
-package jetstream_test
+package blobs_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 )
@@ -87,7 +88,7 @@ func TestManyWritersOfOneBlob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := jetstream.ReadPacked(t.Context(), stores[1].BlobStore, tenant, want)
+	ours, err := blobs.ReadPacked(t.Context(), stores[1].Store, tenant, want)
 	if err != nil || !bytes.Equal(ours, packed) {
 		t.Errorf("read as %d bytes here and %d there: %v", len(ours), len(packed), err)
 	}

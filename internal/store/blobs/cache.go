@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"container/list"
@@ -174,8 +174,8 @@ func (c *blobCache) clear() {
 
 // ClearCache drops all heaps from memory. They are read again when a run needs
 // them.
-func (s *BlobStore) ClearCache() { s.cache.clear() }
+func (s *Store) ClearCache() { s.cache.clear() }
 
 // DropUnusedHeaps drops the heaps from memory that no run has read or left for a time.
 // They are read again when a run needs them.
-func (s *BlobStore) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }
+func (s *Store) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }

@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// blobOptions set up a BlobStore. The zero value works.
-type blobOptions struct {
+// Options set up a Store. The zero value works.
+type Options struct {
 	// CacheBytes bounds the heaps kept in memory, packed; default 64 MiB, negative
 	// keeps none. Cached, if set, receives what they take after each change, in
 	// bytes; it must not block.
@@ -32,23 +32,23 @@ type blobOptions struct {
 	Incomplete func(stream string) error
 }
 
-// BlobStore keeps heaps and long texts, by tenant and hash. It is safe for concurrent
+// Store keeps heaps and long texts, by tenant and hash. It is safe for concurrent
 // use, and holds nothing to close.
-type BlobStore struct {
-	opts   blobOptions
+type Store struct {
+	opts   Options
 	bucket *bucket
 	cache  *blobCache
 	bases  bases
 }
 
-// NewBlobStore makes a BlobStore. The caller MUST call Open before any other method.
-func NewBlobStore(client *jet.Client, opts blobOptions) *BlobStore {
+// New makes a Store. The caller MUST call Open before any other method.
+func New(client *jet.Client, opts Options) *Store {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}
 	opts.Settle = cmp.Or(opts.Settle, time.Hour)
 	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
-	s := &BlobStore{opts: opts, cache: newBlobCache(opts.CacheBytes, opts.Cached)}
+	s := &Store{opts: opts, cache: newBlobCache(opts.CacheBytes, opts.Cached)}
 	s.bucket = &bucket{jet: client, opts: opts, onBad: s.cache.drop, writing: map[string]*blobWrite{}}
 	s.bases = bases{ofEngine: map[string]*packing{}, byHash: map[string]*packing{}, load: s.loadBase}
 	return s
@@ -56,16 +56,16 @@ func NewBlobStore(client *jet.Client, opts blobOptions) *BlobStore {
 
 // Open makes sure that the blob store exists, and reports whether it was made. Further
 // calls do nothing.
-func (s *BlobStore) Open(ctx context.Context) (made bool, err error) { return s.bucket.open(ctx) }
+func (s *Store) Open(ctx context.Context) (made bool, err error) { return s.bucket.open(ctx) }
 
 // Reach returns why the blob store does not answer, or nil.
-func (s *BlobStore) Reach(ctx context.Context) error { return s.bucket.reach(ctx) }
+func (s *Store) Reach(ctx context.Context) error { return s.bucket.reach(ctx) }
 
 // BlobStream names the stream that the blobs are stored in.
-func (s *BlobStore) BlobStream() string { return bucketStream }
+func (s *Store) BlobStream() string { return bucketStream }
 
 // Rewrite stores the count of purged chunks again as it is.
-func (s *BlobStore) Rewrite(ctx context.Context) error {
+func (s *Store) Rewrite(ctx context.Context) error {
 	purged, seq, err := s.bucket.purged(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package jetstream_test
+package blobs_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 )
@@ -35,7 +36,7 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored, err := jetstream.ReadPacked(t.Context(), s.BlobStore, tenant, hash)
+		stored, err := blobs.ReadPacked(t.Context(), s.Store, tenant, hash)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // LacksBlobs reports whether the blob store lacks messages that were not removed on
 // purpose.
-func (s *BlobStore) LacksBlobs(ctx context.Context) (bool, error) {
+func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
 	info, err := s.bucket.info(ctx)
 	if err != nil {
 		return false, fmt.Errorf("count what the blob store lacks: %w", err)
@@ -28,7 +28,7 @@ func (s *BlobStore) LacksBlobs(ctx context.Context) (bool, error) {
 // returns how many there are. named are the blobs that events name: one without a
 // description gets one that says so. After that a blob without a description is one
 // that was never stored.
-func (s *BlobStore) FindLostBlobs(ctx context.Context, named []events.LostBlob) (lost int, err error) {
+func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (lost int, err error) {
 	b := s.bucket
 	all, err := b.entries(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *BlobStore) FindLostBlobs(ctx context.Context, named []events.LostBlob) 
 
 // CheckBlob reads a blob that was found damaged before. An intact blob, or one that
 // is gone, is reported to Options.BlobRepaired.
-func (s *BlobStore) CheckBlob(ctx context.Context, blob events.LostBlob) error {
+func (s *Store) CheckBlob(ctx context.Context, blob events.LostBlob) error {
 	name, err := nameOf(blob)
 	if err != nil {
 		return err

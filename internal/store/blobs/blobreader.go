@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"bytes"
@@ -90,7 +90,7 @@ func (r *BlobReader) Close() error {
 }
 
 // OpenBlob is OpenHeap or OpenText. The size is that of the content, in bytes.
-func (s *BlobStore) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
+func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
 	var r *BlobReader
 	if heap {
 		r, _, err = s.OpenHeap(ctx, tenant, hash)
@@ -105,7 +105,7 @@ func (s *BlobStore) OpenBlob(ctx context.Context, tenant string, heap bool, hash
 
 // OpenHeap returns a reader of a tenant's heap. Errors are those of Heap; the
 // reader may return damage too.
-func (s *BlobStore) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
+func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
@@ -127,7 +127,7 @@ func (s *BlobStore) OpenHeap(ctx context.Context, tenant, hash string) (*BlobRea
 // OpenText returns a reader of a tenant's text as it is stored: one that is
 // encrypted stays so. Errors are those of StoredText; the reader may return
 // damage too.
-func (s *BlobStore) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
+func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read text: %w", err)
@@ -143,7 +143,7 @@ func (s *BlobStore) OpenText(ctx context.Context, tenant, hash string) (*BlobRea
 // hash. It neither reads nor changes the cache of heaps: a check of old heaps does not
 // take the place of heaps in use. It waits for memory that other answers hold, and keeps
 // none. Errors are those of Heap.
-func (s *BlobStore) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
+func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
 	err = budget.Retry(ctx, func() error {
 		return budget.Piece(ctx, func() (err error) {
 			info, err = s.verifyHeap(ctx, tenant, hash)
@@ -153,7 +153,7 @@ func (s *BlobStore) VerifyHeap(ctx context.Context, tenant, hash string) (info e
 	return info, err
 }
 
-func (s *BlobStore) verifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
@@ -171,7 +171,7 @@ func (s *BlobStore) verifyHeap(ctx context.Context, tenant, hash string) (events
 
 // openBlob returns a reader of a blob. A blob that is encrypted is decrypted in memory,
 // in its packed form. Damage is a *events.BlobDamagedError and is reported.
-func (s *BlobStore) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
+func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
 	info, err := s.bucket.describe(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -195,7 +195,7 @@ func (s *BlobStore) openBlob(ctx context.Context, name, hash string) (*BlobReade
 	return r, info, nil
 }
 
-func (s *BlobStore) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
+func (s *Store) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
 	size, err := blobSize(info)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (s *BlobStore) openDescribed(ctx context.Context, name, hash string, info *
 
 // unpackInPieces returns a reader of a packed blob. It takes what that holds from
 // the account that ctx carries.
-func (s *BlobStore) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
+func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
 	p, err := s.bases.unpackingFor(ctx, base)
 	if err != nil {
 		return nil, err
@@ -346,7 +346,7 @@ func isEncryptedHeap(name string, info *natsjs.ObjectInfo) bool {
 }
 
 // readPacked reads the packed form of a blob, decrypted where a heap is encrypted.
-func (s *BlobStore) readPacked(ctx context.Context, name string, info *natsjs.ObjectInfo) ([]byte, error) {
+func (s *Store) readPacked(ctx context.Context, name string, info *natsjs.ObjectInfo) ([]byte, error) {
 	packed, err := s.bucket.read(ctx, info)
 	if err != nil || !isEncryptedHeap(name, info) {
 		return packed, err

@@ -1,4 +1,4 @@
-package jetstream_test
+package blobs_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 )
@@ -137,7 +138,7 @@ func TestDamagedHeapInPieces(t *testing.T) {
 		t.Helper()
 		blob[0]++ // another heap
 		hash := put()
-		if err := jetstream.ReplacePacked(t.Context(), s.BlobStore, tenant, hash, change); err != nil {
+		if err := blobs.ReplacePacked(t.Context(), s.Store, tenant, hash, change); err != nil {
 			t.Fatal(err)
 		}
 		got, _, err := readHeap(t, s, hash)
@@ -153,13 +154,13 @@ func TestDamagedHeapInPieces(t *testing.T) {
 		"other content": func([]byte, *natsjs.ObjectInfo) []byte {
 			other := bytes.Clone(blob)
 			other[len(other)-1] ^= 1
-			return jetstream.Compress(other)
+			return blobs.Compress(other)
 		},
 		"cut":           func(packed []byte, _ *natsjs.ObjectInfo) []byte { return packed[:len(packed)-10] },
 		"one bit":       func(packed []byte, _ *natsjs.ObjectInfo) []byte { packed[len(packed)/2] ^= 4; return packed },
 		"longer":        size(len(blob) - 1),
 		"shorter":       size(len(blob) + 1),
-		"larger window": func([]byte, *natsjs.ObjectInfo) []byte { return jetstream.CompressWithWindow(blob, 64<<20) },
+		"larger window": func([]byte, *natsjs.ObjectInfo) []byte { return blobs.CompressWithWindow(blob, 64<<20) },
 	} {
 		if _, n, err := damage(change); !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("%s: %d bytes, %v; want damage", name, n, err)

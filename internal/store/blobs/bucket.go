@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"context"
@@ -53,7 +53,7 @@ const (
 // way of putting an object replaces what is there.
 type bucket struct {
 	jet    *jet.Client
-	opts   blobOptions
+	opts   Options
 	store  natsjs.ObjectStore
 	stream natsjs.Stream
 	// onBad, if set, is called with the name of a blob that was found damaged.

@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"context"
@@ -17,7 +17,7 @@ var (
 )
 
 // ReadPacked reads the stored form of a heap.
-func ReadPacked(ctx context.Context, s *BlobStore, tenant, hash string) ([]byte, error) {
+func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func ReadPacked(ctx context.Context, s *BlobStore, tenant, hash string) ([]byte,
 }
 
 // ReplacePacked replaces the stored form of a heap with what change makes of it.
-func ReplacePacked(ctx context.Context, s *BlobStore, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
+func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return err

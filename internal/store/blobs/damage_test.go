@@ -1,4 +1,4 @@
-package jetstream_test
+package blobs_test
 
 import (
 	"encoding/base64"
@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 )
@@ -102,13 +103,13 @@ func TestLyingDescriptions(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	_, js := raw(t, server)
 	blob := []byte(strings.Repeat("x", 1<<20))
-	packed := string(jetstream.Compress(blob))
+	packed := string(blobs.Compress(blob))
 	for name, c := range map[string]struct{ codec, size, body string }{
 		"smaller than said":   {"zstd", "2097152", packed},
 		"larger than said":    {"zstd", "10", packed},
 		"beyond all bounds":   {"zstd", "999999999999", packed},
 		"not compressed":      {"zstd", "1048576", "plain"},
-		"another blob":        {"zstd", "4", string(jetstream.Compress([]byte("evil")))},
+		"another blob":        {"zstd", "4", string(blobs.Compress([]byte("evil")))},
 		"empty":               {"zstd", "0", ""},
 		"negative":            {"zstd", "-1", packed},
 		"of unknown encoding": {"lzma", "1048576", packed},

@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"context"
@@ -12,7 +12,7 @@ const metaKey = "key"
 
 // PutSealedText is PutText for a text that is encrypted under a key, and stored
 // under the hash of what that gives.
-func (s *BlobStore) PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
+func (s *Store) PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
 	sealed, err := events.SealText(tenant, keyID, text, s.opts.Keys)
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
@@ -29,12 +29,12 @@ func (s *BlobStore) PutSealedText(ctx context.Context, tenant, keyID string, tex
 }
 
 // StoredText is Text for a text as it is stored: one that is encrypted stays so.
-func (s *BlobStore) StoredText(ctx context.Context, tenant, hash string) ([]byte, error) {
+func (s *Store) StoredText(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, _, err := s.storedText(ctx, tenant, hash)
 	return text, err
 }
 
-func (s *BlobStore) storedText(ctx context.Context, tenant, hash string) (text []byte, keyID string, err error) {
+func (s *Store) storedText(ctx context.Context, tenant, hash string) (text []byte, keyID string, err error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
 		return nil, "", fmt.Errorf("read text: %w", err)
@@ -49,7 +49,7 @@ func (s *BlobStore) storedText(ctx context.Context, tenant, hash string) (text [
 // PutSealedHeap is PutHeap for a heap that is stored encrypted under a key. Its
 // hash is that of the heap itself. A heap that is there already, in whatever
 // form can be read, is left as it is.
-func (s *BlobStore) PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
+func (s *Store) PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
 	hash = events.Hash(blob)
 	pack := s.bases.packingFor(engineID).pack(blob)
 	packed := pack.bytes()
@@ -71,7 +71,7 @@ func (s *BlobStore) PutSealedHeap(ctx context.Context, tenant string, blob []byt
 }
 
 // ForgetHeap drops a heap from memory.
-func (s *BlobStore) ForgetHeap(tenant, hash string) {
+func (s *Store) ForgetHeap(tenant, hash string) {
 	if name, err := blobName("heap", tenant, hash); err == nil {
 		s.cache.drop(name)
 	}

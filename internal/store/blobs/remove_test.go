@@ -1,4 +1,4 @@
-package jetstream_test
+package blobs_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package jetstream
+package blobs
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 // StoredBlobs calls fn with every heap and text that is stored, in no order.
 // Base heaps are not among them: they live as long as the ledger, because heaps
 // are stored against them.
-func (s *BlobStore) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error {
+func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error {
 	all, err := s.bucket.entries(ctx)
 	if err != nil {
 		return fmt.Errorf("list the blobs: %w", err)
@@ -53,7 +53,7 @@ func (s *BlobStore) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) er
 // RemoveBlob removes a blob as it was listed. It reports false, and leaves it,
 // when somebody has relied on it lately, or since it was listed. Its room comes
 // free with ReclaimBlobs.
-func (s *BlobStore) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed bool, err error) {
+func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed bool, err error) {
 	kind := "text"
 	if info.Heap {
 		kind = "heap"
@@ -83,7 +83,7 @@ func (s *BlobStore) RemoveBlob(ctx context.Context, info events.BlobInfo) (remov
 // ReclaimBlobs gives back the room of what belongs to no blob: removed ones,
 // and what writers left that did not get to their end. It returns how many
 // chunks, of up to 512 KiB, went.
-func (s *BlobStore) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
+func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 	b := s.bucket
 	all, err := b.entries(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *BlobStore) ReclaimBlobs(ctx context.Context) (chunks uint64, err error)
 
 // ForgetBlobs makes blobs that cannot be read ones that are not there, so that
 // they can be stored again, and counts what is missing of the bucket as known.
-func (s *BlobStore) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
+func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 	for _, l := range list {
 		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
 		if err != nil {
