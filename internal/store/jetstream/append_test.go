@@ -16,7 +16,7 @@ import (
 )
 
 // stream is the name of the ledger's stream.
-var stream = jetstream.Streams()[0]
+var firstStream = jetstream.Streams()[0]
 
 // raw is a connection beside the Store.
 func raw(t *testing.T, s interface {
@@ -207,7 +207,7 @@ func TestExecutionOfAnyPool(t *testing.T) {
 func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	good := natsjs.StreamConfig{
-		Name: stream, Subjects: []string{"ledger.0001.>"}, DenyDelete: true, DenyPurge: true, AllowDirect: true,
+		Name: firstStream, Subjects: []string{"ledger.0001.>"}, DenyDelete: true, DenyPurge: true, AllowDirect: true,
 		RePublish: &natsjs.RePublish{Source: "ledger.0001.*.>", Destination: "events.{{wildcard(1)}}.>"},
 	}
 	for want, change := range map[string]func(*natsjs.StreamConfig){

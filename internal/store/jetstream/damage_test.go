@@ -76,7 +76,7 @@ func testFlippedBit(t *testing.T, n, bad int) {
 		mustAppend(t, s, e, 0)
 	}
 	server.Close()
-	flip(t, dir, stream, `{"execution_id":"`+hidden)
+	flip(t, dir, firstStream, `{"execution_id":"`+hidden)
 
 	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
 	if err := s.Health(t.Context()); err != nil {
@@ -129,7 +129,7 @@ func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 		mustAppend(t, s, requested(newID()), 0)
 	}
 	server.Close()
-	first := blocks(t, dir, stream)[0]
+	first := blocks(t, dir, firstStream)[0]
 	info, err := os.Stat(first)
 	if err != nil {
 		t.Fatal(err)

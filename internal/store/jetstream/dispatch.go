@@ -24,6 +24,8 @@ const (
 	lookAgainAfter = 250 * time.Millisecond
 	// hungryEvery is how often at most a runner announces that it has free slots.
 	hungryEvery = 250 * time.Millisecond
+	// failurePause is how long a runner waits when the server cannot answer.
+	failurePause = 200 * time.Millisecond
 )
 
 // consumption is one call of Consume. A request that is stored, or given back,
@@ -322,7 +324,7 @@ func (c *consumption) schedule() {
 	if c.work.hold() != nil {
 		if !c.onHold {
 			c.onHold = true
-			time.AfterFunc(retryPause, func() {
+			time.AfterFunc(failurePause, func() {
 				c.mu.Lock()
 				c.onHold = false
 				c.mu.Unlock()
@@ -436,7 +438,7 @@ func (c *consumption) missed(tenant string, err error) {
 		a.owed = 0
 		c.announced[tenant] = a
 	case err != nil:
-		c.retry(tenant, retryPause)
+		c.retry(tenant, failurePause)
 	default:
 		c.retry(tenant, 0)
 	}

@@ -96,7 +96,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	_, js := raw(t, server)
 	for tenant, n := range map[string]uint64{"many": 21, "few": 1} {
 		until(t, "the requests of tenant "+tenant, func() bool {
-			c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, tenant))
+			c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, tenant))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +264,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	_, js := raw(t, server)
-	former, err := js.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{
+	former, err := js.CreateConsumer(t.Context(), firstStream, natsjs.ConsumerConfig{
 		Durable: "runners-default", FilterSubject: jetstream.StoredSubject(1, events.PoolSubjects(events.DefaultPool)), DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy: natsjs.AckExplicitPolicy, AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 10_000,
 	})
@@ -394,7 +394,7 @@ func TestPrepareWork(t *testing.T) {
 	mustAppend(t, s, e, 0)
 	seal(t, s)
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "a")); err != nil {
+	if err := js.DeleteConsumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, "a")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

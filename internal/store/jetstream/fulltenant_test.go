@@ -21,13 +21,13 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)
-	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "full"))
+	c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, "full"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := c.CachedInfo().Config
 	config.MaxAckPending = 2
-	if _, err := js.UpdateConsumer(t.Context(), stream, config); err != nil {
+	if _, err := js.UpdateConsumer(t.Context(), firstStream, config); err != nil {
 		t.Fatal(err)
 	}
 	type seen struct {

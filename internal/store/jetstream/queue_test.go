@@ -156,7 +156,7 @@ func TestUnreadableWork(t *testing.T) {
 	if got := soon(t, "the good request", seen); got.Event.About() != id || got.Unreadable != nil {
 		t.Errorf("got %s, %v", got.Event.About(), got.Unreadable)
 	}
-	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant))
+	c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer("default", tenant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant)); err != nil {
+	if err := js.DeleteConsumer(t.Context(), firstStream, jetstream.WorkConsumer("default", tenant)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, requested(second), 0)
