@@ -9,13 +9,14 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/proof"
 )
 
-func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Volume {
+func sealVolume(t *testing.T, store *jetstream.Store, log *running) stream.Volume {
 	t.Helper()
-	v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}
 	c.Note = strings.Replace(c.Note, "\n1\n", "\n2\n", 1)
 	c.Size = 2
-	if _, err := store.Seal(t.Context(), jetstream.Sealing{
+	if _, err := store.Seal(t.Context(), stream.Sealing{
 		Reason: events.VolumeAsked, Close: func(context.Context, uint64) (*events.ClosingCheckpoint, error) { return c, nil },
 	}); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"daybook/internal/spans"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 	"daybook/internal/translog"
 	"daybook/projections"
@@ -331,7 +332,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a acceptance) error {
 	defer consume.Close()
 	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
 		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, Keeper: server.Keeper, Stored: d.stored, Logger: d.opts.Logger,
-		Accept: &jetstream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+		Accept: &stream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {
 		return fmt.Errorf("open what is left: %w", err)
@@ -389,9 +390,9 @@ type look struct {
 func newLook() *look { return &look{} }
 
 // see is shown every record.
-func (l *look) see(stream string, r streamfiles.Record) {
-	v, ledger := events.VolumeOf(stream)
-	if !ledger || string(r.Subject) != jetstream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
+func (l *look) see(from string, r streamfiles.Record) {
+	v, ledger := events.VolumeOf(from)
+	if !ledger || string(r.Subject) != stream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
 		return
 	}
 	var c events.LedgerCheckpointed

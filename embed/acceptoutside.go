@@ -15,6 +15,7 @@ import (
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/projections"
 	"daybook/proof"
@@ -168,9 +169,9 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 // stays: the lost positions keep the hashes that it has.
 func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
 	store, done, err := d.openOutside(ctx, jetstream.Options{
-		Accept: &jetstream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+		Accept: &stream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
-	if errors.Is(err, jetstream.ErrWrittenMeanwhile) {
+	if errors.Is(err, stream.ErrWrittenMeanwhile) {
 		return errors.Join(fmt.Errorf("%w; stop all processes that use it and start with --accept-damage again", err), os.Remove(d.acceptanceFile()))
 	}
 	if err != nil {

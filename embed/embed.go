@@ -20,6 +20,7 @@ import (
 	"daybook/internal/resources/reads"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/translog"
 	"daybook/internal/web/access"
@@ -47,7 +48,7 @@ type Daybook struct {
 	closeConns   func()
 	pool         *worker.Pool // nil without a runner
 	ledger       *ledger.Ledger
-	tail         *jetstream.Tail
+	tail         *stream.Tail
 	audit        *translog.Log // nil without proofs
 	projections  *projections.Store
 	contexts     *conversation.Store  // nil in stateless mode

@@ -15,6 +15,7 @@ import (
 	"daybook/httpapi"
 	"daybook/internal/exec/worker"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/mcp"
 )
 
@@ -207,7 +208,7 @@ const pageBytes = 256 << 10
 // and those that follow share the reading of the server.
 type eventLog struct {
 	*jetstream.Store
-	tail *jetstream.Tail
+	tail *stream.Tail
 }
 
 func (l eventLog) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {

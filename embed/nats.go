@@ -13,6 +13,7 @@ import (
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 )
 
 // openLedger starts the embedded NATS server, or reaches an outside one, and
@@ -42,8 +43,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Listen:          d.opts.NATSAddr,
 			Fallback:        d.opts.NATSFallback,
 			MaxConnections:  d.bounds.nats,
-			ReadableStreams: jetstream.Streams(),
-			TenantSubjects:  jetstream.TenantSubjects,
+			ReadableStreams: stream.Streams(),
+			TenantSubjects:  stream.TenantSubjects,
 			NoSync:          d.opts.NoSync,
 			Logger:          d.opts.Logger,
 		})

@@ -16,7 +16,7 @@ import (
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jet"
-	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 	"daybook/internal/translog"
 )
@@ -163,7 +163,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 		return d.connectFailed(err)
 	}
 	defer conn.Close()
-	list, last, err := jetstream.Sample(ctx, conn, compared.known.Size(), comparedAtStart)
+	list, last, err := stream.Sample(ctx, conn, compared.known.Size(), comparedAtStart)
 	if err != nil {
 		return fmt.Errorf("read the ledger on the NATS server at %s: %w", server, err)
 	}

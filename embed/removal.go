@@ -15,7 +15,7 @@ import (
 	"daybook/httpapi"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/retention"
-	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 )
 
@@ -25,9 +25,9 @@ const preserveWait = time.Minute
 
 // removeVolume removes the oldest volume, which somebody has an export of: who
 // knows the hash of its file of events, computed here anew. Why not is a
-// *jetstream.NotRemovableError.
+// *stream.NotRemovableError.
 func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
-	refuse := func(reasons ...string) error { return &jetstream.NotRemovableError{Volume: n, Reasons: reasons} }
+	refuse := func(reasons ...string) error { return &stream.NotRemovableError{Volume: n, Reasons: reasons} }
 	var none events.Removal
 	if d.audit == nil || d.projections == nil {
 		return none, refuse("this server keeps no proofs, so nothing would show what was removed")
@@ -60,7 +60,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if err != nil {
 		return none, fmt.Errorf("preserve the hashes: %w", err)
 	}
-	seq, err := d.store.Remove(ctx, jetstream.Removal{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, Recorded: d.rememberRemoval})
+	seq, err := d.store.Remove(ctx, stream.Removal{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, Recorded: d.rememberRemoval})
 	if err != nil {
 		return none, err
 	}
@@ -74,7 +74,7 @@ const mostNamed = 5
 
 // restsOn finds what is kept of a volume because of what only the read side knows,
 // and what keeps it from being removed at all.
-func (d *Daybook) restsOn(ctx context.Context, v jetstream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
+func (d *Daybook) restsOn(ctx context.Context, v stream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return facts, nil, err
@@ -177,7 +177,7 @@ func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Str
 // RemoveVolume implements httpapi.Volumes.
 func (l ledgerVolumes) RemoveVolume(ctx context.Context, n int, export string, actor events.Actor) (events.Removal, error) {
 	r, err := l.d.removeVolume(ctx, events.Volume(n), export, actor)
-	if why, ok := errors.AsType[*jetstream.NotRemovableError](err); ok {
+	if why, ok := errors.AsType[*stream.NotRemovableError](err); ok {
 		return r, &httpapi.NotRemovableError{Volume: n, Reasons: why.Reasons}
 	}
 	return r, err

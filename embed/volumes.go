@@ -9,7 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 )
 
 // The values of Options.SealEvery.
@@ -62,7 +62,7 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	v, err := d.seal(ctx, reason, itself)
-	if errors.Is(err, jetstream.ErrEmptyVolume) {
+	if errors.Is(err, stream.ErrEmptyVolume) {
 		return nil // next time
 	}
 	if err == nil {
@@ -73,7 +73,7 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 
 // sealingDue tells why a volume is to be sealed now, or is empty. Months are
 // those of UTC.
-func (o Options) sealingDue(v jetstream.Volume, now time.Time) events.VolumeReason {
+func (o Options) sealingDue(v stream.Volume, now time.Time) events.VolumeReason {
 	switch {
 	case v.Began.IsZero():
 		return ""
@@ -93,11 +93,11 @@ func monthOf(t time.Time) int {
 }
 
 // seal ends the volume that is written, under a checkpoint of all it holds.
-func (d *Daybook) seal(ctx context.Context, reason events.VolumeReason, actor events.Actor) (jetstream.Volume, error) {
-	how := jetstream.Sealing{Reason: reason, Actor: actor}
+func (d *Daybook) seal(ctx context.Context, reason events.VolumeReason, actor events.Actor) (stream.Volume, error) {
+	how := stream.Sealing{Reason: reason, Actor: actor}
 	if d.audit != nil {
 		if err := d.settle(ctx); err != nil {
-			return jetstream.Volume{}, fmt.Errorf("sign what the volume holds: %w", err)
+			return stream.Volume{}, fmt.Errorf("sign what the volume holds: %w", err)
 		}
 		how.Close = func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			ctx, stop := context.WithTimeout(ctx, closeWait)
@@ -133,13 +133,13 @@ func (l ledgerVolumes) Volumes(ctx context.Context) ([]httpapi.Volume, error) {
 
 func (l ledgerVolumes) SealVolume(ctx context.Context, actor events.Actor) (httpapi.Volume, error) {
 	v, err := l.d.seal(ctx, events.VolumeAsked, actor)
-	if errors.Is(err, jetstream.ErrEmptyVolume) {
+	if errors.Is(err, stream.ErrEmptyVolume) {
 		err = httpapi.ErrNothingToSeal
 	}
 	return showVolume(v), err
 }
 
-func showVolume(v jetstream.Volume) httpapi.Volume {
+func showVolume(v stream.Volume) httpapi.Volume {
 	shown := httpapi.Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: v.Bytes, Sealed: v.Sealed}
 	if !v.Began.IsZero() {
 		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)

@@ -11,6 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/stream"
 	"daybook/internal/webhook"
 )
 
@@ -53,7 +54,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 // other followers.
 type webhookFeed struct {
 	*jetstream.Store
-	tail *jetstream.Tail
+	tail *stream.Tail
 }
 
 func (f webhookFeed) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {

@@ -19,6 +19,7 @@ import (
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -308,7 +309,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				for range 120 {
 					b.move()
 				}
-				v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+				v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 					return &events.ClosingCheckpoint{Origin: "o", Size: last, RootHash: "r", Note: "n"}, nil
 				}})
 				if err != nil {
@@ -336,7 +337,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 					t.Fatal(err)
 				}
 				dropped += plan.Executions - plan.Kept
-				seq, err := store.Remove(t.Context(), jetstream.Removal{Volume: volume, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
+				seq, err := store.Remove(t.Context(), stream.Removal{Volume: volume, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
 				if err != nil {
 					t.Fatal(err)
 				}

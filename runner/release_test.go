@@ -15,6 +15,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -307,7 +308,7 @@ func TestTurnsAcrossVolumes(t *testing.T) {
 	soon(t, "the first run", began)
 	b.turn(s, "second ")
 	waiting(t, r, 1)
-	if _, err := b.store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: canceller}); err != nil {
+	if _, err := b.store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: canceller}); err != nil {
 		t.Fatal(err)
 	}
 	last := b.turn(s, "third")

@@ -12,6 +12,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -30,7 +31,7 @@ func TestUnreadableRequest(t *testing.T) {
 	defer nc.Close()
 	publish := func(id, body string) {
 		t.Helper()
-		m, err := nc.Request(jetstream.StoredSubject(1, events.RunSubject(events.DefaultTenant, events.DefaultPool, id)), []byte(body), patience)
+		m, err := nc.Request(stream.StoredSubject(1, events.RunSubject(events.DefaultTenant, events.DefaultPool, id)), []byte(body), patience)
 		var ack struct{ Seq uint64 }
 		if err == nil {
 			err = json.Unmarshal(m.Data, &ack)

@@ -25,6 +25,7 @@ import (
 	"daybook/internal/dev/tier"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/proof"
 )
@@ -74,7 +75,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 		// Two volumes follow each other, a third comes behind a hole.
 		switch i {
 		case 2:
-			if _, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked}); err != nil {
+			if _, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked}); err != nil {
 				t.Fatal(err)
 			}
 		case 5:
@@ -208,7 +209,7 @@ func exportBehindRemoval(t *testing.T) (dir, kept string) {
 		return seq
 	}
 	keep := request()
-	v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +223,7 @@ func exportBehindRemoval(t *testing.T) (dir, kept string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Remove(t.Context(), jetstream.Removal{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
+	if _, err := store.Remove(t.Context(), stream.Removal{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
 		t.Fatal(err)
 	}
 	sign(t, store, log)

@@ -19,6 +19,7 @@ import (
 	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/proof"
 )
@@ -567,7 +568,7 @@ func TestSealingWaitsForTheSignature(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	_, err = store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+	_, err = store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 		return log.Closing(ctx, last)
 	}})
 	if !errors.Is(err, context.DeadlineExceeded) {

@@ -7,8 +7,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/lifecycle/retention"
-	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/ledger"
 )
 
@@ -37,7 +37,7 @@ func BenchmarkRemoveVolume(b *testing.B) {
 				facts.Makers = append(facts.Makers, retention.Run{Tenant: "default", ExecutionID: id})
 			}
 		}
-		v, err := store.Seal(b.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		v, err := store.Seal(b.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			return &events.ClosingCheckpoint{Size: last}, nil
 		}})
 		if err != nil {
@@ -48,7 +48,7 @@ func BenchmarkRemoveVolume(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := store.Remove(b.Context(), jetstream.Removal{Volume: 1, Keep: plan.Keep}); err != nil {
+		if _, err := store.Remove(b.Context(), stream.Removal{Volume: 1, Keep: plan.Keep}); err != nil {
 			b.Fatal(err)
 		}
 		if plan.Kept != 200 || len(plan.Keep) != 1000 {

@@ -13,6 +13,7 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 const (
@@ -251,7 +252,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 }
 
 // seeNothing notes that a consumer of a tenant has no request.
-func (c *consumption) seeNothing(tenant string, v LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
+func (c *consumption) seeNothing(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
 	c.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 )
 
 // requestOf is a request of a tenant in a named session.
@@ -265,7 +266,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	_, js := raw(t, server)
 	former, err := js.CreateConsumer(t.Context(), firstStream, natsjs.ConsumerConfig{
-		Durable: "runners-default", FilterSubject: jetstream.StoredSubject(1, events.PoolSubjects(events.DefaultPool)), DeliverPolicy: natsjs.DeliverAllPolicy,
+		Durable: "runners-default", FilterSubject: stream.StoredSubject(1, events.PoolSubjects(events.DefaultPool)), DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy: natsjs.AckExplicitPolicy, AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 10_000,
 	})
 	if err != nil {
@@ -278,7 +279,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: jetstream.StoredSubject(1, w.Subject), Header: nats.Header(w.Header), Data: w.Body}); err != nil {
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: stream.StoredSubject(1, w.Subject), Header: nats.Header(w.Header), Data: w.Body}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, e.About())

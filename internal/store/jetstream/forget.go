@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/stream"
 )
 
 // forgetAfter is how long the queue of a tenant is remembered that has nothing to do.
@@ -39,7 +40,7 @@ func (c *consumption) forgetIdle(now time.Time) {
 
 // idle reports whether the queue holds no request and no volume but the active one and
 // those that are done may have one.
-func (q *tenantQueue) idle(active LiveVolume, done map[events.Volume]bool) bool {
+func (q *tenantQueue) idle(active stream.LiveVolume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 // queueOptions set up a Queue. The zero value works.
@@ -26,10 +27,10 @@ type queueOptions struct {
 
 // requests is the ledger that holds the requests. *Ledger implements and documents it.
 type requests interface {
-	Live() (list []LiveVolume, active LiveVolume)
-	Active() LiveVolume
+	Live() (list []stream.LiveVolume, active stream.LiveVolume)
+	Active() stream.LiveVolume
 	IsLive(n events.Volume) bool
-	LiveAt(position uint64) (LiveVolume, bool)
+	LiveAt(position uint64) (stream.LiveVolume, bool)
 	Refresh(ctx context.Context) error
 	GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error)
 	GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error)

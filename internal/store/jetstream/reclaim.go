@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 
 // inFlight is a consumer with requests that an earlier process had in flight.
 type inFlight struct {
-	v    LiveVolume
+	v    stream.LiveVolume
 	info *natsjs.ConsumerInfo
 }
 
@@ -92,11 +93,11 @@ type queuedTurn struct {
 
 // reclaimable lists the requests of a tenant in a range of positions that do not
 // wait for a turn before them. A request that cannot be read is one of them.
-func (c *consumption) reclaimable(ctx context.Context, tenant string, v LiveVolume, first, last uint64) (positions []uint64, err error) {
+func (c *consumption) reclaimable(ctx context.Context, tenant string, v stream.LiveVolume, first, last uint64) (positions []uint64, err error) {
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
-		r := jet.Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, c.pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: stream.StoredSubject(v.Number, events.RunSubjects(tenant, c.pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := c.work.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			if got = m.Seq; got > last {
 				return nil

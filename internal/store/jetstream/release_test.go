@@ -8,6 +8,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 )
 
 // A request given back for an hour is delivered as soon as any process releases
@@ -56,7 +57,7 @@ func TestRelease(t *testing.T) {
 	}
 	released(s, 2)
 	released(jetstreamtest.Open(t, server, opts), 0)
-	if _, err := s.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
+	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
 		t.Fatal(err)
 	}
 	released(s, 3)

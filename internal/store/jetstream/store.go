@@ -10,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 // Options set up a Store. The zero value works.
@@ -83,7 +84,7 @@ type Options struct {
 	Incomplete func(stream string) error
 	// Accept, if set, is a loss that is not on record yet: Open takes it for granted,
 	// and makes the volume to go on with. RecordLoss must follow.
-	Accept *Acceptance
+	Accept *stream.Acceptance
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }
@@ -91,7 +92,7 @@ type Options struct {
 // Store is the ledger. It is safe for concurrent use, holds nothing to close,
 // and lives as long as the connections it was opened on.
 type Store struct {
-	*Ledger
+	*stream.Ledger
 	*blobs.Store
 	*Queue
 	jet *jet.Client
@@ -115,10 +116,10 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
 	})
 	s := &Store{Store: blobs, jet: client}
-	s.Ledger = NewLedger(client, blobs, ledgerOptions{
+	s.Ledger = stream.New(client, blobs, stream.Options{
 		Exclusive: opts.Exclusive, Keys: opts.Keys, Keeper: opts.Keeper, Opened: opts.Opened, Damaged: opts.Damaged,
 		Incomplete: opts.Incomplete, Accept: opts.Accept,
-		Prepare: func(ctx context.Context, v LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
+		Prepare: func(ctx context.Context, v stream.LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
 	})
 	s.Queue = NewQueue(client, s.Ledger, queueOptions{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})
 	made, err := s.Ledger.Open(ctx)

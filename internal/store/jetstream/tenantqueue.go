@@ -17,6 +17,7 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 // A runner looks ahead at this many requests of a tenant and bytes of them, to
@@ -69,7 +70,7 @@ type tenantQueue struct {
 
 // source is the tenant's consumer of a volume.
 type source struct {
-	v    LiveVolume
+	v    stream.LiveVolume
 	name string
 	// known is whether the consumer exists; createdAt is the volume's last position
 	// when it was created.
@@ -90,7 +91,7 @@ func (t taken) size() int64 { return int64(len(t.msg.Data)) }
 
 // see notes that the tenant has a consumer in a volume, as the server was asked for
 // it at a time.
-func (q *tenantQueue) see(v LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
+func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	src := q.source(v)
@@ -137,14 +138,14 @@ func (q *tenantQueue) isFull() bool {
 }
 
 // drop removes the source of a sealed volume that has nothing left to do.
-func (q *tenantQueue) drop(v LiveVolume) {
+func (q *tenantQueue) drop(v stream.LiveVolume) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	q.sources = slices.DeleteFunc(q.sources, func(src *source) bool { return src.v.Number == v.Number })
 }
 
 // source is that of a volume; it is added if it is missing.
-func (q *tenantQueue) source(v LiveVolume) *source {
+func (q *tenantQueue) source(v stream.LiveVolume) *source {
 	i, ok := slices.BinarySearchFunc(q.sources, v.Number, func(src *source, n events.Volume) int { return int(src.v.Number - n) })
 	if !ok {
 		q.sources = slices.Insert(q.sources, i, &source{v: v, name: WorkConsumer(q.c.pool, q.tenant)})

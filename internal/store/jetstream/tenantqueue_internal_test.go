@@ -13,12 +13,13 @@ import (
 
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 // oneVolume is a ledger with one volume.
 type oneVolume struct{ requests }
 
-func (oneVolume) Active() LiveVolume { return LiveVolume{Number: 1, First: 1} }
+func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1, First: 1} }
 
 // queueOf is the queue of a tenant in a consumption that takes no requests.
 func queueOf(log *slog.Logger) (*consumption, *tenantQueue) {

@@ -9,6 +9,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 )
 
 // volumesOf makes a ledger of some volumes, each with a few events.
@@ -56,7 +57,7 @@ func BenchmarkSealing(b *testing.B) {
 				for pb.Next() {
 					mustAppend(b, s, output(newID(), 1), -1)
 					if i := n.Add(1); every > 0 && i%every == 0 {
-						if _, err := s.Seal(b.Context(), jetstream.Sealing{Reason: events.VolumeFull}); err != nil {
+						if _, err := s.Seal(b.Context(), stream.Sealing{Reason: events.VolumeFull}); err != nil {
 							b.Error(err)
 						}
 					}

@@ -16,6 +16,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 )
 
 // consume runs Consume until stop is called; stop waits for it to return.
@@ -165,7 +166,7 @@ func TestCancelRequests(t *testing.T) {
 func TestReader(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), TenantSubjects: jetstream.TenantSubjects,
+		ReadableStreams: stream.Streams(), TenantSubjects: stream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/stream"
 )
 
 const (
@@ -70,17 +71,17 @@ func tenantOf(v events.Volume, pool string, c natsjs.ConsumerConfig) (tenant str
 		return "", false
 	}
 	t := strings.Split(c.FilterSubject, ".")
-	if len(t) < 3 || t[2] == "*" || c.FilterSubject != StoredSubject(v, events.RunSubjects(t[2], pool)) {
+	if len(t) < 3 || t[2] == "*" || c.FilterSubject != stream.StoredSubject(v, events.RunSubjects(t[2], pool)) {
 		return "", false
 	}
 	return t[2], true
 }
 
-func (s *Queue) workConfig(v LiveVolume, pool, tenant string) natsjs.ConsumerConfig {
+func (s *Queue) workConfig(v stream.LiveVolume, pool, tenant string) natsjs.ConsumerConfig {
 	return natsjs.ConsumerConfig{
 		Durable:       WorkConsumer(pool, tenant),
 		Description:   "run requests of tenant " + tenant + " in pool " + pool,
-		FilterSubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool)),
+		FilterSubject: stream.StoredSubject(v.Number, events.RunSubjects(tenant, pool)),
 		DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy:     natsjs.AckExplicitPolicy,
 		AckWait:       s.opts.AckWait,
@@ -93,7 +94,7 @@ func (s *Queue) workConfig(v LiveVolume, pool, tenant string) natsjs.ConsumerCon
 // describes it. A consumer that is created begins with the tenant's first request
 // in the volume, or with the first one that the pool's former consumer had not
 // dealt with.
-func (s *Queue) ensureWork(ctx context.Context, v LiveVolume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
+func (s *Queue) ensureWork(ctx context.Context, v stream.LiveVolume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
 	name := WorkConsumer(pool, tenant)
 	for try := 0; ; try++ {
 		got, err := s.jet.WorkJS.Consumer(ctx, v.Stream(), name)
@@ -145,7 +146,7 @@ type workKey struct{ stream, consumer string }
 // Prepare makes sure that there is a consumer for a request before the request is
 // stored in a volume: runners that start later find the tenant by its consumer. Other
 // events need none.
-func (s *Queue) Prepare(ctx context.Context, v LiveVolume, e events.Event) {
+func (s *Queue) Prepare(ctx context.Context, v stream.LiveVolume, e events.Event) {
 	d, ok := e.Data.(*events.ExecutionRequested)
 	if !ok || jet.CheckTokens(e.Tenant, d.Pool) != nil {
 		return
@@ -166,7 +167,7 @@ func (s *Queue) Prepare(ctx context.Context, v LiveVolume, e events.Event) {
 }
 
 // forgetPrepared forgets the consumers of other volumes: nothing is stored there any more.
-func (s *Queue) forgetPrepared(active LiveVolume) {
+func (s *Queue) forgetPrepared(active stream.LiveVolume) {
 	s.prepared.Range(func(key, _ any) bool {
 		if key.(workKey).stream != active.Stream() {
 			s.prepared.Delete(key)
@@ -197,7 +198,7 @@ func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string)
 			if known[tenant] != nil {
 				continue
 			}
-			_, err := s.ledger.GetIn(ctx, v.Number, jet.Request{LastBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
+			_, err := s.ledger.GetIn(ctx, v.Number, jet.Request{LastBySubject: stream.StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
 				continue // a consumer is created with the tenant's first request
 			}
@@ -214,7 +215,7 @@ func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string)
 
 // workConsumers describes the consumers of a volume that hand out runs. It costs one
 // request to the server for each 256 consumers.
-func (s *Queue) workConsumers(ctx context.Context, v LiveVolume) (list []*natsjs.ConsumerInfo, err error) {
+func (s *Queue) workConsumers(ctx context.Context, v stream.LiveVolume) (list []*natsjs.ConsumerInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	for offset := 0; ; {
@@ -245,7 +246,7 @@ func (s *Queue) workConsumers(ctx context.Context, v LiveVolume) (list []*natsjs
 }
 
 // byTenant selects the consumers of a pool by tenant.
-func byTenant(list []*natsjs.ConsumerInfo, v LiveVolume, pool string) map[string]*natsjs.ConsumerInfo {
+func byTenant(list []*natsjs.ConsumerInfo, v stream.LiveVolume, pool string) map[string]*natsjs.ConsumerInfo {
 	found := map[string]*natsjs.ConsumerInfo{}
 	for _, info := range list {
 		if tenant, ok := tenantOf(v.Number, pool, info.Config); ok {
@@ -259,7 +260,7 @@ func byTenant(list []*natsjs.ConsumerInfo, v LiveVolume, pool string) map[string
 // consumer of a volume has not dealt with, unless that was done since it delivered
 // last. The former consumer stays: it says where a consumer created later begins.
 // list describes the volume's consumers; changed reports that there are others now.
-func (s *Queue) adoptFormer(ctx context.Context, v LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
+func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
 	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
 	if i < 0 || adopted(list[i]) {
 		return false, nil
@@ -268,7 +269,7 @@ func (s *Queue) adoptFormer(ctx context.Context, v LiveVolume, pool string, list
 	tenants := map[string]bool{}
 	for from := max(info.AckFloor.Stream+1, v.First); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
-		r := jet.Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.PoolSubjects(pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: stream.StoredSubject(v.Number, events.PoolSubjects(pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := s.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			last = m.Seq
 			if t := strings.Split(m.Subject, "."); len(t) > 2 {

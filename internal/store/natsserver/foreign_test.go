@@ -17,6 +17,7 @@ import (
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natscreds"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 )
 
 // The clients of others, which CI installs; see .ci/subscribers.
@@ -159,7 +160,7 @@ func TestForeignClients(t *testing.T) {
 		{name: "node, live", cmd: script("live"), read: readNode},
 	}
 	whole := []*foreigner{
-		{name: "nats, from the start", cmd: cli("sub", "--stream", jetstream.Streams()[0], "--all", "--headers-only"), read: readCLI},
+		{name: "nats, from the start", cmd: cli("sub", "--stream", stream.Streams()[0], "--all", "--headers-only"), read: readCLI},
 		{name: "node, from the start", cmd: script("start"), read: readNode},
 	}
 	first := map[*foreigner]seen{}

@@ -18,6 +18,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +28,7 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), TenantSubjects: jetstream.TenantSubjects,
+		ReadableStreams: stream.Streams(), TenantSubjects: stream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := js.OrderedConsumer(t.Context(), jetstream.Streams()[0], natsjs.OrderedConsumerConfig{})
+	c, err := js.OrderedConsumer(t.Context(), stream.Streams()[0], natsjs.OrderedConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 			t.Fatalf("event %d: got %+v, %v", want, meta, err)
 		}
 	}
-	stream, err := js.Stream(t.Context(), jetstream.Streams()[0])
+	stream, err := js.Stream(t.Context(), stream.Streams()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestReaderMayAcknowledge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := js.CreateConsumer(t.Context(), jetstream.Streams()[0], natsjs.ConsumerConfig{Durable: "auditor", AckPolicy: natsjs.AckExplicitPolicy})
+	c, err := js.CreateConsumer(t.Context(), stream.Streams()[0], natsjs.ConsumerConfig{Durable: "auditor", AckPolicy: natsjs.AckExplicitPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	server := listening(t, t.TempDir())
 	store := jetstreamtest.Open(t, server, jetstream.Options{})
 	record(t, store, 1)
-	stream := jetstream.Streams()[0]
+	stream := stream.Streams()[0]
 	owner, err := server.Conn("test")
 	if err != nil {
 		t.Fatal(err)

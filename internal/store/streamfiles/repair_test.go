@@ -12,6 +12,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 )
 
@@ -21,8 +22,8 @@ const (
 	blobs    = "OBJ_BLOBS"
 )
 
-// stream is the directory of a stream.
-func stream(dir, name string) string { return filepath.Join(dir, "jetstream", "$G", "streams", name) }
+// streamDir is the directory of a stream.
+func streamDir(dir, name string) string { return filepath.Join(dir, "jetstream", "$G", "streams", name) }
 
 // sealedOnce makes a directory with a sealed volume, an active one, a blob and a
 // consumer in each volume, the descriptions kept of it, and its last position.
@@ -42,7 +43,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	if _, err := store.PutText(ctx, events.DefaultTenant, []byte("a text")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Seal(ctx, jetstream.Sealing{Reason: "test"}); err != nil {
+	if _, err := store.Seal(ctx, stream.Sealing{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	last = appendTo(t, store)
@@ -50,7 +51,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 		t.Fatal(err)
 	}
 	for _, v := range []string{ledger, second} {
-		await(t, filepath.Join(stream(dir, v), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), "meta.sum"))
+		await(t, filepath.Join(streamDir(dir, v), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), "meta.sum"))
 	}
 	server.Close()
 	return dir, kept, last
@@ -114,12 +115,12 @@ func TestRepair(t *testing.T) {
 	origin, keptOrigin, last := sealedOnce(t)
 	empty := func([]byte) []byte { return nil }
 	half := func(raw []byte) []byte { return raw[:len(raw)/2] }
-	file := func(dir, name, file string) string { return filepath.Join(stream(dir, name), file) }
+	file := func(dir, name, file string) string { return filepath.Join(streamDir(dir, name), file) }
 	seal := func(raw []byte) []byte {
 		return bytes.Replace(raw, []byte(`"sealed":false`), []byte(`"sealed":true`), 1)
 	}
 	consumer := func(dir, file string) string {
-		return filepath.Join(stream(dir, second), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), file)
+		return filepath.Join(streamDir(dir, second), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), file)
 	}
 	for name, test := range map[string]struct {
 		leave func(t *testing.T, dir, kept string)
@@ -270,13 +271,13 @@ func TestRepairCreation(t *testing.T) {
 		} {
 			dir := t.TempDir()
 			for file, content := range left {
-				write(t, filepath.Join(stream(dir, name), file), content)
+				write(t, filepath.Join(streamDir(dir, name), file), content)
 			}
 			repaired, err := streamfiles.Repair(t.Context(), dir, t.TempDir())
 			if err != nil || len(repaired) != 1 || repaired[0].Stream != name {
 				t.Errorf("%s with %v: the repairs are %+v, %v", name, left, repaired, err)
 			}
-			if _, err := os.Stat(stream(dir, name)); !os.IsNotExist(err) {
+			if _, err := os.Stat(streamDir(dir, name)); !os.IsNotExist(err) {
 				t.Errorf("%s with %v is still there, %v", name, left, err)
 			}
 		}

@@ -1,0 +1,197 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// appendWait bounds an append whose context has no deadline.
+const appendWait = 30 * time.Second
+
+// Append stores e and returns its position once it is on disk. With a negative
+// after it appends unconditionally; otherwise after must be the position of the
+// last event on e's subject (0: none yet), else nothing is stored and the error
+// is events.ErrConflict. An event over its size limit is events.ErrTooLarge.
+//
+// When an acknowledgement is lost, Append finds out what became of the event
+// before it tries again or reports a conflict; so may the caller, by appending
+// the same event once more: it is stored once. Without an expected position that holds
+// for two minutes and within a volume. *events.UnwritableError means
+// that nothing can be stored, and any other error that the outcome is unknown, or
+// that the server refused.
+func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if e.SealUnder != "" {
+		var err error // once, so that every try stores the same
+		if e, err = events.Seal(e, e.SealUnder, s.opts.Keys); err != nil {
+			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+	}
+	if _, err := message(1, e); err != nil {
+		return 0, err
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, appendWait)
+		defer cancel()
+	}
+	a := appending{s: s, e: e, after: after, since: s.last.Load()}
+	if after >= 0 {
+		a.since = uint64(after)
+	}
+	for try := 0; ; try++ {
+		seq, err := a.once(ctx)
+		switch {
+		case err == nil:
+			return seq, nil
+		case errors.Is(err, events.ErrConflict):
+			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
+		case jet.IsSealedError(err):
+			// Another process has sealed the volume. There is a next one, or will be.
+			if rerr := s.Refresh(ctx); rerr != nil {
+				s.jet.Options.Logger.WarnContext(ctx, "finding the next volume", "err", rerr)
+			} else {
+				continue
+			}
+		case jet.IsRejected(err), jet.IsUnwritable(err):
+			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+		if werr := jet.Wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
+			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, s.jet.Explain(err))
+		}
+	}
+}
+
+// appending is one call of Append.
+type appending struct {
+	s     *Ledger
+	e     events.Event
+	after int64
+	// since is a position before that of the event, wherever it may be stored.
+	since uint64
+	// unknown is the volume of an earlier try whose outcome is unknown; 0: none.
+	unknown events.Volume
+}
+
+// once tries once, in the volume that is written now: nobody seals it meanwhile
+// but another process.
+func (a *appending) once(ctx context.Context) (uint64, error) {
+	s := a.s
+	s.turn.RLock()
+	defer s.turn.RUnlock()
+	now := s.volumes()
+	v := now.active()
+	// Within a volume the server knows identified events again.
+	if a.unknown != 0 && (a.unknown != v.number || !identified(a.e)) {
+		if seq, err := s.find(ctx, now, a.e, a.since); !errors.Is(err, events.ErrNotFound) {
+			return seq, err
+		}
+	}
+	m, err := message(v.number, a.e)
+	if err != nil {
+		return 0, err
+	}
+	if a.after >= 0 {
+		position, err := s.expectation(ctx, now, a.e, uint64(a.after))
+		if errors.Is(err, events.ErrConflict) {
+			return a.lost(ctx, now)
+		}
+		if err != nil {
+			return 0, err
+		}
+		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(position, 10))
+	}
+	if s.opts.Prepare != nil {
+		s.opts.Prepare(ctx, v.live(), a.e)
+	}
+	seq, err := s.try(ctx, v, m)
+	switch {
+	case err == nil:
+		s.sawStored(seq)
+	case jet.IsConflict(err):
+		return a.lost(ctx, now)
+	case !jet.IsRejected(err) && !jet.IsUnwritable(err):
+		a.unknown = v.number
+	}
+	return seq, err
+}
+
+// lost finds out who was first on the event's subject: perhaps the event itself.
+func (a *appending) lost(ctx context.Context, now *volumes) (uint64, error) {
+	seq, err := a.s.find(ctx, now, a.e, a.since)
+	if errors.Is(err, events.ErrNotFound) {
+		return 0, events.ErrConflict
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find out whether it is stored: %w", err)
+	}
+	return seq, nil
+}
+
+// message is the wire form of an append to a volume.
+func message(v events.Volume, e events.Event) (*nats.Msg, error) {
+	w, err := events.Encode(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := jet.CheckTokens(e.Tenant, e.About()); err != nil {
+		return nil, fmt.Errorf("append %s: %w", e.Type, err)
+	}
+	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
+	if identified(e) {
+		m.Header.Set(natsjs.MsgIDHeader, e.ID)
+	}
+	return m, nil
+}
+
+// identified reports whether an event bears a message id. Output does not, so
+// that the server need not remember it; a second try has to look for the first.
+func identified(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
+
+// try publishes once.
+func (s *Ledger) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
+	ack, err := s.jet.Publish(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	if ack.Stream != v.stream() {
+		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), jet.ErrRejected)
+	}
+	return ack.Sequence, nil
+}
+
+// find looks for an event by its id among those stored on its subject after a
+// position. It asks the streams' leaders: what another copy lacks may be there.
+func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
+	for _, v := range now.list[now.from(after+1):] {
+		if v.gone != nil {
+			if seq := v.gone.find(e, after+1); seq != 0 {
+				return seq, nil
+			}
+			continue
+		}
+		for from := max(after+1, v.first); ; {
+			seq, header, err := s.jet.NextAtLeader(ctx, v.stream(), StoredSubject(v.number, e.Subject()), from)
+			if errors.Is(err, events.ErrNotFound) {
+				break
+			}
+			if err != nil {
+				return 0, err
+			}
+			if jet.HeaderValue(header, "ce-id") == e.ID {
+				s.sawStored(seq)
+				return seq, nil
+			}
+			from = seq + 1
+		}
+	}
+	return 0, events.ErrNotFound
+}

@@ -1,0 +1,99 @@
+package stream
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// DecodeStored reads an answer to a direct get as the Store does.
+func DecodeStored(m *nats.Msg) (events.Event, error) {
+	got, err := jet.DecodeMessage(m)
+	if err != nil {
+		return events.Event{}, err
+	}
+	s := New(&jet.Client{}, nil, Options{})
+	return s.Decode(got)
+}
+
+// SetLimit bounds the bodies that the tail keeps, in bytes.
+func (t *Tail) SetLimit(n int) { t.limit = n }
+
+// SetSweeping has new events swept once they are older than age and larger than bytes.
+func (t *Tail) SetSweeping(age time.Duration, bytes int64) {
+	t.sweepAge, t.sweepEvery, t.sweepBytes = age, time.Millisecond, bytes
+}
+
+// Swept is the position up to which new events were swept.
+func (t *Tail) Swept() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.swept
+}
+
+// Kept is how many pages the tail keeps.
+func (t *Tail) Kept() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pages)
+}
+
+// The steps of sealing the active volume, in order, for tests that stop between
+// them.
+func (s *Ledger) SealingSteps() []func(context.Context) error {
+	v := s.volumes().active()
+	return []func(context.Context) error{
+		func(ctx context.Context) error {
+			return s.recordSealing(ctx, v, 0, Sealing{Reason: events.VolumeAsked})
+		},
+		func(ctx context.Context) error { return s.sealStream(ctx, v.number) },
+		func(ctx context.Context) error {
+			info, err := s.jet.StreamInfo(ctx, v.stream())
+			if err == nil {
+				_, err = s.makeVolume(ctx, v.number+1, info.State.LastSeq+1)
+			}
+			return err
+		},
+		func(ctx context.Context) error {
+			list, err := s.findVolumes(ctx)
+			if err == nil {
+				_, err = s.recordOpening(ctx, list)
+			}
+			return err
+		},
+	}
+}
+
+// StreamsOf names the streams of the volumes.
+func StreamsOf(t testing.TB, s *Ledger) (names []string) {
+	t.Helper()
+	numbers, err := s.volumeNumbers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range numbers {
+		names = append(names, n.Stream())
+	}
+	return names
+}
+
+// DeleteStream removes a stream behind the back of everybody.
+func DeleteStream(t testing.TB, s *Ledger, name string) {
+	t.Helper()
+	js, done, err := s.keeper()
+	if err == nil {
+		defer done()
+		err = js.DeleteStream(t.Context(), name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// LookForVolumes is what a follower does when nothing was announced for a while.
+func LookForVolumes(ctx context.Context, s *Ledger) { s.lookForVolumes(ctx) }

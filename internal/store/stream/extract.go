@@ -1,0 +1,138 @@
+package stream
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// extract is what is kept of removed volumes: some of their events, as they were
+// recorded, at their positions. It answers what a stream would be asked for, from
+// memory. It never changes.
+type extract struct {
+	removed events.Removal
+	list    []events.Stored // in order
+	// subjects are the indices of the events on a subject, without its volume, and
+	// ends the subjects by their last token: what is looked for by a pattern ends in
+	// an id, mostly.
+	subjects map[string][]int
+	ends     map[string][]string
+}
+
+func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
+
+func newExtract(d events.Removal, list []events.Stored) *extract {
+	x := &extract{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
+	for i, m := range list {
+		m.Skips, m.Removed = 0, d.Last
+		x.list[i] = m
+		subject, _ := events.WithoutVolume(m.Subject)
+		if x.subjects[subject] == nil {
+			end := lastToken(subject)
+			x.ends[end] = append(x.ends[end], subject)
+		}
+		x.subjects[subject] = append(x.subjects[subject], i)
+	}
+	return x
+}
+
+// on are the indices of the events on the subjects that a pattern matches, each
+// subject's apart.
+func (x *extract) on(pattern string) [][]int {
+	pattern, _ = events.WithoutVolume(pattern)
+	end := lastToken(pattern)
+	if !strings.Contains(pattern, "*") {
+		if found := x.subjects[pattern]; found != nil {
+			return [][]int{found}
+		}
+		return nil
+	}
+	var found [][]int
+	look := func(subjects []string) {
+		for _, subject := range subjects {
+			if matches(pattern, subject) {
+				found = append(found, x.subjects[subject])
+			}
+		}
+	}
+	if end != "*" {
+		look(x.ends[end])
+		return found
+	}
+	look(slices.Sorted(maps.Keys(x.subjects)))
+	return found
+}
+
+// matches reports whether a pattern with single-token wildcards matches a subject.
+func matches(pattern, subject string) bool {
+	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
+	return slices.EqualFunc(want, have, func(w, h string) bool { return w == "*" || w == h })
+}
+
+// answer finds what a request asks for, in order, and how much more there is.
+func (x *extract) answer(r jet.Request) (list []events.Stored, more int) {
+	from := func(all []int) []int {
+		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
+		return all[i:]
+	}
+	var at []int
+	switch {
+	case len(r.MultiLast) > 0:
+		for _, pattern := range r.MultiLast {
+			for _, all := range x.on(pattern) {
+				at = append(at, all[len(all)-1])
+			}
+		}
+		slices.Sort(at)
+		at = slices.Compact(at)
+	case r.LastBySubject != "":
+		for _, all := range x.on(r.LastBySubject) {
+			at = append(at, all[len(all)-1])
+		}
+		if len(at) > 1 {
+			at = []int{slices.Max(at)}
+		}
+	case r.NextBySubject != "":
+		for _, all := range x.on(r.NextBySubject) {
+			at = append(at, from(all)...)
+		}
+		slices.Sort(at)
+	default:
+		i, exact := slices.BinarySearchFunc(x.list, r.Seq, func(m events.Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
+		if r.Batch == 0 && !exact {
+			return nil, 0
+		}
+		for n := min(max(r.Batch, 1), len(x.list)-i); n > 0; n-- {
+			at = append(at, i)
+			i++
+		}
+		more = len(x.list) - i
+	}
+	limit, size := max(r.Batch, 1), 0
+	for n, i := range at {
+		m := x.list[i]
+		if size += len(m.Body); n == limit || n > 0 && r.MaxBytes > 0 && size > r.MaxBytes {
+			return list, more + len(at) - n
+		}
+		m.Header, m.Body = maps.Clone(m.Header), bytes.Clone(m.Body) // theirs to change
+		list = append(list, m)
+	}
+	return list, more
+}
+
+// find looks for an event by its id from a position on; 0 is none.
+func (x *extract) find(e events.Event, from uint64) uint64 {
+	for _, all := range x.on(StoredSubject(1, e.Subject())) {
+		for _, i := range all {
+			if m := x.list[i]; m.Seq >= from && jet.HeaderValue(m.Header, "ce-id") == e.ID {
+				return m.Seq
+			}
+		}
+	}
+	return 0
+}

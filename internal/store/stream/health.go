@@ -1,0 +1,35 @@
+package stream
+
+import (
+	"context"
+)
+
+// Health reports why the ledger cannot be relied upon now, or nil: its
+// connections are up, the streams answer and can be written, and no damage has
+// been met.
+func (s *Ledger) Health(ctx context.Context) error {
+	if err := s.damage.Load(); err != nil {
+		return *err
+	}
+	if err := s.jet.Health(); err != nil {
+		return err
+	}
+	// Asked before the state, which must not be older.
+	recorded := s.last.Load()
+	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
+		info, err := s.jet.StreamInfo(ctx, v.stream())
+		if err != nil {
+			return err
+		}
+		if err := s.checkVolume(v, info.State); err != nil {
+			return err
+		}
+		if !v.sealed && !info.Config.Sealed && max(info.State.LastSeq, v.first-1) < recorded {
+			return s.damaged("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
+		}
+	}
+	return nil
+}

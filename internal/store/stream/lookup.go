@@ -1,0 +1,110 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// Decode reads the event. One that cannot be read is damage: only this package
+// writes to the stream.
+func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
+	e, err := events.Decode(m.Seq, m.Message())
+	if err != nil {
+		return events.Event{}, s.damaged("%w", err)
+	}
+	return s.DecryptEvent(e, nil)
+}
+
+// getOne fetches a single message; events.ErrNotFound when there is none.
+func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (events.Stored, error) {
+	if err := s.answerable(stream, r); err != nil {
+		return events.Stored{}, err
+	}
+	m, err := s.jet.Get(ctx, stream, r)
+	for err == nil && s.unreadable(stream, m.Seq) {
+		switch {
+		case r.NextBySubject != "":
+			r.Seq = m.Seq + 1
+			m, err = s.jet.Get(ctx, stream, r)
+		case r.LastBySubject != "":
+			m, err = s.lastReadable(ctx, stream, r.LastBySubject)
+		default:
+			err = events.ErrNotFound
+		}
+	}
+	if r.LastBySubject != "" && errors.Is(err, events.ErrNotFound) {
+		err = s.whole(ctx, stream, r.LastBySubject)
+	}
+	if err != nil {
+		return events.Stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
+	}
+	return m, nil
+}
+
+// getBatch fetches many messages and calls fn for each, in order of position.
+// It returns how many more the server could have sent. No match is no error.
+// fn must not keep m.Body past its return without owning it: it does own it,
+// each message has memory of its own. Requests by subject pass over lost positions.
+func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
+	if !bySubject(r) || !s.hasUnreadable(stream) {
+		return s.requestBatch(ctx, stream, r, fn)
+	}
+	for {
+		var last uint64
+		var hidden []string
+		some := false
+		pending, err := s.requestBatch(ctx, stream, r, func(m events.Stored) error {
+			last = m.Seq
+			if s.unreadable(stream, m.Seq) {
+				hidden = append(hidden, m.Subject)
+				return nil
+			}
+			some = true
+			return fn(m)
+		})
+		switch {
+		case err != nil || len(hidden) == 0:
+			return pending, err
+		case r.NextBySubject != "" && (some || pending == 0):
+			return pending, nil
+		case r.NextBySubject != "": // who asks takes a batch without messages for the end
+			r.Seq = last + 1
+			continue
+		}
+		for _, subject := range hidden {
+			m, err := s.lastReadable(ctx, stream, subject)
+			if err == nil {
+				err = fn(m)
+			}
+			if err != nil && !errors.Is(err, events.ErrNotFound) {
+				return 0, err
+			}
+		}
+		return pending, nil
+	}
+}
+
+// requestBatch is getBatch for all messages that match.
+func (s *Ledger) requestBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
+	if err := s.answerable(stream, r); err != nil {
+		return 0, err
+	}
+	return s.jet.GetBatch(ctx, stream, r, fn)
+}
+
+// DecryptEvent decrypts the content of an event that was read, where the key is there.
+func (s *Ledger) DecryptEvent(e events.Event, err error) (events.Event, error) {
+	if err != nil {
+		return e, err
+	}
+	if err := events.Open(&e, s.opts.Keys); errors.Is(err, events.ErrDamaged) {
+		return events.Event{}, s.damaged("%w", err)
+	} else if err != nil {
+		return events.Event{}, err
+	}
+	return e, nil
+}

@@ -1,0 +1,174 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// Acceptance is a loss that was accepted: the ledger continues behind it.
+type Acceptance struct {
+	// Lost are all positions without an event; those at the end reach up to First-1.
+	Lost events.Lost
+	// Volume is the one to go on with, and First its first position. Every volume
+	// before it is sealed as it is.
+	Volume events.Volume
+	First  uint64
+}
+
+// Lost are the positions that are on record as lost.
+func (s *Ledger) Lost() events.Lost {
+	if p := s.lost.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// readLost finds what is on record as lost: the newest volume that was opened
+// because of damage says all of it.
+func (s *Ledger) readLost(ctx context.Context, list []volume) error {
+	if s.opts.Accept != nil {
+		s.lost.Store(&s.opts.Accept.Lost)
+		return nil
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		v := list[i]
+		m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
+		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
+			continue // whether it may be missing is found by the checks
+		}
+		if err != nil {
+			return err
+		}
+		e, err := events.Decode(m.Seq, m.Message())
+		if err != nil {
+			continue // likewise
+		}
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
+			lost := d.Losses(m.Seq)
+			s.lost.Store(&lost)
+			return nil
+		}
+	}
+	return nil
+}
+
+// openBehind makes the volume to go on with behind a loss, and seals those before
+// it. It may be called again after it was cut short. turning is held.
+func (s *Ledger) openBehind(ctx context.Context, list []volume) ([]volume, error) {
+	a := s.opts.Accept
+	made := false
+	for i := range list {
+		v := &list[i]
+		if v.number == a.Volume {
+			made = true
+			if v.first != a.First {
+				return nil, fmt.Errorf("volume %d begins at position %d, not %d: %w", v.number, v.first, a.First, ErrWrittenMeanwhile)
+			}
+		}
+		if v.number >= a.Volume || v.sealed {
+			continue
+		}
+		// A stream that is not behind stays open: what is sealed is so permanently.
+		info, err := s.jet.StreamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		v.last = info.State.LastSeq
+		if err := checkBehind(*v, a); err != nil {
+			return nil, err
+		}
+		if err := s.sealStream(ctx, v.number); err != nil {
+			return nil, err
+		}
+		info, err = s.jet.StreamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		v.sealed, v.last, v.ended = true, max(info.State.LastSeq, v.first-1), info.State.LastTime
+		if err := checkBehind(*v, a); err != nil {
+			return nil, err
+		}
+	}
+	if !made {
+		next, err := s.makeVolume(ctx, a.Volume, a.First)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, next)
+	}
+	return list, s.jet.Sync()
+}
+
+// RecordLoss appends the first event of the volume that Options.Accept asked for,
+// unless it has one. The volume, its position and its predecessor are filled in.
+func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	list := s.volumes().list
+	v := list[len(list)-1]
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if err != nil || info.State.Msgs > 0 {
+		return err
+	}
+	d.Volume, d.First, d.Reason = v.number, v.first, events.VolumeDamaged
+	if len(list) > 1 {
+		before := list[len(list)-2]
+		d.Predecessor = events.Predecessor{Volume: before.number, First: before.first, Last: before.last}
+		if before.last < before.first {
+			before.last = 0 // nothing of it is left
+		}
+		switch m, err := s.lastOf(ctx, before); {
+		case err == nil && m.Seq == before.last:
+			d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
+		case err != nil && !errors.Is(err, events.ErrNotFound):
+			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+		}
+	}
+	if v.first > d.Predecessor.Last+1 {
+		d.Hole = &events.Hole{From: d.Predecessor.Last + 1, To: v.first - 1}
+	}
+	return s.appendOpening(ctx, v, d)
+}
+
+// lastOf is the last event of a volume of which perhaps nothing is left.
+func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
+	if v.last == 0 {
+		return events.Stored{}, events.ErrNotFound
+	}
+	return s.getOneIn(ctx, v, jet.Request{Seq: v.last})
+}
+
+// LostHeap returns the position of the newest event that names a tenant's heap among
+// those lost with accepted damage, or events.ErrNotFound. An event names up to
+// events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
+func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
+	var named, covered uint64
+	_, err := s.each(ctx, events.VolumeSubject(events.LedgerTenant), 0, func(m events.Stored) error {
+		e, err := s.Decode(m)
+		if err != nil {
+			return err
+		}
+		d, ok := e.Data.(*events.LedgerVolumeOpened)
+		switch {
+		case !ok:
+		case slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}):
+			named = e.Seq
+		case len(d.LostBlobs) >= events.MaxLostBlobs:
+			covered = e.Seq
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, err)
+	}
+	if lost := cmp.Or(named, covered); lost != 0 {
+		return lost, nil
+	}
+	return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
+}

@@ -1,0 +1,370 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// mostKept bounds what is kept of removed volumes, in events and bytes: it is in
+// memory for good.
+const (
+	mostKept      = 200_000
+	mostKeptBytes = 64 << 20
+)
+
+// NotRemovableError tells why a volume cannot be removed.
+type NotRemovableError struct {
+	Volume events.Volume
+	// Reasons are sentences for people, at least one.
+	Reasons []string
+}
+
+// Error lists the reasons.
+func (e *NotRemovableError) Error() string {
+	text := fmt.Sprintf("volume %d cannot be removed:", e.Volume)
+	for i, r := range e.Reasons {
+		if i > 0 {
+			text += ";"
+		}
+		text += " " + r
+	}
+	return text
+}
+
+func notRemovable(n events.Volume, format string, args ...any) error {
+	return &NotRemovableError{n, []string{fmt.Sprintf(format, args...)}}
+}
+
+// Removable returns a volume that may be removed, and the checkpoint that it was
+// sealed with: the oldest there is, sealed under a checkpoint. Any other is a
+// *NotRemovableError.
+func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
+	now := s.volumes()
+	i := slices.IndexFunc(now.list, func(v volume) bool { return v.gone == nil })
+	v := now.list[i]
+	var none events.ClosingCheckpoint
+	switch {
+	case n < 1 || n > now.active().number:
+		return Volume{}, none, notRemovable(n, "there is no such volume")
+	case n < v.number:
+		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].gone.removed.Seq)
+	case n == now.active().number:
+		return Volume{}, none, notRemovable(n, "it is still written; seal it first")
+	case n > v.number:
+		return Volume{}, none, notRemovable(n, "volume %d is older; volumes are removed from the oldest on", v.number)
+	}
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, none, err
+	}
+	closing, err := s.lastOfVolume(ctx, v)
+	if err != nil {
+		return Volume{}, none, err
+	}
+	d, ok := closing.Data.(*events.LedgerVolumeSealed)
+	if !ok || d.Closing == nil {
+		return Volume{}, none, notRemovable(n, "it was not sealed under a checkpoint, so nothing would prove what was in it")
+	}
+	return Volume{
+		Number: v.number, First: v.first, Last: v.last, Bytes: info.State.Bytes, Sealed: true, Began: info.State.FirstTime, Ended: info.State.LastTime,
+	}, *d.Closing, nil
+}
+
+// Removal says what is to be removed, and what of it is to be kept.
+type Removal struct {
+	Volume events.Volume
+	// Keep are the positions, in order, of the events to be kept of this volume and
+	// those before it.
+	Keep []uint64
+	// RootHash is the tree hash over positions 1 to the volume's last.
+	RootHash string
+	Export   events.VolumeExport
+	Actor    events.Actor
+	// Recorded, if set, is called when the removal is on record, and before the
+	// stream goes; an error of it leaves that to the next Open.
+	Recorded func(d *events.LedgerVolumeRemoved) error
+}
+
+// Remove removes a volume that is Removable and returns the position of the event
+// that says so. Reading goes on meanwhile and does not fail; whoever reads in
+// order passes from the events that are kept to the next volume. A crash, or an
+// error, after the event was recorded is mended by the next Open.
+func (s *Ledger) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	v, closing, err := s.Removable(ctx, r.Volume)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.extract(ctx, r.Keep)
+	if err != nil {
+		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+	}
+	d := &events.LedgerVolumeRemoved{
+		Volume: v.Number, First: v.First, Last: v.Last, Ended: events.Instant{Time: v.Ended.UTC().Truncate(time.Millisecond)},
+		RootHash: r.RootHash, Closing: closing, Export: r.Export, Kept: events.KeptEvents{Events: len(list)}, Actor: r.Actor,
+	}
+	if len(list) > 0 {
+		raw, err := events.EncodeKept(list)
+		if err != nil {
+			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+		if len(list) > mostKept || len(raw) > mostKeptBytes {
+			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), mostKept, mostKeptBytes)
+		}
+		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
+			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+	}
+	before := uint64(0)
+	if now := s.volumes().list[0]; now.gone != nil {
+		before = now.gone.removed.Seq
+	}
+	// The event must find the one before it where it is, and no other.
+	e := events.New(events.LedgerTenant, time.Now(), d)
+	if seq, err = s.Append(ctx, e, int64(before)); err != nil {
+		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+	}
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.letGo(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
+	if r.Recorded != nil {
+		if err := r.Recorded(d); err != nil {
+			return seq, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+	}
+	return seq, s.finishRemoval(ctx)
+}
+
+// extract reads events by their positions.
+func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
+	list := make([]events.Stored, 0, len(keep))
+	for len(keep) > 0 {
+		// One request brings many where they are close together.
+		n := 1
+		for n < len(keep) && keep[n]-keep[0] < jet.BatchMessages {
+			n++
+		}
+		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), jet.BatchBytes, &p); err != nil {
+			return nil, err
+		}
+		begin := len(list)
+		for _, m := range p.raw {
+			if len(keep) > 0 && m.Seq == keep[0] {
+				list, keep = append(list, m), keep[1:]
+			}
+		}
+		if len(list) == begin {
+			return nil, s.damaged("position %d cannot be read", keep[0])
+		}
+	}
+	return list, nil
+}
+
+// letGo reads what is kept instead of volumes. It is called with turning held.
+func (s *Ledger) letGo(x *extract) {
+	list := []volume{goneVolume(x)}
+	for _, v := range s.volumes().list {
+		if v.number > x.removed.Volume {
+			list = append(list, v)
+		}
+	}
+	s.setVolumes(list)
+}
+
+// adopt is letGo for a process that knows none of the volumes after those that were
+// removed. It is called with turning held.
+func (s *Ledger) adopt(ctx context.Context, x *extract, numbers []events.Volume) error {
+	list := []volume{goneVolume(x)}
+	for i, n := range numbers {
+		if n <= x.removed.Volume {
+			continue
+		}
+		v, state, err := s.openVolume(ctx, n)
+		if err != nil {
+			return err
+		}
+		if i < len(numbers)-1 {
+			v.last, v.ended = max(state.LastSeq, v.first-1), state.LastTime
+		}
+		list = append(list, v)
+	}
+	if len(list) == 1 {
+		return fmt.Errorf("no stream follows volume %d, which was removed", x.removed.Volume)
+	}
+	s.setVolumes(list)
+	return nil
+}
+
+func goneVolume(x *extract) volume {
+	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, gone: x}
+}
+
+// finishRemoval removes the streams of volumes whose removal is on record.
+func (s *Ledger) finishRemoval(ctx context.Context) error {
+	gone := s.volumes().list[0]
+	if gone.gone == nil {
+		return nil
+	}
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return err
+	}
+	if numbers[0] > gone.number {
+		return nil
+	}
+	js, done, err := s.keeper()
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, n := range numbers {
+		if n > gone.number {
+			break
+		}
+		if err := js.DeleteStream(ctx, n.Stream()); err != nil && !errors.Is(err, natsjs.ErrStreamNotFound) {
+			return fmt.Errorf("remove stream %s: %w", n.Stream(), err)
+		}
+	}
+	return s.jet.Sync()
+}
+
+// findRemoved reads what was removed, by the newest event that says so; nil when
+// none does.
+func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
+	for _, n := range slices.Backward(numbers) {
+		m, err := s.jet.Get(ctx, n.Stream(), jet.Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
+		if errors.Is(err, events.ErrNotFound) || jet.IsStreamGone(err) {
+			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what was removed: %w", err)
+		}
+		e, err := s.Decode(m)
+		if err != nil {
+			return nil, err
+		}
+		d, ok := e.Data.(*events.LedgerVolumeRemoved)
+		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
+			return nil, s.damaged("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
+		}
+		// Kept in memory already, mostly.
+		if now := s.known.Load(); now != nil && now.list[0].gone != nil && now.list[0].gone.removed.Seq == e.Seq {
+			return &now.list[0], nil
+		}
+		list, err := s.readExtract(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		v := goneVolume(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
+		return &v, nil
+	}
+	return nil, nil
+}
+
+func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
+	if d.Kept.SHA256 == "" {
+		return nil, nil
+	}
+	if _, err := s.texts.Open(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := s.texts.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
+	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
+		return nil, s.damaged("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is kept of volume %d: %w", d.Volume, err)
+	}
+	list, err := events.DecodeKept(raw, d.Last)
+	if err == nil && len(list) != d.Kept.Events {
+		err = fmt.Errorf("it has %d events, not %d", len(list), d.Kept.Events)
+	}
+	if err != nil {
+		return nil, s.damaged("what is kept of volume %d: %w", d.Volume, err)
+	}
+	return list, nil
+}
+
+// lookForRemoval finds a removal by another process. Whoever calls it will look
+// again.
+func (s *Ledger) lookForRemoval(ctx context.Context) {
+	now := s.volumes()
+	// Whoever has it may wait for the caller to have appended: only so long.
+	for try := 0; !s.turning.TryLock(); try++ {
+		if s.volumes() != now || try == lookTries || jet.Wait(ctx, lagPause) != nil {
+			return
+		}
+	}
+	defer s.turning.Unlock()
+	err := s.followRemoval(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.jet.Options.Logger.WarnContext(ctx, "looking for what was removed", "err", err)
+	}
+}
+
+// followRemoval takes up what another process has removed, if anything. It is called
+// with turning held.
+func (s *Ledger) followRemoval(ctx context.Context) error {
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := s.findRemoved(ctx, numbers)
+	known := s.volumes()
+	switch {
+	case err != nil || v == nil || known.list[0].gone != nil && v.gone.removed.Seq <= known.list[0].gone.removed.Seq:
+		return err // also for an older removal, where the stream of the newest does not answer
+	case v.number < known.active().number:
+		s.letGo(v.gone)
+		return nil
+	default: // the volumes after it are not known here yet
+		return s.adopt(ctx, v.gone, numbers)
+	}
+}
+
+// lookTries bounds how often lookForRemoval tries to look.
+const lookTries = 100
+
+// readKept fills an empty page with kept events after its end. It reports false
+// when there is none: then the page ends with the last removed volume.
+func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
+	list, more := v.gone.answer(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
+	for _, m := range list {
+		p.skip = m.Seq - 1 - p.end
+		if err := s.add(p, m); err != nil {
+			return false, 0, err
+		}
+	}
+	if len(list) > 0 {
+		return true, uint64(more), nil
+	}
+	if p.end < v.last {
+		p.skip, p.removed = v.last-p.end, v.last
+		p.begin, p.end = v.last, v.last
+	}
+	return false, 0, nil
+}
+
+// Removed is the newest removal of a volume; the zero value when all volumes are
+// there.
+func (s *Ledger) Removed() events.Removal {
+	if v := s.volumes().list[0]; v.gone != nil {
+		return v.gone.removed
+	}
+	return events.Removal{}
+}
+
+func sameVolume(a, b volume) bool {
+	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.gone == b.gone
+}

@@ -1,0 +1,351 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/natsserver"
+	"daybook/internal/store/stream"
+)
+
+// sealProven seals under a checkpoint that only looks like one.
+func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
+	t.Helper()
+	v, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		return &events.ClosingCheckpoint{Origin: "daybook/test", Size: last, RootHash: "r", Note: "n"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func removal(n events.Volume, keep ...uint64) stream.Removal {
+	return stream.Removal{Volume: n, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: somebody}
+}
+
+func mustRemove(t testing.TB, s *jetstream.Store, r stream.Removal) uint64 {
+	t.Helper()
+	seq, err := s.Remove(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+func positions(list []events.Event) (all []uint64) {
+	for _, e := range list {
+		all = append(all, e.Seq)
+	}
+	return all
+}
+
+// TestRemoval removes two volumes in a row and reads what is left in every way.
+func TestRemoval(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	kept, gone, later := newID(), newID(), newID()
+	mustAppend(t, s, requested(kept), 0)                                                                                               // 1
+	mustAppend(t, s, requested(gone), 0)                                                                                               // 2
+	mustAppend(t, s, ended(gone), 0)                                                                                                   // 3
+	at := mustAppend(t, s, started(kept, 1), 0)                                                                                        // 4
+	entry := events.New(tenant, time.Now(), &events.SessionEntryRecorded{SessionID: "abc", Session: "s", Index: 4, ExecutionID: kept}) // 5
+	entryAt := mustAppend(t, s, entry, 0)
+	one := sealProven(t, s) // 6, and 7 opens volume 2
+	mustAppend(t, s, requested(later), 0)
+	end := mustAppend(t, s, ended(kept), int64(at))
+	two := sealProven(t, s)
+	mustAppend(t, s, ended(later), 0)
+
+	first := mustRemove(t, s, removal(1, 1, 4, 5))
+	want := []uint64{1, 4, 5}
+	for seq := one.Last + 1; seq <= mustLast(t, s); seq++ {
+		want = append(want, seq)
+	}
+	check := func(s *jetstream.Store) {
+		t.Helper()
+		all, err := s.Read(t.Context(), 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, positions(all)); diff != "" {
+			t.Errorf("what is left: %s", diff)
+		}
+		before := uint64(0)
+		for _, e := range all {
+			if before+e.Skips+1 != e.Seq {
+				t.Errorf("event %d skips %d after %d", e.Seq, e.Skips, before)
+			}
+			before = e.Seq
+		}
+		var followed []uint64
+		err = s.Follow(t.Context(), 2, func(batch []events.Event, last uint64) error {
+			followed = append(followed, positions(batch)...)
+			if followed[len(followed)-1] == want[len(want)-1] {
+				return errors.New("enough")
+			}
+			return nil
+		})
+		if diff := cmp.Diff(want[1:], followed); diff != "" {
+			t.Errorf("following ended with %v: %s", err, diff)
+		}
+		if list, err := s.Execution(t.Context(), tenant, gone); err != nil || len(list) != 0 {
+			t.Errorf("a removed execution has %d events, error %v", len(list), err)
+		}
+		if list, err := s.Execution(t.Context(), tenant, kept); err != nil || len(list) != 3 || list[2].Seq != end {
+			t.Errorf("an execution that is kept: %v, error %v", positions(list), err)
+		}
+		if e, err := s.LastEntry(t.Context(), tenant, "abc"); err != nil || e.Seq != entryAt {
+			t.Errorf("the last entry is at %d, error %v", e.Seq, err)
+		}
+		if _, err := s.Append(t.Context(), entry, 0); err == nil {
+			// The same event again: it is found where it is kept.
+		} else {
+			t.Errorf("an event that is kept is recorded anew: %v", err)
+		}
+		if _, err := s.Append(t.Context(), requested(kept), 0); !errors.Is(err, events.ErrConflict) {
+			t.Errorf("an execution that is kept is requested anew: %v", err)
+		}
+		if err := s.Health(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	check(s)
+	check(jetstreamtest.Open(t, server, jetstream.Options{}))
+	if d := s.Removed(); d.Volume != 1 || d.Last != one.Last || d.Seq != first || d.Kept.Events != 3 {
+		t.Errorf("removed: %+v", d)
+	}
+
+	// What the first removal kept is kept again, or goes.
+	mustRemove(t, s, removal(2, 1, 4, end))
+	want = []uint64{1, 4, end}
+	for seq := two.Last + 1; seq <= mustLast(t, s); seq++ {
+		want = append(want, seq)
+	}
+	entryAt = mustAppend(t, s, entry, 0) // nobody remembers it
+	want = append(want, entryAt)
+	check(s)
+	check(jetstreamtest.Open(t, server, jetstream.Options{}))
+	if list, err := s.Volumes(t.Context()); err != nil || len(list) != 1 || list[0].Number != 3 {
+		t.Errorf("volumes: %+v, error %v", list, err)
+	}
+}
+
+func TestWhatCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	refused := func(n events.Volume, reason string) {
+		t.Helper()
+		_, err := s.Remove(t.Context(), removal(n))
+		if no, ok := errors.AsType[*stream.NotRemovableError](err); !ok || no.Volume != n || no.Reasons[0] != reason {
+			t.Errorf("removing volume %d: %v", n, err)
+		}
+	}
+	mustAppend(t, s, requested(newID()), 0)
+	refused(0, "there is no such volume")
+	refused(2, "there is no such volume")
+	refused(1, "it is still written; seal it first")
+	seal(t, s)
+	refused(1, "it was not sealed under a checkpoint, so nothing would prove what was in it")
+
+	s = jetstreamtest.Start(t)
+	mustAppend(t, s, requested(newID()), 0)
+	sealProven(t, s)
+	mustAppend(t, s, requested(newID()), 0)
+	sealProven(t, s)
+	refused(2, "volume 1 is older; volumes are removed from the oldest on")
+	mustRemove(t, s, removal(1))
+	at := s.Removed().Seq
+	refused(1, fmt.Sprintf("it was removed already, by event %d", at))
+	if last := mustLast(t, s); last != at {
+		t.Errorf("refusals were recorded: the ledger ends at %d", last)
+	}
+}
+
+// TestRemovalIsFinishedAfterACrash stops behind the event, where the stream goes.
+func TestRemovalIsFinishedAfterACrash(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	v := sealProven(t, s)
+	r := removal(1, 1)
+	crash := errors.New("crash")
+	r.Recorded = func(d *events.LedgerVolumeRemoved) error {
+		if d.Last != v.Last {
+			t.Errorf("told of %+v", d)
+		}
+		return crash
+	}
+	if _, err := s.Remove(t.Context(), r); !errors.Is(err, crash) {
+		t.Fatal(err)
+	}
+	read := jetstreamtest.Open(t, server, jetstream.Options{Existing: true}) // it changes nothing
+	if streams := stream.StreamsOf(t, read.Ledger); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
+		t.Errorf("streams %v", streams)
+	}
+	again := jetstreamtest.Open(t, server, jetstream.Options{})
+	if streams := stream.StreamsOf(t, again.Ledger); !cmp.Equal(streams, []string{"LEDGER-0002"}) {
+		t.Errorf("streams %v", streams)
+	}
+	for _, s := range []*jetstream.Store{s, read, again} {
+		all, err := s.Read(t.Context(), 0, 100)
+		if err != nil || !cmp.Equal(positions(all), []uint64{1, v.Last + 1, v.Last + 2}) || !all[0].Kept() || all[1].Kept() || all[1].Removed != v.Last {
+			t.Errorf("read %v, error %v", positions(all), err)
+		}
+	}
+}
+
+// TestAMissingVolume has no event that says that it was removed.
+func TestAMissingVolume(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	mustAppend(t, s, requested(newID()), 0)
+	sealProven(t, s)
+	stream.DeleteStream(t, s.Ledger, "LEDGER-0001")
+	for _, opts := range []jetstream.Options{{}, {Existing: true}} {
+		publish, consume := connections(t, server)
+		if _, err := jetstream.Open(t.Context(), publish, consume, opts); !errors.Is(err, events.ErrDamaged) {
+			t.Errorf("opened with %v", err)
+		}
+	}
+}
+
+// TestRemovalUnderLoad removes volumes while others read and write.
+func TestRemovalUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	other := jetstreamtest.Open(t, server, jetstream.Options{}) // another process
+	const writers, rounds, volumes = 6, 60, 5
+	ctx, stop := context.WithCancel(t.Context())
+	var all, busy sync.WaitGroup
+	done := make(chan struct{}, writers*rounds)
+	for w := range writers {
+		from := []*jetstream.Store{s, other}[w%2]
+		busy.Go(func() {
+			for range rounds {
+				id := newID()
+				first := mustAppend(t, from, requested(id), 0)
+				at := mustAppend(t, from, started(id, 1), 0)
+				mustAppend(t, from, ended(id), int64(at))
+				done <- struct{}{}
+				list, err := from.Execution(t.Context(), tenant, id)
+				switch {
+				case err != nil:
+					t.Errorf("read an execution: %v", err)
+				case len(list) == 3, first <= lastRemoved(s), first <= lastRemoved(other):
+				default:
+					t.Errorf("an execution of %d events", len(list))
+				}
+			}
+		})
+	}
+	for _, from := range []*jetstream.Store{s, other} {
+		all.Go(func() {
+			before := uint64(0)
+			err := from.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
+				for _, e := range batch {
+					if before+e.Skips+1 != e.Seq {
+						return fmt.Errorf("event %d skips %d after %d", e.Seq, e.Skips, before)
+					}
+					before = e.Seq
+				}
+				return nil
+			})
+			if ctx.Err() == nil {
+				t.Errorf("following ended: %v", err)
+			}
+		})
+	}
+	for n := range volumes {
+		for range writers * rounds / (volumes + 1) {
+			<-done
+		}
+		v := sealProven(t, s)
+		// A volume is removed once it was exported: other processes have seen by then
+		// that it is sealed.
+		mustLast(t, other)
+		mustRemove(t, s, removal(events.Volume(n+1), unfinished(t, s, v.Last)...))
+	}
+	busy.Wait()
+	stop()
+	all.Wait()
+	list, err := other.Read(t.Context(), 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list[len(list)-1].Seq, mustLast(t, s); got != want {
+		t.Errorf("it ends at %d, not %d", got, want)
+	}
+}
+
+// unfinished are the events up to a position of executions that have not ended
+// there.
+func unfinished(t testing.TB, s *jetstream.Store, last uint64) (keep []uint64) {
+	t.Helper()
+	list, err := s.Read(t.Context(), 0, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := map[string]bool{}
+	for _, e := range list {
+		over[e.About()] = over[e.About()] || e.Seq <= last && e.Type.Terminal()
+	}
+	for _, e := range list {
+		if e.Seq <= last && e.Type.OfExecution() && !over[e.About()] {
+			keep = append(keep, e.Seq)
+		}
+	}
+	return keep
+}
+
+func lastRemoved(s *jetstream.Store) uint64 { return s.Removed().UpTo() }
+
+func connections(t testing.TB, server *natsserver.Server) (publish, consume *nats.Conn) {
+	t.Helper()
+	for _, c := range []**nats.Conn{&publish, &consume} {
+		conn, err := server.Conn("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		*c = conn
+	}
+	return publish, consume
+}
+
+// A reader that has not seen the volumes after those that another process removed
+// finds them.
+func TestRemovalBeyondWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	mustAppend(t, s, started(newID(), 1), 0)
+	sealProven(t, s)
+	mustAppend(t, s, started(newID(), 1), 0)
+	reader := jetstreamtest.Open(t, server, jetstream.Options{})
+	sealProven(t, s)
+	mustAppend(t, s, started(newID(), 1), 0)
+	for _, n := range []events.Volume{1, 2} {
+		mustRemove(t, s, removal(n))
+	}
+	last := mustLast(t, s)
+	list, err := reader.Read(t.Context(), 0, int(last))
+	if err != nil || len(list) == 0 || list[len(list)-1].Seq != last {
+		t.Errorf("it reads %d events, the last is %d: %v", len(list), last, err)
+	}
+}

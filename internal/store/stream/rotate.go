@@ -1,0 +1,312 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// Sealing tells why and for whom the active volume is sealed.
+type Sealing struct {
+	Reason events.VolumeReason
+	Actor  events.Actor
+	// Close, if set, signs what the ledger holds up to a position, its last while
+	// it is called: nothing can be appended meanwhile. An error of it leaves the
+	// volume as it is.
+	Close func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error)
+}
+
+// ErrEmptyVolume is returned for a volume that holds nothing worth sealing yet.
+var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
+
+// Seal ends the active volume and opens the next one, and returns the one
+// sealed. Appends wait meanwhile and then go to the new volume: to who appends,
+// it is one moment. A crash, or an error, after the volume's last event was
+// recorded is mended by the next Open, or the next append that meets it.
+func (s *Ledger) Seal(ctx context.Context, how Sealing) (Volume, error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	now := s.volumes()
+	v := now.active()
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, err
+	}
+	st := info.State
+	if err := s.checkVolume(v, st); err != nil {
+		return Volume{}, err
+	}
+	if st.Msgs == 0 || st.Msgs == 1 && v.number > 1 {
+		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, ErrEmptyVolume)
+	}
+	list := now.list
+	if info.Config.Sealed {
+		list, err = s.findVolumes(ctx) // another process has
+	} else {
+		err = s.recordSealing(ctx, v, st.LastSeq, how)
+	}
+	if err == nil {
+		list, _, err = s.complete(ctx, list)
+	}
+	if err != nil {
+		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
+	}
+	s.setVolumes(list)
+	done := list[len(now.list)-1]
+	return Volume{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
+}
+
+// recordSealing appends a volume's last event, unless somebody else did.
+func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how Sealing) error {
+	opened := uint64(0) // where the volume's own opening is
+	if v.number > 1 {
+		opened = v.first
+	}
+	d := &events.LedgerVolumeSealed{Volume: v.number, First: v.first, Reason: how.Reason, Actor: how.Actor}
+	if how.Close != nil {
+		var err error
+		if d.Closing, err = how.Close(ctx, last); err != nil {
+			return fmt.Errorf("sign what it holds: %w", err)
+		}
+	}
+	_, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
+	if jet.IsConflict(err) {
+		return nil // another process seals it too
+	}
+	return err
+}
+
+// complete brings a sealing to its end from wherever it was left: after a
+// volume's last event, its stream is sealed, the next one is made where it ends,
+// and begins with its opening. Each step finds out whether it was taken. It is
+// called with turning held.
+func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
+	list = append([]volume(nil), list...)
+	last := len(list) - 1
+	e, err := s.lastOfVolume(ctx, list[last])
+	if err != nil {
+		return nil, false, err
+	}
+	_, ending := e.Data.(*events.LedgerVolumeSealed)
+	if list[last].sealed && !ending {
+		// A next volume at its end could take positions that had been given out.
+		return nil, false, s.damaged("stream %s is sealed, but no event on record says so", list[last].stream())
+	}
+	for i := range list {
+		// A volume that has a successor was sealed, whatever it says now.
+		if v := &list[i]; !v.sealed && (i < last || ending) {
+			if err := s.sealStream(ctx, v.number); err != nil {
+				return nil, false, err
+			}
+			info, err := s.jet.StreamInfo(ctx, v.stream())
+			if err != nil {
+				return nil, false, err
+			}
+			v.sealed, v.last, v.ended, changed = true, info.State.LastSeq, info.State.LastTime, true
+			if err := s.checkVolume(*v, info.State); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	if newest := list[last]; newest.sealed {
+		next, err := s.makeVolume(ctx, newest.number+1, newest.last+1)
+		if err != nil {
+			return nil, false, err
+		}
+		list, changed = append(list, next), true
+	}
+	if changed {
+		// What follows must not be on disk before what it follows.
+		if err := s.jet.Sync(); err != nil {
+			return nil, false, err
+		}
+	}
+	opened, err := s.recordOpening(ctx, list)
+	return list, changed || opened, err
+}
+
+// lastOfVolume is the newest event that a volume records about itself; the zero
+// event when there is none.
+func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
+	m, err := s.getHeld(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
+	if errors.Is(err, events.ErrNotFound) {
+		return events.Event{}, nil
+	}
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read what volume %d says of itself: %w", v.number, err)
+	}
+	return s.Decode(m)
+}
+
+// recordOpening appends the first event of the newest volume, unless it has one.
+func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error) {
+	if len(list) < 2 {
+		return false, nil
+	}
+	v, before := list[len(list)-1], list[len(list)-2]
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if err != nil || info.State.Msgs > 0 {
+		return false, err
+	}
+	closing, err := s.lastOfVolume(ctx, before)
+	if err != nil {
+		return false, err
+	}
+	last, err := s.getHeld(ctx, before, jet.Request{Seq: before.last})
+	if err != nil {
+		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+	}
+	d := &events.LedgerVolumeOpened{
+		Volume: v.number, First: v.first,
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: jet.HeaderValue(last.Header, "ce-id")},
+	}
+	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
+		d.Reason, d.Actor = e.Reason, e.Actor
+	}
+	return true, s.appendOpening(ctx, v, d)
+}
+
+// OpenVolume ends the active volume as it is, damaged, and opens the next one at a
+// position, which may lie beyond the end: the positions between are then a hole
+// that the new volume's first event names. Note tells people what was damaged. A
+// volume whose opening was cut short gets its first event.
+func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	list := append([]volume(nil), s.volumes().list...)
+	v := &list[len(list)-1]
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, err
+	}
+	if info.State.Msgs > 0 || v.number == 1 || info.State.LastSeq >= v.first {
+		if position <= info.State.LastSeq {
+			return Volume{}, fmt.Errorf("open a volume at position %d: volume %d goes on to %d", position, v.number, info.State.LastSeq)
+		}
+		if !info.Config.Sealed {
+			if err := s.sealStream(ctx, v.number); err != nil {
+				return Volume{}, err
+			}
+		}
+		v.sealed, v.last, v.ended = true, info.State.LastSeq, info.State.LastTime
+		next, err := s.makeVolume(ctx, v.number+1, position)
+		if err != nil {
+			return Volume{}, err
+		}
+		list = append(list, next)
+		if err := s.jet.Sync(); err != nil {
+			return Volume{}, err
+		}
+	}
+	next, before := list[len(list)-1], list[len(list)-2]
+	d := &events.LedgerVolumeOpened{
+		Volume: next.number, First: next.first, Reason: events.VolumeDamaged, Note: note, Actor: actor,
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last},
+	}
+	if next.first > before.last+1 {
+		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
+	}
+	switch m, err := s.getHeld(ctx, before, jet.Request{Seq: before.last}); {
+	case err == nil && m.Seq == before.last:
+		d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
+	case err != nil && !errors.Is(err, events.ErrNotFound):
+		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+	}
+	if err := s.appendOpening(ctx, next, d); err != nil {
+		return Volume{}, err
+	}
+	s.setVolumes(list)
+	return Volume{Number: next.number, First: next.first, Last: next.first}, nil
+}
+
+// appendOpening appends the first event of a volume. Of several processes that
+// do, one succeeds.
+func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
+	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
+	switch {
+	case jet.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("open volume %d: %w", v.number, err)
+	case seq != v.first:
+		return s.damaged("the first event of volume %d was stored at position %d, not %d", v.number, seq, v.first)
+	}
+	return nil
+}
+
+// appendTo stores an event of a volume about itself.
+func (s *Ledger) appendTo(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
+	m, err := message(v.number, e)
+	if err != nil {
+		return 0, err
+	}
+	m.Header.Set(expect, strconv.FormatUint(position, 10))
+	for try := 0; ; try++ {
+		seq, err := s.try(ctx, v, m)
+		if err == nil {
+			s.sawStored(seq)
+			return seq, nil
+		}
+		if jet.IsConflict(err) || jet.IsRejected(err) || jet.IsUnwritable(err) {
+			return 0, err
+		}
+		if werr := jet.Wait(ctx, retryPause); werr != nil || try == sealTries {
+			return 0, err
+		}
+	}
+}
+
+// sealTries bounds how often an event of a volume about itself is tried while
+// everybody else waits.
+const sealTries = 20
+
+// sealStream makes the server refuse everything more. Whoever is asked to may
+// do nothing else: see Options.Keeper.
+func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
+	js, done, err := s.keeper()
+	if err != nil {
+		return err
+	}
+	defer done()
+	info, err := s.jet.StreamInfo(ctx, number.Stream())
+	if err != nil {
+		return err
+	}
+	config := info.Config
+	config.Sealed = true
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
+	defer cancel()
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("seal stream %s: %w", number.Stream(), err)
+	}
+	return nil
+}
+
+// keeper is a connection that may seal and remove volumes, for as long as that
+// takes.
+func (s *Ledger) keeper() (natsjs.JetStream, func(), error) {
+	if s.opts.Keeper == nil {
+		return s.jet.JS, func() {}, nil
+	}
+	conn, err := s.opts.Keeper("keeper of the volumes")
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := natsjs.New(conn, natsjs.WithDefaultTimeout(s.jet.Options.TryWait))
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	return js, conn.Close, nil
+}

@@ -1,0 +1,87 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"daybook/internal/store/jet"
+)
+
+const (
+	// sweepAge is how old events are when they are swept. The embedded server keeps the
+	// cache of a block for ten seconds after its last write.
+	sweepAge = 12 * time.Second
+	// sweepEvery is how often a sweep looks for events that are old enough.
+	sweepEvery = time.Second
+	// sweepBytes is how much is swept at once at least, in bytes: a block of the server.
+	sweepBytes = 8 << 20
+)
+
+// sweep reads new events a second time, in order, once they are older than sweepAge,
+// until ctx is done. The embedded server cannot give back the memory of a block that it
+// has written while clients read the block again and again. It drops the cache when a
+// reader in order comes to the end of a block that was not written for ten seconds; what
+// it reads from the disk later is garbage for the collector. What cannot be read now is
+// read later. An error is not reported: the followers meet it too.
+func (t *Tail) sweep(ctx context.Context) {
+	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
+	var after, to uint64 // what is left of the last sweep
+	for jet.Wait(ctx, t.sweepEvery) == nil {
+		t.mu.Lock()
+		now := sweepMark{time.Now(), t.end, t.read}
+		t.mu.Unlock()
+		from, until := s.due(now)
+		if after >= to {
+			after = max(after, from)
+		}
+		to = max(to, until)
+		for after < to && ctx.Err() == nil {
+			p := newPage(raw, after, 64)
+			if _, _, err := t.s.readBatch(ctx, jet.BatchMessages, pageBytes, &p); err != nil || p.end == after {
+				break
+			}
+			after = p.end
+		}
+		t.mu.Lock()
+		t.swept = after
+		t.mu.Unlock()
+	}
+}
+
+// sweepMark is where a Tail was at a time: its position, and the bytes that it had read.
+type sweepMark struct {
+	at    time.Time
+	end   uint64
+	bytes int64
+}
+
+// sweeper decides which events are swept.
+type sweeper struct {
+	age   time.Duration
+	bytes int64
+	marks []sweepMark // oldest first; those that are too young, and before them the last sweep
+}
+
+// due returns the positions to sweep, those after the first up to the second one. They
+// are equal if there is nothing to sweep.
+func (s *sweeper) due(now sweepMark) (after, to uint64) {
+	if n := len(s.marks); n == 0 || s.marks[n-1].end < now.end {
+		s.marks = append(s.marks, now)
+	}
+	old := 0
+	for i, m := range s.marks {
+		if now.at.Sub(m.at) >= s.age {
+			old = i
+		}
+	}
+	if s.marks[old].bytes-s.marks[0].bytes < s.bytes {
+		// The marks between are of no use: a later one covers them.
+		if old > 1 {
+			s.marks = append(s.marks[:1], s.marks[old:]...)
+		}
+		return s.marks[0].end, s.marks[0].end
+	}
+	after, to = s.marks[0].end, s.marks[old].end
+	s.marks = append([]sweepMark{}, s.marks[old:]...)
+	return after, to
+}

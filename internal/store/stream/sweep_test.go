@@ -1,0 +1,55 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// New events are swept to the end, also when their volume is removed before and the
+// server is replaced meanwhile. The sweep ends with the tail.
+func TestSweepReachesTheEnd(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{Exclusive: true, TryWait: time.Second})
+	mustAppend(t, s, requested(newID()), 0)
+	tail := s.NewTail()
+	tail.SetSweeping(20*time.Millisecond, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- tail.Run(ctx, 1) }()
+	sweptTo := func(seq uint64) {
+		t.Helper()
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		deadline := time.After(20 * time.Second)
+		for tail.Swept() < seq {
+			select {
+			case <-tick.C:
+			case <-deadline:
+				t.Fatalf("swept up to position %d, want %d", tail.Swept(), seq)
+			}
+		}
+	}
+	for range 3 {
+		mustAppend(t, s, started(newID(), 1), 0)
+	}
+	sweptTo(mustLast(t, s))
+	mustAppend(t, s, started(newID(), 1), 0)
+	sealProven(t, s)
+	mustRemove(t, s, removal(1))
+	sweptTo(mustLast(t, s))
+	last := mustAppend(t, s, started(newID(), 1), 0)
+	if err := server.Reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sweptTo(last)
+	stop()
+	if err := <-ran; !errors.Is(err, context.Canceled) {
+		t.Errorf("the tail ended with %v", err)
+	}
+}

@@ -1,0 +1,121 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// Every follower of a tail gets every event once, in order, whether it begins
+// far behind, keeps up, or is so slow that the tail forgets what it has not read.
+func TestTailFeedsEveryFollower(t *testing.T) {
+	const before, total = 300, 900
+	s := jetstreamtest.Start(t)
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	for range before - 1 {
+		mustAppend(t, s, started(id, 1), -1)
+	}
+	tail := s.NewTail()
+	tail.SetLimit(4 << 10) // a few events
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- tail.Run(ctx, before) }()
+
+	errDone := errors.New("done")
+	count := func(after uint64, pause <-chan struct{}) func(first, n, last uint64) error {
+		next := after + 1
+		return func(first, n, last uint64) error {
+			if first != next || n == 0 || last < first+n-1 {
+				t.Errorf("a batch of %d from %d, newest %d; want one from %d", n, first, last, next)
+			}
+			if next += n; next > total {
+				return errDone
+			}
+			if pause != nil {
+				<-pause
+			}
+			return nil
+		}
+	}
+	resume := make(chan struct{})
+	ended := make(chan error, 4)
+	for _, f := range []struct {
+		after uint64
+		pause <-chan struct{}
+	}{{0, nil}, {before, nil}, {before - 7, resume}} {
+		take := count(f.after, f.pause)
+		go func() {
+			ended <- tail.Follow(ctx, f.after, func(batch []events.Event, last uint64) error {
+				return take(batch[0].Seq, uint64(len(batch)), last)
+			})
+		}()
+	}
+	take := count(before, nil)
+	go func() {
+		ended <- tail.FollowRaw(ctx, before, func(batch []events.Stored, last uint64) error {
+			if batch[0].Subject == "" || len(batch[0].Header["ce-id"]) != 1 || len(batch[0].Body) == 0 {
+				t.Errorf("a raw message without its parts: %+v", batch[0])
+			}
+			return take(batch[0].Seq, uint64(len(batch)), last)
+		})
+	}()
+	for range total - before {
+		mustAppend(t, s, started(id, 1), -1)
+	}
+	for range 3 { // the slow one holds up nobody
+		if err := <-ended; !errors.Is(err, errDone) {
+			t.Fatalf("a follower ended with %v", err)
+		}
+	}
+	close(resume)
+	if err := <-ended; !errors.Is(err, errDone) {
+		t.Fatalf("the slow follower ended with %v", err)
+	}
+	if n := tail.Kept(); n != 0 {
+		t.Errorf("%d pages are kept for nobody", n)
+	}
+	stop()
+	if err := <-ran; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	err := tail.Follow(t.Context(), total, func([]events.Event, uint64) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("following after the end: %v, want what ended the tail", err)
+	}
+}
+
+// A follower whose position the ledger never reached is told, as without a tail.
+func TestTailNamesAPositionBeyondTheEnd(t *testing.T) {
+	s := jetstreamtest.Start(t)
+	mustAppend(t, s, requested(newID()), 0)
+	tail := s.NewTail()
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- tail.Run(ctx, 1) }()
+	err := tail.Follow(t.Context(), 6, func([]events.Event, uint64) error { return nil })
+	if !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("Follow from beyond the end: %v, want damage", err)
+	}
+	stop()
+	<-ran
+}
+
+// ReadRaw gives what Read decodes.
+func TestReadRaw(t *testing.T) {
+	s := jetstreamtest.Start(t)
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	mustAppend(t, s, started(id, 1), 0)
+	stored, err := s.ReadRaw(t.Context(), 1, 10)
+	if err != nil || len(stored) != 1 || stored[0].Seq != 2 {
+		t.Fatalf("ReadRaw: %v, %v; want the second event", stored, err)
+	}
+	e, err := events.Decode(2, stored[0].Message())
+	if err != nil || e.About() != id {
+		t.Errorf("it decodes to %v, %v", e, err)
+	}
+}

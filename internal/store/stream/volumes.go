@@ -1,0 +1,367 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// volume is a stretch of the ledger as this process knows it: one stream.
+type volume struct {
+	number events.Volume
+	// first is the position of its first event. last is that of its last once it
+	// is sealed, and 0 before.
+	first, last uint64
+	sealed      bool
+	// ended is when its last event was stored, once it is sealed.
+	ended time.Time
+	// gone, unless it is nil, is what is kept of this volume and all before it, which
+	// are removed: then first is 1, and there is no stream.
+	gone *extract
+}
+
+func (v volume) stream() string { return v.number.Stream() }
+
+// volumes are all of them, oldest first and never none. Only the last one is
+// written. A list never changes: another takes its place.
+type volumes struct {
+	list []volume
+	// replaced ends when another list has taken the place of this one.
+	replaced context.Context //nolint:containedctx // it is a state, not a call's
+	replace  context.CancelFunc
+}
+
+func newVolumes(list []volume) *volumes {
+	l := &volumes{list: list}
+	l.replaced, l.replace = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *volumes) active() volume   { return l.list[len(l.list)-1] }
+func (l *volumes) sealed() []volume { return l.list[:len(l.list)-1] }
+
+// from is the index of the first volume that could hold a position or a later
+// one.
+func (l *volumes) from(seq uint64) int {
+	i, _ := slices.BinarySearchFunc(l.sealed(), seq, func(v volume, seq uint64) int { return cmp.Compare(v.last, seq) })
+	return i
+}
+
+// volumes is the list as it is now.
+func (s *Ledger) volumes() *volumes { return s.known.Load() }
+
+func (s *Ledger) setVolumes(list []volume) {
+	for _, v := range list {
+		if s.opts.Opened == nil {
+			break
+		}
+		if v.gone != nil {
+			continue
+		}
+		if err := s.opts.Opened(v.stream()); err != nil {
+			s.jet.Options.Logger.Error("a volume cannot be read by others", "volume", v.number, "err", err)
+		}
+	}
+	if old := s.known.Swap(newVolumes(list)); old != nil {
+		old.replace()
+	}
+}
+
+// Refresh looks whether another process has sealed the active volume, and
+// finishes what it may have left undone.
+func (s *Ledger) Refresh(ctx context.Context) error {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	return s.refreshLocked(ctx)
+}
+
+// refreshLocked is Refresh for a caller that holds turning.
+func (s *Ledger) refreshLocked(ctx context.Context) error {
+	now := s.volumes()
+	info, err := s.jet.StreamInfo(ctx, now.active().stream())
+	if jet.IsStreamGone(err) { // perhaps another process has sealed and removed it
+		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
+			return errors.Join(err, followed)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Config.Sealed {
+		return nil
+	}
+	list, err := s.findVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	if list, _, err = s.complete(ctx, list); err != nil {
+		return err
+	}
+	if !slices.EqualFunc(list, now.list, sameVolume) {
+		s.setVolumes(list)
+	}
+	return nil
+}
+
+// openVolumes finds the ledger's volumes, makes the first if there is none, and
+// finishes a sealing that was cut short.
+func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	list, err := s.findVolumes(ctx)
+	if err != nil {
+		return false, err
+	}
+	if s.opts.Accept != nil {
+		if list, err = s.openBehind(ctx, list); err != nil {
+			return false, err
+		}
+		s.setVolumes(list)
+		return true, nil
+	}
+	if len(list) == 0 {
+		if s.jet.Options.Existing {
+			return false, fmt.Errorf("open stream %s: %w", events.Volume(1).Stream(), natsjs.ErrStreamNotFound)
+		}
+		v, err := s.makeVolume(ctx, 1, 1)
+		if err != nil {
+			return false, err
+		}
+		list, made = []volume{v}, true
+	}
+	if !s.jet.Options.Existing {
+		var changed bool
+		if list, changed, err = s.complete(ctx, list); err != nil {
+			return false, err
+		}
+		made = made || changed
+	}
+	for i := range list[:len(list)-1] {
+		list[i].sealed = true // or as good as: nobody writes there
+	}
+	s.setVolumes(list)
+	if !s.jet.Options.Existing {
+		if err := s.finishRemoval(ctx); err != nil {
+			return false, err
+		}
+	}
+	return made, nil
+}
+
+// findVolumes reads which volumes there are and checks that each is whole and
+// follows its predecessor.
+func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]volume, 0, len(numbers)+1)
+	removed, err := s.findRemoved(ctx, numbers)
+	switch {
+	case err != nil:
+		return nil, err
+	case removed != nil:
+		list = append(list, *removed)
+		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n <= removed.number })
+		if len(numbers) == 0 {
+			return nil, s.damaged("stream %s is missing, which follows the volumes that were removed", (removed.number + 1).Stream())
+		}
+	case len(numbers) > 0 && numbers[0] != 1:
+		err := s.damaged("stream %s is missing, and no event on record says that the volume was removed", events.Volume(1).Stream())
+		if err := s.tolerate(err); err != nil {
+			return nil, err
+		}
+	}
+	states := make(map[events.Volume]natsjs.StreamState, len(numbers))
+	found := make([]volume, 0, len(numbers))
+	for i, number := range numbers {
+		v, st, err := s.openVolume(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(numbers)-1 {
+			v.last, v.ended = max(st.LastSeq, v.first-1), st.LastTime
+		}
+		found, states[number] = append(found, v), st
+	}
+	if err := s.readLost(ctx, found); err != nil {
+		return nil, err
+	}
+	for _, v := range found {
+		st := states[v.number]
+		if err := s.checkVolume(v, st); err != nil {
+			return nil, err
+		}
+		if len(list) > 0 {
+			if err := s.checkSuccession(ctx, list[len(list)-1], v, st); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, v)
+		s.sawStored(st.LastSeq)
+	}
+	return list, nil
+}
+
+// volumeNumbers lists the volumes whose streams exist, in order.
+func (s *Ledger) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
+	var numbers []events.Volume
+	names := s.jet.JS.StreamNames(ctx)
+	for name := range names.Name() {
+		if v, ok := events.VolumeOf(name); ok {
+			numbers = append(numbers, v)
+		}
+	}
+	if err := names.Err(); err != nil && !errors.Is(err, natsjs.ErrEndOfData) {
+		return nil, fmt.Errorf("list the volumes of the ledger: %w", err)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// openVolume reads how an existing volume is set up.
+func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
+	info, err := s.jet.StreamInfo(ctx, number.Stream())
+	if err != nil {
+		return volume{}, natsjs.StreamState{}, err
+	}
+	want := s.streamConfig(number, 1)
+	if err := checkConfig(info.Config, want); err != nil {
+		return volume{}, natsjs.StreamState{}, fmt.Errorf("stream %s is not set up as a ledger: %w; it was not changed", want.Name, err)
+	}
+	if info.Config.Replicas != want.Replicas {
+		s.jet.Options.Logger.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
+	}
+	v := volume{number: number, first: max(info.Config.FirstSeq, 1), sealed: info.Config.Sealed}
+	if v.sealed {
+		v.last, v.ended = info.State.LastSeq, info.State.LastTime
+	}
+	return v, info.State, nil
+}
+
+// makeVolume creates a volume that begins at a position, unless it exists.
+func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
+	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
+		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
+	}
+	return volume{number: number, first: first}, nil
+}
+
+// LastSeq is the position of the last event in the ledger, 0 when it is empty.
+func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
+	for {
+		v := s.volumes().active()
+		info, err := s.jet.StreamInfo(ctx, v.stream())
+		if jet.IsStreamGone(err) {
+			if s.lookForRemoval(ctx); s.volumes().active().number != v.number {
+				continue
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		if info.Config.Sealed && !s.jet.Options.Existing {
+			if err := s.Refresh(ctx); err != nil {
+				return 0, err
+			}
+			if s.volumes().active().number != v.number {
+				continue
+			}
+		}
+		// A volume that nothing was written to yet ends before it begins.
+		return max(info.State.LastSeq, v.first-1), nil
+	}
+}
+
+// Volume describes a volume of the ledger.
+type Volume struct {
+	Number events.Volume
+	// First and Last are the positions of its first and last event; Last is
+	// First-1 while there is none.
+	First, Last uint64
+	// Bytes is what its events take on disk.
+	Bytes uint64
+	// Sealed tells that nothing is written to it any more.
+	Sealed bool
+	// Began and Ended are when its first and last event were stored; zero while
+	// there is none.
+	Began, Ended time.Time
+}
+
+// Volumes describes every volume, oldest first. The last one is being written.
+func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
+	var list []Volume
+	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
+		info, err := s.jet.StreamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Volume{
+			Number: v.number, First: v.first, Last: max(info.State.LastSeq, v.first-1), Bytes: info.State.Bytes, Sealed: info.Config.Sealed,
+			Began: info.State.FirstTime, Ended: info.State.LastTime,
+		})
+	}
+	return list, nil
+}
+
+// LiveVolume is a volume that has a stream.
+type LiveVolume struct {
+	Number events.Volume
+	// First is the position of its first event.
+	First uint64
+}
+
+// Stream names the stream of the volume.
+func (v LiveVolume) Stream() string { return v.Number.Stream() }
+
+func (v volume) live() LiveVolume { return LiveVolume{Number: v.number, First: v.first} }
+
+// Live returns the volumes that have a stream, oldest first, and the one that takes
+// appends.
+func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
+	now := s.volumes()
+	for _, v := range now.list {
+		if v.gone == nil {
+			list = append(list, v.live())
+		}
+	}
+	return list, now.active().live()
+}
+
+// Active returns the volume that takes appends.
+func (s *Ledger) Active() LiveVolume { return s.volumes().active().live() }
+
+// IsLive reports whether a volume is known to have a stream.
+func (s *Ledger) IsLive(n events.Volume) bool {
+	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.gone == nil })
+}
+
+// LiveAt returns the volume that holds a position, unless it was removed.
+func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
+	now := s.volumes()
+	v := now.list[now.from(position)]
+	return v.live(), position >= v.first && v.gone == nil
+}
+
+// numbered returns a volume as it is known now: one that was removed is part of what is
+// kept of removed ones.
+func (s *Ledger) numbered(n events.Volume) volume {
+	for _, v := range s.volumes().list {
+		if v.number == n || v.gone != nil && v.number > n {
+			return v
+		}
+	}
+	return volume{number: n, first: 1}
+}

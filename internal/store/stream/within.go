@@ -1,0 +1,82 @@
+package stream
+
+import (
+	"context"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// getOneIn is getOne for a volume, which may be removed or be so any moment.
+func (s *Ledger) getOneIn(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
+	if v.gone == nil {
+		m, err := s.getOne(ctx, v.stream(), r)
+		if v, err = s.gone(ctx, v, err); v.gone == nil {
+			return m, err
+		}
+	}
+	if list, _ := v.gone.answer(r); len(list) > 0 {
+		return list[0], nil
+	}
+	return events.Stored{}, events.ErrNotFound
+}
+
+// GetIn fetches a single message of a volume, which may be removed or be so any moment;
+// events.ErrNotFound when there is none.
+func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
+	return s.getOneIn(ctx, s.numbered(n), r)
+}
+
+// GetBatchIn fetches many messages of a volume, which may be removed or be so any moment,
+// and calls fn for each, in order of position. It returns how many more there are.
+func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
+	return s.getBatchIn(ctx, s.numbered(n), r, fn)
+}
+
+// getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
+func (s *Ledger) getHeld(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
+	if v.gone == nil {
+		return s.getOne(ctx, v.stream(), r)
+	}
+	return s.getOneIn(ctx, v, r)
+}
+
+// getBatchIn is getBatch for a volume, which may be removed or be so any moment.
+// Where it is after some messages, the request ends with an error.
+func (s *Ledger) getBatchIn(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
+	if v.gone == nil {
+		some := false
+		pending, err := s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
+			some = true
+			return fn(m)
+		})
+		if some {
+			return pending, err
+		}
+		if v, err = s.gone(ctx, v, err); v.gone == nil {
+			return pending, err
+		}
+	}
+	list, more := v.gone.answer(r)
+	for _, m := range list {
+		if err := fn(m); err != nil {
+			return 0, err
+		}
+	}
+	return uint64(more), nil
+}
+
+// gone is a volume as it is now if a request that failed found no stream to answer
+// it; else the volume and the error as they were.
+func (s *Ledger) gone(ctx context.Context, v volume, err error) (volume, error) {
+	if !jet.IsStreamGone(err) || v.number >= s.volumes().active().number {
+		return v, err // only sealed volumes are removed; v.sealed may be out of date
+	}
+	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
+		s.lookForRemoval(ctx) // perhaps another process has removed it
+	}
+	if now := s.volumes().list[0]; now.gone != nil && now.number >= v.number {
+		return now, nil
+	}
+	return v, err
+}
