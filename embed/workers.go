@@ -9,6 +9,7 @@ import (
 	"daybook/internal/exec/worker"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/queue"
 	"daybook/runner"
 )
 
@@ -73,7 +74,7 @@ func (w workers) Layers(ctx context.Context, stateful bool) ([]string, error) {
 type work struct{ *jetstream.Store }
 
 func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
-	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
+	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d queue.Delivery) {
 		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, Free: d.Free, Ack: d.Ack, Nak: d.Nak})
 	})
 }

@@ -187,7 +187,7 @@ func TestDrainTakesNothingNew(t *testing.T) {
 		return completed("1"), nil
 	}})
 	delay := make(chan time.Duration, 1)
-	opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
+	opts.Work = scriptedQueue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
 		<-ctx.Done()
 		fn(context.WithoutCancel(ctx), runner.Delivery{Event: request, Delivered: 1, Nak: func(_ context.Context, d time.Duration) error {
 			delay <- d
@@ -212,7 +212,7 @@ func TestARequestOfANewerVersion(t *testing.T) {
 	// Deliveries that other runners returned are no failed tries.
 	for _, delivered := range []int{1, 1000} {
 		var got []time.Duration
-		opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
+		opts.Work = scriptedQueue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
 			for range 7 {
 				fn(ctx, runner.Delivery{Event: e, Delivered: delivered, Nak: func(_ context.Context, d time.Duration) error {
 					got = append(got, d/time.Minute)
@@ -230,16 +230,16 @@ func TestARequestOfANewerVersion(t *testing.T) {
 	}
 }
 
-// queue is a scripted work queue.
-type queue func(ctx context.Context, fn func(context.Context, runner.Delivery)) error
+// scriptedQueue is a scripted work queue.
+type scriptedQueue func(ctx context.Context, fn func(context.Context, runner.Delivery)) error
 
-func (q queue) Consume(ctx context.Context, _ string, _ fairness.Slots, fn func(context.Context, runner.Delivery)) error {
+func (q scriptedQueue) Consume(ctx context.Context, _ string, _ fairness.Slots, fn func(context.Context, runner.Delivery)) error {
 	return q(ctx, fn)
 }
 
-func (queue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
+func (scriptedQueue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
 
-func (queue) Held(context.Context, string, string) (bool, error) { return false, nil }
+func (scriptedQueue) Held(context.Context, string, string) (bool, error) { return false, nil }
 
 // A run that waits for its heap is returned when the runner shuts down, at no cost of
 // an attempt.

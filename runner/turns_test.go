@@ -14,6 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -208,7 +209,7 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 	for range 2 {
 		opts := b.options(appends())
 		opts.Slots = 2
-		opts.Work = work{Store: b.store, ack: func(ctx context.Context, d jetstream.Delivery) error {
+		opts.Work = work{Store: b.store, ack: func(ctx context.Context, d queue.Delivery) error {
 			defer func() { acked <- d.Event.About() }()
 			return d.Ack(ctx)
 		}}
@@ -252,8 +253,8 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	opts := b.options(hangs(began))
 	doomed := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
 	opts.Work = work{Store: doomed,
-		ack: func(context.Context, jetstream.Delivery) error { return nil },
-		nak: func(context.Context, jetstream.Delivery, time.Duration) error { return nil }}
+		ack: func(context.Context, queue.Delivery) error { return nil },
+		nak: func(context.Context, queue.Delivery, time.Duration) error { return nil }}
 	opts.DrainWait = -1
 	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
 	r, drain := b.begin(opts)

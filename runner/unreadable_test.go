@@ -88,7 +88,7 @@ func TestRequestForANewerVersion(t *testing.T) {
 	opts := b.options(completes())
 	id := events.NewID(time.Now())
 	given := make(chan time.Duration, 1)
-	opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
+	opts.Work = scriptedQueue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
 		fn(ctx, runner.Delivery{
 			Event:      events.Event{Seq: 1, Tenant: events.DefaultTenant, Data: &events.Unknown{Concerns: id}},
 			Unreadable: errors.New("encrypted by an algorithm of tomorrow"), Delivered: 1,

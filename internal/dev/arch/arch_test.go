@@ -56,7 +56,8 @@ var allowed = map[string][]string{
 	"internal/store/jet":                     {"events", "internal/resources/exhausted", "internal/resources/reads"},
 	"internal/store/blobs":                   {"events", "internal/resources/budget", "internal/store/jet"},
 	"internal/store/stream":                  {"events", "internal/resources/budget", "internal/store/jet"},
-	"internal/store/jetstream":               {"events", "internal/resources/fairness", "internal/store/jet", "internal/store/blobs", "internal/store/stream"},
+	"internal/store/queue":                   {"events", "internal/resources/fairness", "internal/store/jet", "internal/store/stream"},
+	"internal/store/jetstream":               {"events", "internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue"},
 	"internal/store/jetstream/jetstreamtest": {"internal/store/jetstream", "internal/store/natsserver"},
 	"internal/web":                           {"ledger"},
 	"internal/web/access":                    {"events", "ledger", "internal/durable"},
@@ -74,7 +75,7 @@ var allowed = map[string][]string{
 	"internal/dev/attack":                    {"internal/cli"},
 	"internal/dev/bench":                     {"embed", "events", "projections", "internal/dev/bench/gobench", "internal/exec/v8", "internal/store/jetstream", "internal/store/natsserver"},
 	"internal/dev/bench/gobench":             {},
-	"embed":                                  {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "audit", "internal/lifecycle/damage", "runner", "internal/webhook", "internal/tools/toolserver", "internal/lifecycle/retention", "httpapi", "mcp", "acp", "internal/store/natsserver", "internal/store/natscreds", "internal/store/streamfiles", "internal/store/jet", "internal/store/stream", "internal/store/jetstream", "internal/exec/worker", "internal/web/access", "internal/resources/budget", "internal/web/connections", "internal/resources/exhausted", "internal/resources/fairness", "internal/lifecycle/keyring", "internal/link", "internal/resources/reads", "internal/durable", "internal/spans", "proof", "internal/eventproof", "internal/translog", "internal/web"},
+	"embed":                                  {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "audit", "internal/lifecycle/damage", "runner", "internal/webhook", "internal/tools/toolserver", "internal/lifecycle/retention", "httpapi", "mcp", "acp", "internal/store/natsserver", "internal/store/natscreds", "internal/store/streamfiles", "internal/store/jet", "internal/store/stream", "internal/store/queue", "internal/store/jetstream", "internal/exec/worker", "internal/web/access", "internal/resources/budget", "internal/web/connections", "internal/resources/exhausted", "internal/resources/fairness", "internal/lifecycle/keyring", "internal/link", "internal/resources/reads", "internal/durable", "internal/spans", "proof", "internal/eventproof", "internal/translog", "internal/web"},
 	"internal/cli":                           {"internal/lifecycle/damage", "embed", "events", "internal/web/access", "internal/store/natscreds"},
 	"internal/dev/docgen":                    {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc"},
 	"internal/dev/docgen/eventdoc":           {"events"},
@@ -86,7 +87,7 @@ var allowed = map[string][]string{
 // which.
 var owners = map[string][]string{
 	"github.com/nats-io/nats-server": {"internal/store/natsserver"},
-	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/jetstream", "internal/store/natsserver"},
+	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue", "internal/store/jetstream", "internal/store/natsserver"},
 	"github.com/nats-io/jwt":         {"internal/store/natscreds"},
 	"github.com/nats-io/nkeys":       {"internal/store/natscreds", "internal/store/natsserver"},
 	"github.com/mattn/go-sqlite3":    {"projections"},

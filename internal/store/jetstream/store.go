@@ -10,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jet"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 )
 
@@ -94,7 +95,7 @@ type Options struct {
 type Store struct {
 	*stream.Ledger
 	*blobs.Store
-	*Queue
+	*queue.Queue
 	jet *jet.Client
 }
 
@@ -121,7 +122,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 		Incomplete: opts.Incomplete, Accept: opts.Accept,
 		Prepare: func(ctx context.Context, v stream.LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
 	})
-	s.Queue = NewQueue(client, s.Ledger, queueOptions{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})
+	s.Queue = queue.New(client, s.Ledger, queue.Options{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})
 	made, err := s.Ledger.Open(ctx)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 )
 
@@ -195,7 +196,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)
+	work := queue.WorkConsumer(events.DefaultPool, events.DefaultTenant)
 	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
 		t.Fatal(err)
 	}

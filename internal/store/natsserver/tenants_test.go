@@ -16,6 +16,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/queue"
 )
 
 // town is a ledger with events of two tenants, each with a subscriber.
@@ -98,7 +99,7 @@ func TestOtherTenantsAreUnreadable(t *testing.T) {
 		{"CONSUMER.CREATE.LEDGER-0001.x", strings.Replace(create(`{"name":"x"}`), "LEDGER-0001", "OBJ_BLOBS", 1)},
 		{"CONSUMER.INFO.LEDGER-0001." + inside, ""}, {"CONSUMER.INFO.LEDGER-0001.books", ""}, {"CONSUMER.NAMES.LEDGER-0001", ""}, {"CONSUMER.LIST.LEDGER-0001", ""},
 		{"CONSUMER.DELETE.LEDGER-0001." + inside, ""}, {"CONSUMER.DELETE.LEDGER-0001.books", ""},
-		{"CONSUMER.MSG.NEXT.LEDGER-0001." + inside, "5"}, {"CONSUMER.MSG.NEXT.LEDGER-0001.books", "5"}, {"CONSUMER.MSG.NEXT.LEDGER-0001." + jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), "5"},
+		{"CONSUMER.MSG.NEXT.LEDGER-0001." + inside, "5"}, {"CONSUMER.MSG.NEXT.LEDGER-0001.books", "5"}, {"CONSUMER.MSG.NEXT.LEDGER-0001." + queue.WorkConsumer(events.DefaultPool, events.DefaultTenant), "5"},
 		{"CONSUMER.PAUSE.LEDGER-0001." + inside, `{"pause_until":"2099-01-01T00:00:00Z"}`}, {"CONSUMER.RESET.LEDGER-0001." + inside, `{"seq":1}`}, {"CONSUMER.UNPIN.LEDGER-0001." + inside, `{}`},
 		{"STREAM.CREATE.COPY", `{"name":"COPY","sources":[{"name":"LEDGER-0001"}]}`}, {"STREAM.CREATE.COPY", `{"name":"COPY","subjects":["events.>"]}`},
 		{"STREAM.SNAPSHOT.LEDGER-0001", `{"deliver_subject":"_INBOX.x"}`}, {"STREAM.UPDATE.LEDGER-0001", `{"name":"LEDGER-0001","republish":{"src":">","dest":"events.alpha.>"}}`},

@@ -15,6 +15,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 )
 
@@ -365,7 +366,7 @@ func TestAnotherProcessSeals(t *testing.T) {
 	mustAppend(t, s, requested(first), 0)
 
 	work := make(chan string)
-	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -432,7 +433,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 	var order []string
 	done := make(chan string, 20)
 	given := false
-	run := func(ctx context.Context, d jetstream.Delivery) {
+	run := func(ctx context.Context, d queue.Delivery) {
 		mu.Lock()
 		back := d.Event.About() == ids[1] && !given
 		given = given || back

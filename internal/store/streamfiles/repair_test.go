@@ -12,6 +12,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 )
@@ -23,7 +24,9 @@ const (
 )
 
 // streamDir is the directory of a stream.
-func streamDir(dir, name string) string { return filepath.Join(dir, "jetstream", "$G", "streams", name) }
+func streamDir(dir, name string) string {
+	return filepath.Join(dir, "jetstream", "$G", "streams", name)
+}
 
 // sealedOnce makes a directory with a sealed volume, an active one, a blob and a
 // consumer in each volume, the descriptions kept of it, and its last position.
@@ -51,7 +54,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 		t.Fatal(err)
 	}
 	for _, v := range []string{ledger, second} {
-		await(t, filepath.Join(streamDir(dir, v), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), "meta.sum"))
+		await(t, filepath.Join(streamDir(dir, v), "obs", queue.WorkConsumer(events.DefaultPool, events.DefaultTenant), "meta.sum"))
 	}
 	server.Close()
 	return dir, kept, last
@@ -120,7 +123,7 @@ func TestRepair(t *testing.T) {
 		return bytes.Replace(raw, []byte(`"sealed":false`), []byte(`"sealed":true`), 1)
 	}
 	consumer := func(dir, file string) string {
-		return filepath.Join(streamDir(dir, second), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), file)
+		return filepath.Join(streamDir(dir, second), "obs", queue.WorkConsumer(events.DefaultPool, events.DefaultTenant), file)
 	}
 	for name, test := range map[string]struct {
 		leave func(t *testing.T, dir, kept string)

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 )
 
 // More tenants than a stream has consumers by default are served in one volume.
@@ -25,7 +26,7 @@ func TestManyTenantsInOneVolume(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
 	done := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})
@@ -45,7 +46,7 @@ func TestTenantQueuesAreShort(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	const lookAhead, most = 128, 1024
-	if n := jetstream.QueueLen(s.Queue); n <= lookAhead || n > most {
+	if n := queue.QueueLen(s.Queue); n <= lookAhead || n > most {
 		t.Errorf("a subscription holds %d messages, want %d to %d", n, lookAhead+1, most)
 	}
 }
@@ -78,7 +79,7 @@ func TestOutsideServerWithFewConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan string, 3)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 )
 
@@ -31,7 +32,7 @@ func requestOf(tenant, session string) events.Event {
 }
 
 // share runs Consume with slots until stop is called; stop waits for it to return.
-func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, jetstream.Delivery)) (stop func()) {
+func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, queue.Delivery)) (stop func()) {
 	t.Helper()
 	return running(t, func(ctx context.Context) error { return s.Consume(ctx, events.DefaultPool, slots, fn) })
 }
@@ -52,7 +53,7 @@ func running(t *testing.T, consume func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func mustAck(t *testing.T, d jetstream.Delivery) {
+func mustAck(t *testing.T, d queue.Delivery) {
 	t.Helper()
 	if err := d.Ack(context.Background()); err != nil {
 		t.Error(err)
@@ -67,7 +68,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(begun) }) // after the consumption has ended
-	consume, waiting := jetstream.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
 		case begun <- d.Event.Tenant + " " + r.Session:
@@ -97,7 +98,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	_, js := raw(t, server)
 	for tenant, n := range map[string]uint64{"many": 21, "few": 1} {
 		until(t, "the requests of tenant "+tenant, func() bool {
-			c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, tenant))
+			c, err := js.Consumer(t.Context(), firstStream, queue.WorkConsumer(events.DefaultPool, tenant))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +131,7 @@ func TestExtraSlot(t *testing.T) {
 	s := jetstreamtest.Start(t)
 	begun, release := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
-	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d queue.Delivery) {
 		begun <- d.Event.Tenant
 		if d.Event.Tenant == "endless" {
 			<-release
@@ -163,7 +164,7 @@ func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	s := jetstreamtest.Start(t)
 	begun, proceed := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(proceed) })
-	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d queue.Delivery) {
 		begun <- d.Event.Tenant
 		<-proceed
 		mustAck(t, d)
@@ -192,7 +193,7 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 	release := make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	seen := make(chan string, 200)
-	share(t, busy, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, busy, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		<-release // as long as the other has not done the rest
 		mustAck(t, d)
 		seen <- d.Event.About()
@@ -207,7 +208,7 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 			seal(t, busy)
 		}
 	}
-	share(t, idle, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, idle, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -231,7 +232,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 		mustAppend(t, s, requestOf("a", ""), 0)
 	}
 	begun := make(chan struct{}, 1)
-	stop := share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d jetstream.Delivery) {
+	stop := share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
 		begun <- struct{}{}
 		if err := d.Nak(ctx, 0); err != nil {
 			t.Error(err)
@@ -245,7 +246,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	stop()
 	close(begun)
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -300,8 +301,8 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	if n != 3 {
 		t.Fatalf("%d deliveries of the former consumer", n)
 	}
-	deliveries := make(chan jetstream.Delivery, 20)
-	take := func(_ context.Context, d jetstream.Delivery) {
+	deliveries := make(chan queue.Delivery, 20)
+	take := func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		deliveries <- d
 	}
@@ -353,7 +354,7 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 		seal(t, s)
 	}
 	seen := make(chan string, 20)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -370,9 +371,9 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 func TestNewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	seen := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.Tenant
 	})
@@ -395,7 +396,7 @@ func TestPrepareWork(t *testing.T) {
 	mustAppend(t, s, e, 0)
 	seal(t, s)
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, "a")); err != nil {
+	if err := js.DeleteConsumer(t.Context(), firstStream, queue.WorkConsumer(events.DefaultPool, "a")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -403,8 +404,8 @@ func TestPrepareWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen := make(chan jetstream.Delivery, 1)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	seen := make(chan queue.Delivery, 1)
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d
 	})
@@ -444,7 +445,7 @@ func TestDeadRunner(t *testing.T) {
 	}
 	begun, release := make(chan struct{}, 20), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
-	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, jetstream.Delivery) {
+	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, queue.Delivery) {
 		begun <- struct{}{}
 		<-release
 	})
@@ -452,7 +453,7 @@ func TestDeadRunner(t *testing.T) {
 	soon(t, "a first run", begun)
 	work.Close() // its heartbeats end
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -467,7 +468,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	conn, _ := raw(t, server)
 	asked := make(chan struct{}, 1000)
 	if _, err := conn.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
@@ -479,7 +480,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	first, second := requestOf("a", ""), requestOf("a", "")
 	positions := []uint64{mustAppend(t, s, first, 0), mustAppend(t, s, second, 0)}
 	postponed, again := make(chan struct{}, 2), make(chan string, 2)
-	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
 		if d.Delivered == 1 {
 			if err := d.Nak(ctx, time.Hour); err != nil {
 				t.Error(err)
@@ -488,7 +489,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 			return
 		}
 		if d.Event.About() == first.About() {
-			if err := jetstream.ReleaseUnannounced(ctx, s.Queue, events.DefaultPool, "a", positions[1]); err != nil {
+			if err := queue.ReleaseUnannounced(ctx, s.Queue, events.DefaultPool, "a", positions[1]); err != nil {
 				t.Error(err)
 			}
 		}
@@ -501,12 +502,12 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	for len(asked) > 0 {
 		<-asked
 	}
-	jetstream.Announce(s.Queue, events.DefaultPool, "a")
+	queue.Announce(s.Queue, events.DefaultPool, "a")
 	soon(t, "the question for what was announced", asked)
-	if err := jetstream.ReleaseUnannounced(t.Context(), s.Queue, events.DefaultPool, "a", positions[0]); err != nil {
+	if err := queue.ReleaseUnannounced(t.Context(), s.Queue, events.DefaultPool, "a", positions[0]); err != nil {
 		t.Fatal(err)
 	}
-	jetstream.Announce(s.Queue, events.DefaultPool, "a")
+	queue.Announce(s.Queue, events.DefaultPool, "a")
 	for _, want := range []events.Event{first, second} {
 		if got := soon(t, "a request", again); got != want.About() {
 			t.Errorf("got %s, want %s", got, want.About())
@@ -520,7 +521,7 @@ func TestNothingIsTakenBeforeTheLook(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	mustAppend(t, s, requestOf("a", ""), 0)
-	if n := jetstream.WaitingBeforeLook(t.Context(), s.Queue, events.DefaultPool, "a", 1); n != 1 {
+	if n := queue.WaitingBeforeLook(t.Context(), s.Queue, events.DefaultPool, "a", 1); n != 1 {
 		t.Errorf("%d requests wait, want 1", n)
 	}
 }

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 )
 
 // turnRequest is a request of a tenant that has a turn in a session.
@@ -50,7 +51,7 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 		}
 	}
 	seen := make(chan string, 100)
-	stop := share(t, s, fairness.Slots{Total: 4}, func(ctx context.Context, d jetstream.Delivery) {
+	stop := share(t, s, fairness.Slots{Total: 4}, func(ctx context.Context, d queue.Delivery) {
 		if err := d.Nak(ctx, time.Hour); err != nil {
 			t.Error(err)
 		}
@@ -62,7 +63,7 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	stop()
 
 	s = jetstreamtest.Open(t, server, opts)
-	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -86,10 +87,10 @@ func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetForgetAfter(s.Queue, 100*time.Millisecond)
-	jetstream.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
+	queue.SetForgetAfter(s.Queue, 100*time.Millisecond)
+	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
 	done := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})
@@ -102,9 +103,9 @@ func TestTenantsAreForgotten(t *testing.T) {
 			}
 		}
 		const listening = 6 // the pool's own, and those of replies
-		for start := time.Now(); jetstream.Subscriptions(s.Queue) > listening; time.Sleep(10 * time.Millisecond) {
+		for start := time.Now(); queue.Subscriptions(s.Queue) > listening; time.Sleep(10 * time.Millisecond) {
 			if time.Since(start) > patience {
-				t.Fatalf("round %d: %d subscriptions are left", round, jetstream.Subscriptions(s.Queue))
+				t.Fatalf("round %d: %d subscriptions are left", round, queue.Subscriptions(s.Queue))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 )
 
@@ -24,7 +25,7 @@ func TestRelease(t *testing.T) {
 		first bool
 	}
 	deliveries := make(chan seen, 10)
-	handle := func(ctx context.Context, d jetstream.Delivery) {
+	handle := func(ctx context.Context, d queue.Delivery) {
 		var err error
 		if d.Delivered == 1 {
 			err = d.Nak(ctx, time.Hour)

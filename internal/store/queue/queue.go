@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// queueOptions set up a Queue. The zero value works.
-type queueOptions struct {
+// Options set up a Queue. The zero value works.
+type Options struct {
 	// AckWait is how long a runner may be silent before its work goes to
 	// another; default 10 s. Living runners make a sign three times as often.
 	AckWait time.Duration
@@ -45,7 +45,7 @@ type requests interface {
 type Queue struct {
 	jet    *jet.Client
 	ledger requests
-	opts   queueOptions
+	opts   Options
 	// prepared holds the workKeys of the consumers that are known to exist in the volume
 	// preparing, which is 0 at first.
 	prepared  sync.Map
@@ -56,9 +56,9 @@ type Queue struct {
 	lookEvery time.Duration
 }
 
-// NewQueue makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
+// New makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
-func NewQueue(client *jet.Client, ledger requests, opts queueOptions) *Queue {
+func New(client *jet.Client, ledger requests, opts Options) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
 	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
 }

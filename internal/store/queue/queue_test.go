@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 )
 
 // patience is how long a test waits for what must happen soon.
@@ -36,7 +37,7 @@ func TestStoppingGivesBack(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	for range 10 {
-		stop := consume(t, s, 4, func(ctx context.Context, d jetstream.Delivery) {
+		stop := consume(t, s, 4, func(ctx context.Context, d queue.Delivery) {
 			if err := d.Nak(ctx, 0); err != nil {
 				t.Error(err)
 			}
@@ -50,7 +51,7 @@ func TestStoppingGivesBack(t *testing.T) {
 		<-appended
 	}
 	seen := make(chan string, 10)
-	consume(t, s, 4, func(ctx context.Context, d jetstream.Delivery) {
+	consume(t, s, 4, func(ctx context.Context, d queue.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -72,7 +73,7 @@ func TestFreeGivesUpTheSlot(t *testing.T) {
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	begun := make(chan string, 10)
 	goOn := make(chan struct{})
-	stop := consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+	stop := consume(t, s, 1, func(ctx context.Context, d queue.Delivery) {
 		begun <- d.Event.About()
 		d.Free()
 		d.Free()
@@ -107,7 +108,7 @@ func TestNakWithDelay(t *testing.T) {
 		at time.Time
 	}
 	seen := make(chan delivery, 10)
-	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
 		seen <- delivery{d.Delivered, time.Now()}
 		if d.Delivered < 3 {
 			if err := d.Nak(ctx, delay); err != nil {
@@ -142,8 +143,8 @@ func TestUnreadableWork(t *testing.T) {
 	}
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
-	seen := make(chan jetstream.Delivery, 10)
-	consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+	seen := make(chan queue.Delivery, 10)
+	consume(t, s, 1, func(ctx context.Context, d queue.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -156,7 +157,7 @@ func TestUnreadableWork(t *testing.T) {
 	if got := soon(t, "the good request", seen); got.Event.About() != id || got.Unreadable != nil {
 		t.Errorf("got %s, %v", got.Event.About(), got.Unreadable)
 	}
-	c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer("default", tenant))
+	c, err := js.Consumer(t.Context(), firstStream, queue.WorkConsumer("default", tenant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	seen := make(chan string, 10)
-	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -192,7 +193,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), firstStream, jetstream.WorkConsumer("default", tenant)); err != nil {
+	if err := js.DeleteConsumer(t.Context(), firstStream, queue.WorkConsumer("default", tenant)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, requested(second), 0)
@@ -204,7 +205,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
-	fn := func(context.Context, jetstream.Delivery) {}
+	fn := func(context.Context, queue.Delivery) {}
 	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
 		t.Error("no slots were accepted")
 	}

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 )
 
 // A tenant with as many unacknowledged requests as it may have does not hold the
@@ -18,10 +19,10 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	jetstream.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)
-	c, err := js.Consumer(t.Context(), firstStream, jetstream.WorkConsumer(events.DefaultPool, "full"))
+	c, err := js.Consumer(t.Context(), firstStream, queue.WorkConsumer(events.DefaultPool, "full"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 		again  bool
 	}
 	deliveries := make(chan seen, 20)
-	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d jetstream.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
 		now := seen{d.Event.Tenant, d.Delivered > 1}
 		if now.tenant == "full" && !now.again && d.Event.Seq <= first+1 {
 			if err := d.Nak(ctx, time.Hour); err != nil { // a turn that waits

@@ -1,4 +1,4 @@
-package jetstream_test
+package queue_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/queue"
 )
 
 // A start asks each volume twice for its consumers, however many tenants there are,
@@ -30,7 +31,7 @@ func TestRequestsOfAStartAndOfARun(t *testing.T) {
 		names = append(names, fmt.Sprintf("t%d", i))
 	}
 	done := make(chan string, 10)
-	take := func(_ context.Context, d jetstream.Delivery) {
+	take := func(_ context.Context, d queue.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.About()
 	}

@@ -1,4 +1,4 @@
-package jetstream
+package queue
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1
 
 // queueOf is the queue of a tenant in a consumption that takes no requests.
 func queueOf(log *slog.Logger) (*consumption, *tenantQueue) {
-	s := NewQueue(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, queueOptions{})
+	s := New(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, Options{})
 	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
 	c.ctx = context.Background()
 	return c, c.queue("t")
