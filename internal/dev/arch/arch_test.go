@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 // which.
 var owners = map[string][]string{
 	"github.com/nats-io/nats-server": {"internal/store/natsserver"},
-	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue", "internal/store/jetstream", "internal/store/natsserver"},
+	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue", "internal/store/natsserver"},
 	"github.com/nats-io/jwt":         {"internal/store/natscreds"},
 	"github.com/nats-io/nkeys":       {"internal/store/natscreds", "internal/store/natsserver"},
 	"github.com/mattn/go-sqlite3":    {"projections"},

@@ -122,7 +122,7 @@ func (b *bucket) damaged(format string, args ...any) error {
 }
 
 func (b *bucket) lacks(missing, last, purged uint64) error {
-	return b.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", bucketStream, missing, last, purged)
+	return b.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", Stream, missing, last, purged)
 }
 
 // lostDescription is what metaDamaged says of a blob whose description was lost.

@@ -61,9 +61,6 @@ func (s *Store) Open(ctx context.Context) (made bool, err error) { return s.buck
 // Reach returns why the blob store does not answer, or nil.
 func (s *Store) Reach(ctx context.Context) error { return s.bucket.reach(ctx) }
 
-// BlobStream names the stream that the blobs are stored in.
-func (s *Store) BlobStream() string { return bucketStream }
-
 // Rewrite stores the count of purged chunks again as it is.
 func (s *Store) Rewrite(ctx context.Context) error {
 	purged, seq, err := s.bucket.purged(ctx)

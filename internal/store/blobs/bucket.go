@@ -22,8 +22,9 @@ import (
 // Where blobs are: an object store bucket in the form that NATS documents
 // (ADR-20), so that its tools can read it.
 const (
-	bucketName    = "BLOBS"
-	bucketStream  = "OBJ_" + bucketName
+	bucketName = "BLOBS"
+	// Stream names the stream that the blobs are stored in.
+	Stream        = "OBJ_" + bucketName
 	entrySubject  = "$O." + bucketName + ".M."
 	chunkSubjects = "$O." + bucketName + ".C."
 )
@@ -86,7 +87,7 @@ func (b *bucket) open(ctx context.Context) (made bool, err error) {
 		})
 	}
 	if err == nil {
-		b.stream, err = b.jet.JS.Stream(ctx, bucketStream)
+		b.stream, err = b.jet.JS.Stream(ctx, Stream)
 	}
 	if err != nil {
 		return false, fmt.Errorf("open the blob store: %w", err)
@@ -201,14 +202,14 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
 func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, error) {
-	m, err := b.jet.Get(ctx, bucketStream, r)
+	m, err := b.jet.Get(ctx, Stream, r)
 	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
-		if why := b.opts.Incomplete(bucketStream); why != nil {
+		if why := b.opts.Incomplete(Stream); why != nil {
 			err = fmt.Errorf("it is not there, but may have been lost: %w", why)
 		}
 	}
 	if err != nil {
-		return events.Stored{}, fmt.Errorf("get from stream %s: %w", bucketStream, err)
+		return events.Stored{}, fmt.Errorf("get from stream %s: %w", Stream, err)
 	}
 	return m, nil
 }
@@ -338,7 +339,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	for from := uint64(1); chunks < info.Chunks; {
 		var got uint64
 		r := jet.Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
-		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
+		_, err := b.jet.GetBatch(ctx, Stream, r, func(m events.Stored) error {
 			got = m.Seq
 			chunks++
 			if uint64(len(packed)+len(m.Body)) > info.Size {
@@ -392,7 +393,7 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Store
 	for from := uint64(1); ; {
 		var got uint64
 		r := jet.Request{Seq: from, NextBySubject: subjects, Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
-		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
+		_, err := b.jet.GetBatch(ctx, Stream, r, func(m events.Stored) error {
 			got = m.Seq
 			return fn(m)
 		})

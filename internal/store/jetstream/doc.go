@@ -1,13 +1,8 @@
-// Package jetstream keeps the ledger in NATS JetStream: events in a stream,
-// heaps and long texts in object store buckets. It is the only client of NATS
-// in the module; no type of NATS leaves it but the connections it is given.
+// Package jetstream opens the ledger on NATS JetStream and joins its parts: jet, the
+// client of the server; stream, the sequence of events; blobs, heaps and long texts; and
+// queue, the run requests. The order in which they are opened is decided here.
 //
-// It stores, finds, follows and hands out, and decides nothing: the rules are
-// those of package ledger, whose Store it implements. Positions are stream
-// sequences. A hole in them is damage, and is reported as events.ErrDamaged
-// wherever it is met, never stepped over.
-//
-// Reads ask the stream by direct get: a request and its bounded answer, without
-// consumers on the server, so that nothing needs cleaning up or can go stale.
-// Only runners have a consumer, because theirs is state worth keeping.
+// A Store decides nothing: the rules are those of package ledger, whose Store it
+// implements. No type of NATS leaves the packages of internal/store but the connections
+// that they are given.
 package jetstream
