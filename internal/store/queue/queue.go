@@ -25,8 +25,8 @@ type Options struct {
 	Hold func() error
 }
 
-// requests is the ledger that holds the requests. *Ledger implements and documents it.
-type requests interface {
+// Ledger holds the requests. *stream.Ledger implements and documents it.
+type Ledger interface {
 	Live() (list []stream.LiveVolume, active stream.LiveVolume)
 	Active() stream.LiveVolume
 	IsLive(n events.Volume) bool
@@ -44,7 +44,7 @@ type requests interface {
 // It is safe for concurrent use, and holds nothing to close.
 type Queue struct {
 	jet    *jet.Client
-	ledger requests
+	ledger Ledger
 	opts   Options
 	// prepared holds the workKeys of the consumers that are known to exist in the volume
 	// preparing, which is 0 at first.
@@ -58,7 +58,7 @@ type Queue struct {
 
 // New makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
-func New(client *jet.Client, ledger requests, opts Options) *Queue {
+func New(client *jet.Client, ledger Ledger, opts Options) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
 	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
 }

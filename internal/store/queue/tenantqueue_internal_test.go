@@ -17,7 +17,7 @@ import (
 )
 
 // oneVolume is a ledger with one volume.
-type oneVolume struct{ requests }
+type oneVolume struct{ Ledger }
 
 func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1, First: 1} }
 

@@ -42,7 +42,7 @@ func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 
 // tally counts the messages on a subject of a stream while they are read.
 type tally struct {
-	since  context.Context //nolint:containedctx // of Store.writable, from before the reading
+	since  context.Context //nolint:containedctx // of Client.Writable, from before the reading
 	volume events.Volume
 	left   uint64 // behind the newest piece, as the server counts
 }

@@ -46,7 +46,7 @@ type Ledger struct {
 	jet  *jet.Client
 	opts Options
 	// texts keeps what is kept of removed volumes.
-	texts texts
+	texts Texts
 
 	// known is the list of volumes. turn is shared by those who append and taken
 	// by who seals; turning is held while the list is changed.
@@ -63,8 +63,8 @@ type Ledger struct {
 	damage atomic.Pointer[error]
 }
 
-// texts keeps what is kept of removed volumes.
-type texts interface {
+// Texts keeps what is kept of removed volumes.
+type Texts interface {
 	// Open is called before the first use of what follows, perhaps more than once.
 	Open(ctx context.Context) (made bool, err error)
 	// PutText stores a text under its hash, Text reads it.
@@ -73,7 +73,7 @@ type texts interface {
 }
 
 // New makes a Ledger. The caller MUST call Open before any other method.
-func New(client *jet.Client, kept texts, opts Options) *Ledger {
+func New(client *jet.Client, kept Texts, opts Options) *Ledger {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}

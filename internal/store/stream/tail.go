@@ -120,7 +120,7 @@ func (t *Tail) trim() {
 	}
 }
 
-// Follow is Store.Follow.
+// Follow is Ledger.Follow.
 func (t *Tail) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return t.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
@@ -129,7 +129,7 @@ func (t *Tail) Follow(ctx context.Context, after uint64, fn func(batch []events.
 // is woken fifty times a second, not for each of thousands.
 const rawPause = 20 * time.Millisecond
 
-// FollowRaw is Store.FollowRaw, except that a message that is no event ends it,
+// FollowRaw is Ledger.FollowRaw, except that a message that is no event ends it,
 // and that events may come some milliseconds late, many at a time.
 func (t *Tail) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return t.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
