@@ -156,7 +156,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Shares:    d.opts.shares(),
 		Output:    d.opts.outputRate(),
 		Ledger:    d.ledger,
-		Work:      work{d.store},
+		Work:      d.store,
 		Heaps:     d.store,
 		Texts:     d.store,
 		Workers:   workers{d.pool},

@@ -7,9 +7,6 @@ import (
 
 	"daybook/events"
 	"daybook/internal/exec/worker"
-	"daybook/internal/resources/fairness"
-	"daybook/internal/store/jetstream"
-	"daybook/internal/store/queue"
 	"daybook/runner"
 )
 
@@ -68,13 +65,4 @@ func (w workers) Engine(ctx context.Context, stateful bool) (events.Engine, erro
 
 func (w workers) Layers(ctx context.Context, stateful bool) ([]string, error) {
 	return w.pool.Layers(ctx, stateful)
-}
-
-// work hands the runner its deliveries.
-type work struct{ *jetstream.Store }
-
-func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
-	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d queue.Delivery) {
-		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, Free: d.Free, Ack: d.Ack, Nak: d.Nak})
-	})
 }

@@ -16,10 +16,10 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"
+	"daybook/runner"
 )
 
 // realBook is a whole book but for V8: the ledger on a real JetStream, the
@@ -150,8 +150,8 @@ func (b *realBook) settled(t testing.TB, d projections.ExecutionDetail) bool {
 
 // work returns the runner. It understands, one a line: console.log("x") and its
 // siblings, throw "x", await forever, and a literal, which is the result.
-func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context, queue.Delivery) {
-	return func(_ context.Context, d queue.Delivery) {
+func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
+	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
 		err := b.run(ctx, d)
 		if errors.Is(err, errNotItsTurn) {
@@ -219,7 +219,7 @@ func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked
 
 var sayLine = regexp.MustCompile(`^console\.(log|info|warn|error)\("(.*)"\)$`)
 
-func (b *realBook) run(ctx context.Context, d queue.Delivery) error {
+func (b *realBook) run(ctx context.Context, d runner.Delivery) error {
 	req, ok := ledger.NewRequest(d.Event)
 	if !ok {
 		return errors.New("not a request")

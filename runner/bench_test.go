@@ -11,7 +11,6 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
-	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -42,7 +41,7 @@ func startDurable(b *testing.B, w runner.Workers, slots int, callable ...runner.
 	}
 	l := ledger.New(store, ledger.Options{OutputMaxBytes: -1, Logger: quiet})
 	acked := make(chan struct{}, b.N)
-	queue := work{Store: store, ack: func(ctx context.Context, d queue.Delivery) error {
+	queue := work{Store: store, ack: func(ctx context.Context, d runner.Delivery) error {
 		defer func() { acked <- struct{}{} }()
 		return d.Ack(ctx)
 	}}

@@ -13,7 +13,6 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -290,15 +289,15 @@ func (b *book) dies(call string, w runner.Workers) {
 	opts.Ledger = m
 	opts.DrainWait = -1
 	opts.Slots = 1 // a dead runner takes no further request
-	silent := func(context.Context, queue.Delivery) error { return errDead }
+	silent := func(context.Context, runner.Delivery) error { return errDead }
 	opts.Work = work{Store: b.store,
-		ack: func(ctx context.Context, d queue.Delivery) error {
+		ack: func(ctx context.Context, d runner.Delivery) error {
 			if m.dead.Load() {
 				return silent(ctx, d)
 			}
 			return d.Ack(ctx)
 		},
-		nak: func(ctx context.Context, d queue.Delivery, _ time.Duration) error { return silent(ctx, d) },
+		nak: func(ctx context.Context, d runner.Delivery, _ time.Duration) error { return silent(ctx, d) },
 	}
 	_, drain := b.begin(opts)
 	soon(b.t, "death at "+call, m.died)
@@ -487,8 +486,8 @@ func TestASupersededRunIsLeftAlone(t *testing.T) {
 		return events.Event{}, ledger.ErrSuperseded
 	}}
 	opts.Work = work{Store: b.store,
-		ack: func(context.Context, queue.Delivery) error { told <- "ack"; return nil },
-		nak: func(context.Context, queue.Delivery, time.Duration) error { told <- "nak"; return nil },
+		ack: func(context.Context, runner.Delivery) error { told <- "ack"; return nil },
+		nak: func(context.Context, runner.Delivery, time.Duration) error { told <- "nak"; return nil },
 	}
 	_, drain := b.begin(opts)
 	id := b.submit()

@@ -15,7 +15,6 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -77,12 +76,12 @@ func hangs(began chan<- runner.Task) workers {
 type work struct {
 	*jetstream.Store
 	// ack and nak, if set, replace Delivery.Ack and Delivery.Nak.
-	ack func(ctx context.Context, d queue.Delivery) error
-	nak func(ctx context.Context, d queue.Delivery, delay time.Duration) error
+	ack func(ctx context.Context, d runner.Delivery) error
+	nak func(ctx context.Context, d runner.Delivery, delay time.Duration) error
 }
 
 func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
-	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d queue.Delivery) {
+	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d runner.Delivery) {
 		ack, nak := d.Ack, d.Nak
 		if w.ack != nil {
 			ack = func(ctx context.Context) error { return w.ack(ctx, d) }
@@ -153,7 +152,7 @@ func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
 func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
 	acked := make(chan string, 100)
 	opts := b.options(w)
-	opts.Work = work{Store: b.store, ack: func(ctx context.Context, d queue.Delivery) error {
+	opts.Work = work{Store: b.store, ack: func(ctx context.Context, d runner.Delivery) error {
 		defer func() { acked <- d.Event.About() }()
 		return d.Ack(ctx)
 	}}

@@ -15,7 +15,6 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
@@ -82,11 +81,11 @@ func TestTurnComesWhileItIsGivenBack(t *testing.T) {
 	opts := b.options(w)
 	opts.Slots = 2
 	opts.Work = work{Store: b.store,
-		ack: func(ctx context.Context, d queue.Delivery) error {
+		ack: func(ctx context.Context, d runner.Delivery) error {
 			defer func() { acked <- d.Event.About() }()
 			return d.Ack(ctx)
 		},
-		nak: func(ctx context.Context, d queue.Delivery, delay time.Duration) error {
+		nak: func(ctx context.Context, d runner.Delivery, delay time.Duration) error {
 			if delay > time.Minute {
 				close(planned)
 				<-goOn
@@ -136,7 +135,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			for i, other := range books {
 				opts := other.options(w)
 				opts.Slots, opts.Logger = 1, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-				opts.Work = work{Store: other.store, ack: func(ctx context.Context, d queue.Delivery) error {
+				opts.Work = work{Store: other.store, ack: func(ctx context.Context, d runner.Delivery) error {
 					defer func() { acked <- d.Event.About() }()
 					return d.Ack(ctx)
 				}}
@@ -238,8 +237,8 @@ func TestRunnerDiesBeforeItReleases(t *testing.T) {
 	s := b.session("dies")
 	w, began, open := gated()
 	opts := doomed.options(w)
-	opts.Work = work{Store: doomed.store, ack: func(context.Context, queue.Delivery) error { return nil },
-		nak: func(ctx context.Context, d queue.Delivery, delay time.Duration) error {
+	opts.Work = work{Store: doomed.store, ack: func(context.Context, runner.Delivery) error { return nil },
+		nak: func(ctx context.Context, d runner.Delivery, delay time.Duration) error {
 			if delay > time.Second { // as it waits for its turn
 				return d.Nak(ctx, delay)
 			}
@@ -275,7 +274,7 @@ func TestCancelReleasesTheNextTurn(t *testing.T) {
 	began := make(chan runner.Task, 10)
 	opts := doomed.options(hangs(began))
 	opts.Slots = 1
-	opts.Work = work{Store: doomed.store, nak: func(context.Context, queue.Delivery, time.Duration) error { return nil }}
+	opts.Work = work{Store: doomed.store, nak: func(context.Context, runner.Delivery, time.Duration) error { return nil }}
 	opts.DrainWait = -1
 	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
 	_, drain := doomed.begin(opts)

@@ -14,7 +14,6 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -209,7 +208,7 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 	for range 2 {
 		opts := b.options(appends())
 		opts.Slots = 2
-		opts.Work = work{Store: b.store, ack: func(ctx context.Context, d queue.Delivery) error {
+		opts.Work = work{Store: b.store, ack: func(ctx context.Context, d runner.Delivery) error {
 			defer func() { acked <- d.Event.About() }()
 			return d.Ack(ctx)
 		}}
@@ -253,8 +252,8 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	opts := b.options(hangs(began))
 	doomed := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
 	opts.Work = work{Store: doomed,
-		ack: func(context.Context, queue.Delivery) error { return nil },
-		nak: func(context.Context, queue.Delivery, time.Duration) error { return nil }}
+		ack: func(context.Context, runner.Delivery) error { return nil },
+		nak: func(context.Context, runner.Delivery, time.Duration) error { return nil }}
 	opts.DrainWait = -1
 	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
 	r, drain := b.begin(opts)

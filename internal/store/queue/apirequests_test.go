@@ -14,7 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // A start asks each volume twice for its consumers, however many tenants there are,
@@ -31,7 +31,7 @@ func TestRequestsOfAStartAndOfARun(t *testing.T) {
 		names = append(names, fmt.Sprintf("t%d", i))
 	}
 	done := make(chan string, 10)
-	take := func(_ context.Context, d queue.Delivery) {
+	take := func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.About()
 	}

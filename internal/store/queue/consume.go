@@ -13,61 +13,47 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
+	"daybook/runner"
 )
 
 // holdPause is how long a request is not delivered again that came when no work may
 // be taken.
 const holdPause = time.Second
 
-// Delivery is a run request in a runner's hands. Signs of life are sent for it
-// until it is acknowledged or given back, or the function it was passed to
-// returns.
-type Delivery struct {
-	// Event is the requested event. If Unreadable is not nil, that is why it cannot
-	// be read: Event then has only what its subject and position say, and its Data
-	// is an *events.Unknown.
-	Event      events.Event
-	Unreadable error
-	// Delivered counts deliveries from 1.
-	Delivered int
-
-	msg  *nats.Msg
-	pool string
-	work *Queue
-	beat *heartbeat
-	free func()
-	// acked is called once the request is acknowledged.
-	acked func()
+// delivery is a request that was passed to a runner. Heartbeats are sent for it until it
+// is acknowledged or given back, or the function it was passed to returns.
+type delivery struct {
+	e     events.Event
+	msg   *nats.Msg
+	pool  string
+	work  *Queue
+	beat  *heartbeat
+	acked func() // called once the request is acknowledged
 }
 
-// Free gives up the slot: the next request may be taken although the function
-// that the delivery was passed to still has something to do. It may be called
-// more than once.
-func (d Delivery) Free() { d.free() }
-
-// Ack reports the request as dealt with and waits until that is noted.
-func (d Delivery) Ack(ctx context.Context) error {
+// ack reports the request as dealt with and waits until that is noted.
+func (d delivery) ack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
 	if _, err := d.work.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
-		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
+		return fmt.Errorf("acknowledge %s: %w", d.e.About(), err)
 	}
 	d.beat.stop()
 	d.acked()
 	return nil
 }
 
-// Nak gives the request back, to be delivered again after delay, and waits
+// nak gives the request back, to be delivered again after delay, and waits
 // until that is noted.
-func (d Delivery) Nak(ctx context.Context, delay time.Duration) error {
+func (d delivery) nak(ctx context.Context, delay time.Duration) error {
 	// A sign of life after this one would take it back.
 	d.beat.stop()
 	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
 	if _, err := d.work.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
-		return fmt.Errorf("give back %s: %w", d.Event.About(), err)
+		return fmt.Errorf("give back %s: %w", d.e.About(), err)
 	}
-	d.work.announceReturned(d.pool, d.Event.Tenant, delay)
+	d.work.announceReturned(d.pool, d.e.Tenant, delay)
 	return nil
 }
 
@@ -88,7 +74,7 @@ func nak(delay time.Duration) []byte {
 //
 // Requests are delivered at least once. What fn neither acknowledges nor gives
 // back, or whose holder dies, is delivered again after Options.AckWait.
-func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error {
+func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d runner.Delivery)) error {
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}

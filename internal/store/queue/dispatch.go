@@ -14,6 +14,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
 	"daybook/internal/store/stream"
+	"daybook/runner"
 )
 
 const (
@@ -36,7 +37,7 @@ type consumption struct {
 	work  *Queue
 	pool  string
 	slots fairness.Slots
-	fn    func(ctx context.Context, d Delivery)
+	fn    func(ctx context.Context, d runner.Delivery)
 	// id distinguishes this runner's announcements from those of others.
 	id  string
 	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
@@ -80,7 +81,7 @@ type announced struct {
 	generation, owed, retries int
 }
 
-func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
+func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) *consumption {
 	return &consumption{
 		work: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
 		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
@@ -526,9 +527,8 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 			c.schedule()
 		})
 	}
-	d := Delivery{
-		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, work: c.work, beat: c.work.startHeartbeat(t.msg.Reply),
-		free: func() { give(true) },
+	d := delivery{
+		e: t.e, msg: t.msg, pool: c.pool, work: c.work, beat: c.work.startHeartbeat(t.msg.Reply),
 		acked: func() {
 			if q.acknowledged() {
 				c.expect(q.tenant, 1)
@@ -545,5 +545,8 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 			c.tails--
 		}
 	}()
-	c.fn(context.WithoutCancel(c.ctx), d)
+	c.fn(context.WithoutCancel(c.ctx), runner.Delivery{
+		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered,
+		Free: func() { give(true) }, Ack: d.ack, Nak: d.nak,
+	})
 }

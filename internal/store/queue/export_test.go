@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/internal/resources/fairness"
+	"daybook/runner"
 )
 
 // ParseReply reads the reply subject of a delivery.
@@ -31,7 +32,7 @@ func ReleaseUnannounced(ctx context.Context, s *Queue, pool, tenant string, posi
 // WaitingBeforeLook is how many of the announced requests of a tenant wait when a
 // runner has not yet looked at its consumers.
 func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, announced int) int {
-	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, Delivery) {})
+	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, runner.Delivery) {})
 	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
 	defer c.extra.Stop()
 	c.expect(tenant, announced)
@@ -43,7 +44,7 @@ func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, annou
 
 // ConsumeSeen is Store.Consume; waiting returns how many requests of a tenant the
 // runner expects.
-func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
+func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
 	c := newConsumption(s, pool, slots, fn)
 	waiting = func(tenant string) int {
 		c.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
+	"daybook/runner"
 )
 
 // requestOf is a request of a tenant in a named session.
@@ -32,7 +33,7 @@ func requestOf(tenant, session string) events.Event {
 }
 
 // share runs Consume with slots until stop is called; stop waits for it to return.
-func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, queue.Delivery)) (stop func()) {
+func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	return running(t, func(ctx context.Context) error { return s.Consume(ctx, events.DefaultPool, slots, fn) })
 }
@@ -53,7 +54,7 @@ func running(t *testing.T, consume func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func mustAck(t *testing.T, d queue.Delivery) {
+func mustAck(t *testing.T, d runner.Delivery) {
 	t.Helper()
 	if err := d.Ack(context.Background()); err != nil {
 		t.Error(err)
@@ -68,7 +69,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(begun) }) // after the consumption has ended
-	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
 		case begun <- d.Event.Tenant + " " + r.Session:
@@ -131,7 +132,7 @@ func TestExtraSlot(t *testing.T) {
 	s := jetstreamtest.Start(t)
 	begun, release := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
-	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d runner.Delivery) {
 		begun <- d.Event.Tenant
 		if d.Event.Tenant == "endless" {
 			<-release
@@ -164,7 +165,7 @@ func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	s := jetstreamtest.Start(t)
 	begun, proceed := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(proceed) })
-	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d runner.Delivery) {
 		begun <- d.Event.Tenant
 		<-proceed
 		mustAck(t, d)
@@ -193,7 +194,7 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 	release := make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	seen := make(chan string, 200)
-	share(t, busy, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, busy, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		<-release // as long as the other has not done the rest
 		mustAck(t, d)
 		seen <- d.Event.About()
@@ -208,7 +209,7 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 			seal(t, busy)
 		}
 	}
-	share(t, idle, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
+	share(t, idle, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -232,7 +233,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 		mustAppend(t, s, requestOf("a", ""), 0)
 	}
 	begun := make(chan struct{}, 1)
-	stop := share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
+	stop := share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d runner.Delivery) {
 		begun <- struct{}{}
 		if err := d.Nak(ctx, 0); err != nil {
 			t.Error(err)
@@ -246,7 +247,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	stop()
 	close(begun)
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -301,8 +302,8 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	if n != 3 {
 		t.Fatalf("%d deliveries of the former consumer", n)
 	}
-	deliveries := make(chan queue.Delivery, 20)
-	take := func(_ context.Context, d queue.Delivery) {
+	deliveries := make(chan runner.Delivery, 20)
+	take := func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		deliveries <- d
 	}
@@ -354,7 +355,7 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 		seal(t, s)
 	}
 	seen := make(chan string, 20)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -373,7 +374,7 @@ func TestNewTenantIsServedAtOnce(t *testing.T) {
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	seen := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.Tenant
 	})
@@ -404,8 +405,8 @@ func TestPrepareWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen := make(chan queue.Delivery, 1)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	seen := make(chan runner.Delivery, 1)
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d
 	})
@@ -445,7 +446,7 @@ func TestDeadRunner(t *testing.T) {
 	}
 	begun, release := make(chan struct{}, 20), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
-	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, queue.Delivery) {
+	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, runner.Delivery) {
 		begun <- struct{}{}
 		<-release
 	})
@@ -453,7 +454,7 @@ func TestDeadRunner(t *testing.T) {
 	soon(t, "a first run", begun)
 	work.Close() // its heartbeats end
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -480,7 +481,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	first, second := requestOf("a", ""), requestOf("a", "")
 	positions := []uint64{mustAppend(t, s, first, 0), mustAppend(t, s, second, 0)}
 	postponed, again := make(chan struct{}, 2), make(chan string, 2)
-	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d runner.Delivery) {
 		if d.Delivered == 1 {
 			if err := d.Nak(ctx, time.Hour); err != nil {
 				t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // A tenant with as many unacknowledged requests as it may have does not hold the
@@ -36,7 +37,7 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 		again  bool
 	}
 	deliveries := make(chan seen, 20)
-	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d runner.Delivery) {
 		now := seen{d.Event.Tenant, d.Delivered > 1}
 		if now.tenant == "full" && !now.again && d.Event.Seq <= first+1 {
 			if err := d.Nak(ctx, time.Hour); err != nil { // a turn that waits

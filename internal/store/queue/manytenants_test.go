@@ -18,6 +18,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // More tenants than a stream has consumers by default are served in one volume.
@@ -26,7 +27,7 @@ func TestManyTenantsInOneVolume(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
 	done := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})
@@ -79,7 +80,7 @@ func TestOutsideServerWithFewConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan string, 3)
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})

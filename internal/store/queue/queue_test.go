@@ -15,6 +15,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // patience is how long a test waits for what must happen soon.
@@ -37,7 +38,7 @@ func TestStoppingGivesBack(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	for range 10 {
-		stop := consume(t, s, 4, func(ctx context.Context, d queue.Delivery) {
+		stop := consume(t, s, 4, func(ctx context.Context, d runner.Delivery) {
 			if err := d.Nak(ctx, 0); err != nil {
 				t.Error(err)
 			}
@@ -51,7 +52,7 @@ func TestStoppingGivesBack(t *testing.T) {
 		<-appended
 	}
 	seen := make(chan string, 10)
-	consume(t, s, 4, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 4, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -73,7 +74,7 @@ func TestFreeGivesUpTheSlot(t *testing.T) {
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	begun := make(chan string, 10)
 	goOn := make(chan struct{})
-	stop := consume(t, s, 1, func(ctx context.Context, d queue.Delivery) {
+	stop := consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
 		begun <- d.Event.About()
 		d.Free()
 		d.Free()
@@ -108,7 +109,7 @@ func TestNakWithDelay(t *testing.T) {
 		at time.Time
 	}
 	seen := make(chan delivery, 10)
-	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d runner.Delivery) {
 		seen <- delivery{d.Delivered, time.Now()}
 		if d.Delivered < 3 {
 			if err := d.Nak(ctx, delay); err != nil {
@@ -143,8 +144,8 @@ func TestUnreadableWork(t *testing.T) {
 	}
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
-	seen := make(chan queue.Delivery, 10)
-	consume(t, s, 1, func(ctx context.Context, d queue.Delivery) {
+	seen := make(chan runner.Delivery, 10)
+	consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -181,7 +182,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	seen := make(chan string, 10)
-	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -205,7 +206,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
-	fn := func(context.Context, queue.Delivery) {}
+	fn := func(context.Context, runner.Delivery) {}
 	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
 		t.Error("no slots were accepted")
 	}

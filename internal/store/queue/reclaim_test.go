@@ -11,6 +11,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // turnRequest is a request of a tenant that has a turn in a session.
@@ -51,7 +52,7 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 		}
 	}
 	seen := make(chan string, 100)
-	stop := share(t, s, fairness.Slots{Total: 4}, func(ctx context.Context, d queue.Delivery) {
+	stop := share(t, s, fairness.Slots{Total: 4}, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Nak(ctx, time.Hour); err != nil {
 			t.Error(err)
 		}
@@ -63,7 +64,7 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	stop()
 
 	s = jetstreamtest.Open(t, server, opts)
-	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -90,7 +91,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	queue.SetForgetAfter(s.Queue, 100*time.Millisecond)
 	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
 	done := make(chan string, 1)
-	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d queue.Delivery) {
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		done <- d.Event.Tenant
 	})

@@ -8,8 +8,8 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
+	"daybook/runner"
 )
 
 // A request given back for an hour is delivered as soon as any process releases
@@ -25,7 +25,7 @@ func TestRelease(t *testing.T) {
 		first bool
 	}
 	deliveries := make(chan seen, 10)
-	handle := func(ctx context.Context, d queue.Delivery) {
+	handle := func(ctx context.Context, d runner.Delivery) {
 		var err error
 		if d.Delivered == 1 {
 			err = d.Nak(ctx, time.Hour)

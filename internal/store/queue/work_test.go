@@ -16,12 +16,12 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
-	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
+	"daybook/runner"
 )
 
 // consume runs Consume until stop is called; stop waits for it to return.
-func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, queue.Delivery)) (stop func()) {
+func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -45,7 +45,7 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0
 	seen := make(chan string, runs)
-	consume(t, s, slots, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, slots, func(ctx context.Context, d runner.Delivery) {
 		mu.Lock()
 		running++
 		most = max(most, running)
@@ -83,7 +83,7 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 	deliveries := make(chan int, 10)
 	release := make(chan struct{})
 	free := sync.OnceFunc(func() { close(release) })
-	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d runner.Delivery) {
 		deliveries <- d.Delivered
 		if d.Delivered == 1 {
 			<-release
@@ -113,14 +113,14 @@ func TestExclusiveTakesOverAtOnce(t *testing.T) {
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	taken := make(chan struct{})
-	stop := consume(t, s, 1, func(context.Context, queue.Delivery) { close(taken) }) // never acknowledges
+	stop := consume(t, s, 1, func(context.Context, runner.Delivery) { close(taken) }) // never acknowledges
 	<-taken
 	stop()
 	server.Close()
 
 	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{AckWait: time.Hour, Exclusive: true})
 	again := make(chan string, 1)
-	consume(t, s, 1, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
 		again <- d.Event.About()
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)

@@ -19,11 +19,11 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
+	"daybook/runner"
 )
 
 // consume runs Consume until stop is called; stop waits for it to return.
-func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, queue.Delivery)) (stop func()) {
+func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

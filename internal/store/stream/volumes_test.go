@@ -15,8 +15,8 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
-	"daybook/internal/store/queue"
 	"daybook/internal/store/stream"
+	"daybook/runner"
 )
 
 var somebody = events.Actor{Principal: "tester", Transport: "embed"}
@@ -366,7 +366,7 @@ func TestAnotherProcessSeals(t *testing.T) {
 	mustAppend(t, s, requested(first), 0)
 
 	work := make(chan string)
-	consume(t, s, 2, func(ctx context.Context, d queue.Delivery) {
+	consume(t, s, 2, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
@@ -433,7 +433,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 	var order []string
 	done := make(chan string, 20)
 	given := false
-	run := func(ctx context.Context, d queue.Delivery) {
+	run := func(ctx context.Context, d runner.Delivery) {
 		mu.Lock()
 		back := d.Event.About() == ids[1] && !given
 		given = given || back
