@@ -44,6 +44,7 @@ const (
 	metaSize   = "size" // in bytes, before compression
 	metaEngine = "engine"
 	metaBase   = "base" // hash of the heap it was packed against; absent for none
+	metaKey    = "key"  // names the key that it is encrypted under; absent for a plain one
 
 	codecZstd = "zstd"
 )

@@ -171,11 +171,3 @@ func (c *blobCache) clear() {
 	c.used, c.unpacked = 0, 0
 	c.onUse(0)
 }
-
-// ClearCache drops all heaps from memory. They are read again when a run needs
-// them.
-func (s *Store) ClearCache() { s.cache.clear() }
-
-// DropUnusedHeaps drops the heaps from memory that no run has read or left for a time.
-// They are read again when a run needs them.
-func (s *Store) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }

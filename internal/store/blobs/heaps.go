@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -234,3 +235,11 @@ func (s *Store) loadBase(ctx context.Context, hash string) ([]byte, error) {
 	got, err := s.get(ctx, baseName(hash), hash)
 	return got.blob, err
 }
+
+// ClearCache drops all heaps from memory. They are read again when a run needs
+// them.
+func (s *Store) ClearCache() { s.cache.clear() }
+
+// DropUnusedHeaps drops the heaps from memory that no run has read or left for a time.
+// They are read again when a run needs them.
+func (s *Store) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }

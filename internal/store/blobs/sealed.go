@@ -7,9 +7,6 @@ import (
 	"daybook/events"
 )
 
-// metaKey names the key that a blob is encrypted under; absent for a plain one.
-const metaKey = "key"
-
 // PutSealedText is PutText for a text that is encrypted under a key, and stored
 // under the hash of what that gives.
 func (s *Store) PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
