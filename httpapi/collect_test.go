@@ -10,7 +10,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/retention"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -18,7 +18,7 @@ import (
 func (s *stack) collecting(ahead time.Duration) {
 	s.t.Helper()
 	service := retention.New(retention.Options{
-		Feed: s.store, Recorder: s.ledger, Blobs: s.store, Now: func() time.Time { return time.Now().Add(ahead) }, Logger: jetstreamtest.Logger(s.t),
+		Feed: s.store, Recorder: s.ledger, Blobs: s.store, Now: func() time.Time { return time.Now().Add(ahead) }, Logger: storetest.Logger(s.t),
 	})
 	s.serve(func(o *httpapi.Options) { o.Collector = service })
 }

@@ -20,7 +20,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/eventproof"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/translog"
 	"daybook/proof"
 )
@@ -28,7 +28,7 @@ import (
 // audited is a stack whose ledger proves itself.
 func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *translog.Log) {
 	t.Helper()
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

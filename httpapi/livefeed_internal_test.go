@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // appendRuns appends requests of a tenant and returns their positions.
@@ -32,7 +32,7 @@ func appendRuns(t *testing.T, log interface {
 // events. Nothing is left when the last one has gone.
 func TestLiveFeed(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	feed := newLiveFeed(store)
 	want := map[string][]uint64{}
 	write := func(tenant string, n int) { want[tenant] = append(want[tenant], appendRuns(t, store, tenant, n)...) }
@@ -165,7 +165,7 @@ func TestSharedPages(t *testing.T) {
 // that is behind reads stored events, and one at the end gets new ones.
 func TestLiveFeedExpires(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	feed := newLiveFeed(store)
 	feed.keep = time.Millisecond
 	begin := appendRuns(t, store, "a", 1)[0]

@@ -17,7 +17,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -40,7 +40,7 @@ type stack struct {
 
 func start(t testing.TB, change ...func(*httpapi.Options)) *stack {
 	t.Helper()
-	s := &stack{t: t, store: jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1}), log: &logged{}}
+	s := &stack{t: t, store: storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1}), log: &logged{}}
 	s.ledger = ledger.New(s.store, ledger.Options{CancelWait: time.Millisecond})
 	ctx, stop := context.WithCancel(context.Background())
 	q, err := projections.Open(ctx, projections.Options{Path: filepath.Join(t.TempDir(), "projections.db"), Texts: s.store})

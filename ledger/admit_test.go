@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -32,7 +32,7 @@ func (a *admission) admit(_ context.Context, s *ledger.Submission) (func(uint64)
 // not at all.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	var a admission
 	b := bookOn(t, store, ledger.Options{Admit: a.admit})
 	key := events.Hash([]byte("a context"))

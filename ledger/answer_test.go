@@ -9,7 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -38,8 +38,8 @@ func (h *hanging) Append(ctx context.Context, e events.Event, after int64) (uint
 // recorded or not.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	store := &hanging{Store: jetstreamtest.Start(t)}
-	l := ledger.New(store, ledger.Options{AnswerWait: 50 * time.Millisecond, CancelWait: 10 * time.Millisecond, Logger: jetstreamtest.Logger(t)})
+	store := &hanging{Store: storetest.Start(t)}
+	l := ledger.New(store, ledger.Options{AnswerWait: 50 * time.Millisecond, CancelWait: 10 * time.Millisecond, Logger: storetest.Logger(t)})
 	b := bookOn(t, store.Store, ledger.Options{}) // a slow machine is not a NATS server that hangs
 	s := b.open("no answer")
 	run, turn := b.submit(ledger.Submission{Code: "1"}), b.turn(s)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -127,7 +127,7 @@ func TestCancelIsOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, at := range []events.Type{events.TypeExecutionCancelRequested, events.TypeExecutionCancelled} {
 		t.Run(string(at), func(t *testing.T) {
-			store := jetstreamtest.Start(t)
+			store := storetest.Start(t)
 			b := bookOn(t, store, ledger.Options{})
 			req := b.submit(ledger.Submission{})
 			run := b.start(req, false)
@@ -153,7 +153,7 @@ func TestCancelIsOvertaken(t *testing.T) {
 func TestCancelsThatMeet(t *testing.T) {
 	t.Parallel()
 	const racers = 150 // more than the tries of a decision
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	req := b.submit(ledger.Submission{})
 	b.start(req, false)
@@ -171,7 +171,7 @@ func TestCancelsThatMeet(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return context.Cause(ctx)
-	}}, ledger.Options{AnswerWait: time.Minute, CancelWait: time.Millisecond, Logger: jetstreamtest.Logger(t)})
+	}}, ledger.Options{AnswerWait: time.Minute, CancelWait: time.Millisecond, Logger: storetest.Logger(t)})
 	errs, positions := make([]error, racers), make([]uint64, racers)
 	var wg sync.WaitGroup
 	for i := range racers {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -208,7 +208,7 @@ func TestDecidedSurvivesTheCaller(t *testing.T) {
 // hang up.
 func TestCancelOutlivesTheClient(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -228,7 +228,7 @@ func TestCancelOutlivesTheClient(t *testing.T) {
 
 func TestStoreFailures(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	failing := func(bad events.Type) *ledger.Ledger {
 		return ledger.New(&interposed{Store: store, before: func(_ context.Context, e events.Event) error {
@@ -236,7 +236,7 @@ func TestStoreFailures(t *testing.T) {
 				return errDisk
 			}
 			return nil
-		}}, ledger.Options{Logger: jetstreamtest.Logger(t)})
+		}}, ledger.Options{Logger: storetest.Logger(t)})
 	}
 	wantDisk := func(t *testing.T, err error) {
 		t.Helper()

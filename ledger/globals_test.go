@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -70,7 +70,7 @@ func TestGlobalsAreRecorded(t *testing.T) {
 // request without values has the hash that it had before there were any.
 func TestGlobalsAreAskedFor(t *testing.T) {
 	t.Parallel()
-	b := bookOn(t, jetstreamtest.Start(t), ledger.Options{})
+	b := bookOn(t, storetest.Start(t), ledger.Options{})
 	s := ledger.Submission{Tenant: tenant, Code: "1", IdempotencyKey: "k", Globals: map[string]json.RawMessage{"a": json.RawMessage("1"), "b": json.RawMessage("[ 2 ]")}}
 	first, err := b.Submit(t.Context(), s)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -28,8 +28,8 @@ func (c *countedTexts) Text(ctx context.Context, tenant, hash string) ([]byte, e
 // thousand answers of many MiB each.
 func TestAnswersAreReadOneAtATime(t *testing.T) {
 	t.Parallel()
-	store := &countedTexts{Store: jetstreamtest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)}), t: t, store: store.Store}
+	store := &countedTexts{Store: storetest.Start(t)}
+	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	request := b.submit(ledger.Submission{Code: "call()"})
 	run := b.start(request, false)
 	answers := []string{`"short"`, `"` + strings.Repeat("long", events.InlineBytes) + `"`}

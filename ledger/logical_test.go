@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -34,7 +34,7 @@ func TestP02_TenantsAreApart(t *testing.T) {
 // one makes the session.
 func TestP07_ManyOpensAtOnce(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	var wg sync.WaitGroup
 	ids := make([]ledger.Opened, 100)
@@ -96,7 +96,7 @@ func teaching(session string, ids ...string) ledger.Teaching {
 // declarations after it leaves a session whose next opening tells of the break.
 func TestTeachCutShort(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	s := b.open("cut short")
 	run := b.turn(s)
@@ -132,7 +132,7 @@ func TestTeachCutShort(t *testing.T) {
 // of their own.
 func TestTeachAtOnce(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	s := books[0].open("at once")
 	var wg sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -42,13 +42,13 @@ type book struct {
 
 func openBook(t testing.TB, opts ledger.Options) *book {
 	t.Helper()
-	return bookOn(t, jetstreamtest.Start(t), opts)
+	return bookOn(t, storetest.Start(t), opts)
 }
 
 // bookOn makes a further ledger on a stream, as another process would.
 func bookOn(t testing.TB, store *jetstream.Store, opts ledger.Options) *book {
 	if opts.Logger == nil {
-		opts.Logger = jetstreamtest.Logger(t)
+		opts.Logger = storetest.Logger(t)
 	}
 	return &book{Ledger: ledger.New(store, opts), t: t, store: store}
 }

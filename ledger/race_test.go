@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -15,7 +15,7 @@ import (
 // the truth about how.
 func TestCancelsAgainstEnds(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	const runs = 50
 	var (

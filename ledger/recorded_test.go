@@ -7,7 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -30,7 +30,7 @@ func (s noting) Append(ctx context.Context, e events.Event, after int64) (uint64
 func TestHasRecorded(t *testing.T) {
 	t.Parallel()
 	var before []bool
-	l := ledger.New(noting{jetstreamtest.Start(t), &before}, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	l := ledger.New(noting{storetest.Start(t), &before}, ledger.Options{Logger: storetest.Logger(t)})
 	for range 2 {
 		opened, err := l.OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "count"}) // records two events, then none
 		if err != nil {

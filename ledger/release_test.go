@@ -8,7 +8,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -28,7 +28,7 @@ func (s *countingTurns) NextLogical(ctx context.Context, tenant, session string,
 func TestCancelledTurnsArePassedOnce(t *testing.T) {
 	t.Parallel()
 	const cancelled = 40
-	store := &countingTurns{Store: jetstreamtest.Start(t)}
+	store := &countingTurns{Store: storetest.Start(t)}
 	b := bookOn(t, store.Store, ledger.Options{})
 	s := b.open("crowd")
 	first := b.turn(s)
@@ -42,7 +42,7 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 	}
 	b.end(first, events.StatusCompleted, heapA)
 
-	l := ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	l := ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})
 	for _, req := range crowd {
 		p, err := l.Plan(t.Context(), req, true)
 		if err != nil || p.Ended == nil {
@@ -73,10 +73,10 @@ func (s *releases) Release(ctx context.Context, tenant, pool string, position ui
 // other: it has not ended because its request was not found once.
 func TestLateRequestIsReleased(t *testing.T) {
 	t.Parallel()
-	store := &releases{Store: jetstreamtest.Start(t)}
+	store := &releases{Store: storetest.Start(t)}
 	b := bookOn(t, store.Store, ledger.Options{})
 	s := b.open("late")
-	l := ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	l := ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})
 	settle := func(req ledger.Request) {
 		t.Helper()
 		p, err := l.Plan(t.Context(), req, true)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -130,7 +130,7 @@ func TestResetOfANamedSession(t *testing.T) {
 // A reset finds that another process has recorded one under the same key just before.
 func TestResetBesideAnotherProcess(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	other := bookOn(t, store, ledger.Options{})
 	session := other.open("two processes")
 	r := ledger.Reset{Tenant: tenant, SessionID: session, IdempotencyKey: "once", Actor: alice}

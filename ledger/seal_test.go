@@ -9,7 +9,7 @@ import (
 	"daybook/events"
 	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -21,7 +21,7 @@ func sealedBook(t *testing.T, opts ledger.Options) *book {
 		t.Fatal(err)
 	}
 	opts.Keys, opts.Erasable = keys, true
-	return bookOn(t, jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
+	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
 }
 
 // Calls of a run whose content is encrypted can be continued by whoever has the

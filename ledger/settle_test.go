@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -149,7 +149,7 @@ func TestConcurrentSettling(t *testing.T) {
 	for _, processes := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {
 			t.Parallel()
-			store := jetstreamtest.Start(t)
+			store := storetest.Start(t)
 			var books []*book
 			for range processes {
 				books = append(books, bookOn(t, store, ledger.Options{}))

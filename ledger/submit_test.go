@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -251,7 +251,7 @@ func TestSubmitFitsAnEvent(t *testing.T) {
 
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	base := ledger.Submission{Tenant: tenant, Code: "1", Session: "s", Tags: map[string]string{"a": "1", "b": "2"}, IdempotencyKey: "key", ExecutionTimeoutSecs: ptr(5)}
 	first, err := b.Submit(t.Context(), base)
@@ -301,7 +301,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 func TestIdempotencyKeyRace(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	receipts := make([]ledger.Receipt, 20)
 	errs := make([]error, 20)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -122,7 +122,7 @@ func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 // a lost edit would leave a key.
 func TestConcurrentTagEditsLoseNothing(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	b := books[0]
 	for _, heap := range []string{heapA, heapB} {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -135,7 +135,7 @@ func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 // turn that never gets a request.
 func TestTurnWithoutRequest(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	now := time.Now()
 	b := bookOn(t, store, ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute})
 	s := b.open("crash")
@@ -174,7 +174,7 @@ func TestTurnWithoutRequest(t *testing.T) {
 // has the next one.
 func TestTurnOfRepeatedSubmission(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	for name, c := range map[string]struct {
 		later  time.Duration
 		others int
@@ -363,7 +363,7 @@ func TestTurnRules(t *testing.T) {
 // from however many processes.
 func TestManyWritersOfOneSession(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	s := b.open("crowd")
 	books := []*book{b, bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
@@ -401,7 +401,7 @@ func TestManyWritersOfOneSession(t *testing.T) {
 
 func TestOpenSession(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	b, elsewhere := bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})
 	acp := ledger.Opening{Tenant: tenant, Kind: events.SessionACP, Actor: alice, Head: heapA}
 	one, err := b.OpenSession(t.Context(), acp)
@@ -444,7 +444,7 @@ func TestOpenSession(t *testing.T) {
 // a session for the next to open.
 func TestOpenSessionCutShort(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	dying := bookOn(t, store, ledger.Options{})
 	dying.Ledger = ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
 		if e.Type == events.TypeSessionOpened {

@@ -8,7 +8,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -89,8 +89,8 @@ func (r *reads) Release(ctx context.Context, tenant, pool string, position uint6
 // order, and the last of them to end releases the first that is left.
 func TestCancellingManyTurns(t *testing.T) {
 	t.Parallel()
-	store := &reads{Store: jetstreamtest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)}), t: t, store: store.Store}
+	store := &reads{Store: storetest.Start(t)}
+	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	s := b.open("many")
 	first := b.turn(s)
 	const turns = 60
@@ -121,8 +121,8 @@ func TestCancellingManyTurns(t *testing.T) {
 // A run that waits is cancelled at once, by the one event that says so.
 func TestCancelWaitingTurn(t *testing.T) {
 	t.Parallel()
-	store := &reads{Store: jetstreamtest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)}), t: t, store: store.Store}
+	store := &reads{Store: storetest.Start(t)}
+	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	s := b.open("waits")
 	one, two := b.turn(s), b.turn(s)
 	stop, err := store.ListenCancel(tenant, two.ExecutionID, func() bool { t.Error("a runner was asked"); return false })

@@ -15,7 +15,7 @@ import (
 	"daybook/internal/conversation"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"
@@ -49,8 +49,8 @@ func openBook(t testing.TB, opts ledger.Options) *realBook {
 // ask for.
 func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
 	t.Helper()
-	store := jetstreamtest.Start(t)
-	opts.Logger = jetstreamtest.Logger(t)
+	store := storetest.Start(t)
+	opts.Logger = storetest.Logger(t)
 	b := &realBook{store: store, ledger: ledger.New(store, opts)}
 	var err error
 	b.views, err = projections.Open(t.Context(), projections.Options{
@@ -78,7 +78,7 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	opts.Commands, opts.Queries = b.ledger, b.views
 	if opts.Logger == nil {
-		opts.Logger = jetstreamtest.Logger(t)
+		opts.Logger = storetest.Logger(t)
 	}
 	if opts.Contexts == nil {
 		opts.Contexts = b.contexts(t)
@@ -96,7 +96,7 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 // is asked for.
 func (b *realBook) contexts(t testing.TB) *conversation.Store {
 	t.Helper()
-	contexts, err := conversation.New(conversation.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: jetstreamtest.Logger(t)})
+	contexts, err := conversation.New(conversation.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/tools/catalog"
 	"daybook/ledger"
 	"daybook/mcp"
@@ -73,7 +73,7 @@ func (b *logicalBook) connect(t *testing.T) *pipe {
 // restarted is the same book behind servers that remember nothing.
 func (b *logicalBook) restarted(t *testing.T, opts ledger.Options) *logicalBook {
 	t.Helper()
-	opts.Logger = jetstreamtest.Logger(t)
+	opts.Logger = storetest.Logger(t)
 	again := &logicalBook{realBook: &realBook{store: b.store, ledger: ledger.New(b.store, opts), views: b.views}, shelf: b.shelf, opts: b.opts}
 	again.srv = again.serve(t, b.opts)
 	return again

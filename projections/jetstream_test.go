@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -19,7 +19,7 @@ import (
 // rebuild.
 func TestOverARealLedger(t *testing.T) {
 	t.Parallel()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	opts := projections.Options{Path: filepath.Join(t.TempDir(), "live.db"), Texts: store}
 	live := open(t, opts)
 	stop := follow(t, live, store)
@@ -84,7 +84,7 @@ func TestOverARealLedger(t *testing.T) {
 	}
 
 	// The file is ahead of the ledger, so it belongs to another ledger.
-	other := jetstreamtest.Start(t)
+	other := storetest.Start(t)
 	if err := after.Run(ctx, other); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a ledger that ends before what was applied: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"daybook/internal/dev/tier"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/projections"
@@ -295,7 +295,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 	for seed := range uint64(tier.Choose(5, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			store := jetstreamtest.Start(t)
+			store := storetest.Start(t)
 			path := filepath.Join(t.TempDir(), "live.db")
 			s := open(t, projections.Options{Path: path, Texts: store})
 			follow(t, s, store)

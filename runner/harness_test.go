@@ -14,7 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -143,8 +143,8 @@ func newBook(t *testing.T) *book {
 
 func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
 	t.Helper()
-	lo.Logger = jetstreamtest.Logger(t)
-	store := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), so)
+	lo.Logger = storetest.Logger(t)
+	store := storetest.Open(t, storetest.StartServer(t, t.TempDir()), so)
 	return &book{t: t, store: store, ledger: ledger.New(store, lo)}
 }
 

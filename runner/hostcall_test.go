@@ -15,7 +15,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -354,7 +354,7 @@ func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
 		s := &servers{call: answers}
 		opts := b.options(pool)
 		opts.Servers = s
-		opts.Ledger = &crash{Ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)}), at: func(event string, number int) bool { return event == "before call" && number == 2 }}
+		opts.Ledger = &crash{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), at: func(event string, number int) bool { return event == "before call" && number == 2 }}
 		b.begin(opts)
 		id := b.submit(func(s *ledger.Submission) {
 			s.Code = `const a = await mcp.shop.price({ of: "x".repeat(100000) }); await mcp.shop.price({}); a.of.length`

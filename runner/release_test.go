@@ -14,7 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
@@ -23,11 +23,11 @@ import (
 // shared opens several stores on one server, as several processes would.
 func shared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*book {
 	t.Helper()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	lo.Logger = jetstreamtest.Logger(t)
+	server := storetest.StartServer(t, t.TempDir())
+	lo.Logger = storetest.Logger(t)
 	out := make([]*book, n)
 	for i := range out {
-		store := jetstreamtest.Open(t, server, so)
+		store := storetest.Open(t, server, so)
 		out[i] = &book{t: t, store: store, ledger: ledger.New(store, lo)}
 	}
 	return out

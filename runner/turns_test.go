@@ -13,7 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -244,13 +244,13 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 // waiting in a runner that died.
 func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
-	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})}
+	server := storetest.StartServer(t, t.TempDir())
+	store := storetest.Open(t, server, jetstream.Options{AckWait: ackWait})
+	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
 	s := b.session("death")
 	began := make(chan runner.Task, 10)
 	opts := b.options(hangs(began))
-	doomed := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
+	doomed := storetest.Open(t, server, jetstream.Options{AckWait: ackWait})
 	opts.Work = work{Store: doomed,
 		ack: func(context.Context, runner.Delivery) error { return nil },
 		nak: func(context.Context, runner.Delivery, time.Duration) error { return nil }}

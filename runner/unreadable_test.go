@@ -11,7 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
@@ -21,9 +21,9 @@ import (
 // that holds none of its content, and that later runs are not affected.
 func TestUnreadableRequest(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
-	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})}
+	server := storetest.StartServer(t, t.TempDir())
+	store := storetest.Open(t, server, jetstream.Options{})
+	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
 	nc, err := server.Conn("raw")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"daybook/events"
 	"daybook/internal/exec/sandbox"
 	"daybook/internal/exec/worker"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -60,7 +60,7 @@ func (p processes) Layers(ctx context.Context, stateful bool) ([]string, error) 
 // newProcesses returns a pool that lives as long as the test.
 func newProcesses(t *testing.T) processes {
 	t.Helper()
-	pool := worker.New(worker.Options{Logger: jetstreamtest.Logger(t)})
+	pool := worker.New(worker.Options{Logger: storetest.Logger(t)})
 	t.Cleanup(func() {
 		if err := pool.Close(); err != nil {
 			t.Errorf("close the workers: %v", err)

@@ -24,7 +24,7 @@ import (
 	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/proof"
@@ -63,7 +63,7 @@ func judge(t *testing.T, dirs []string, args ...string) []bool {
 // exports makes a small ledger, and exports of all of it and of one session.
 func exports(t *testing.T) (all, session, vkey string) {
 	t.Helper()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	append1 := func(d events.Data, after int64) uint64 {
 		seq, err := store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), d), after)
 		if err != nil {
@@ -162,7 +162,7 @@ func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.
 // follow opens a log over a ledger, which follows it until the test ends.
 func follow(t *testing.T, store *jetstream.Store) *translog.Log {
 	t.Helper()
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 // volume was removed, and returns the name of the file with the kept events.
 func exportBehindRemoval(t *testing.T) (dir, kept string) {
 	t.Helper()
-	store := jetstreamtest.Start(t)
+	store := storetest.Start(t)
 	log := follow(t, store)
 	src := audit.Local{Log: log, Stream: store, Blobs: store}
 	request := func() uint64 {

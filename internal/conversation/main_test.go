@@ -16,7 +16,7 @@ import (
 	"daybook/events"
 	"daybook/internal/conversation"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/projections"
 )
 
@@ -58,7 +58,7 @@ type book struct {
 
 func openBook(t testing.TB) *book {
 	t.Helper()
-	b := &book{t: t, log: jetstreamtest.Start(t), clock: &clock{now: began}}
+	b := &book{t: t, log: storetest.Start(t), clock: &clock{now: began}}
 	b.views = follow(t, b.log, filepath.Join(t.TempDir(), "projections.db"))
 	return b
 }

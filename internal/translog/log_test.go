@@ -18,7 +18,7 @@ import (
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/internal/translog"
 	"daybook/proof"
@@ -309,7 +309,7 @@ func TestCheckpointsOutlastAFailingLedger(t *testing.T) {
 	store := newStore(t)
 	fill(t, store, 3)
 	failing := &failingLedger{Store: store, left: 2}
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Millisecond, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Millisecond, NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestSealTriesAgain(t *testing.T) {
 	fill(t, store, 3)
 	ledger := &blockedLedger{Store: store, tried: make(chan struct{}, 1000)}
 	ledger.blocked.Store(true)
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestSignWhenWritesPass(t *testing.T) {
 	fill(t, store, 3)
 	ledger := &blockedLedger{Store: store, passes: true, tried: make(chan struct{}, 1000)}
 	ledger.blocked.Store(true)
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +438,7 @@ func TestLogOutlastsExhaustion(t *testing.T) {
 	store := newStore(t)
 	fill(t, store, 300)
 	feed := &exhaustedFeed{Store: store}
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

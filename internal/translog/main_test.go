@@ -6,7 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/translog/translogtest"
 )
 
@@ -21,4 +21,4 @@ var (
 	mustCheckpoint = translogtest.Checkpoint
 )
 
-func newStore(t testing.TB) *jetstream.Store { return jetstreamtest.Start(t) }
+func newStore(t testing.TB) *jetstream.Store { return storetest.Start(t) }

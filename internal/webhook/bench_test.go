@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/webhook"
 )
 
 // BenchmarkDelivery is the time per delivery to a receiver on the same machine,
 // the position synced to disk after each: how fast one webhook can go.
 func BenchmarkDelivery(b *testing.B) {
-	store := jetstreamtest.Start(b)
+	store := storetest.Start(b)
 	for range b.N {
 		e := events.New(events.DefaultTenant, time.Now(), &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool})
 		if _, err := store.Append(b.Context(), e, -1); err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/webhook"
 )
 
@@ -42,7 +42,7 @@ type house struct {
 
 func build(t *testing.T, change ...func(*webhook.Options)) *house {
 	t.Helper()
-	h := &house{t: t, store: jetstreamtest.Start(t), log: &logged{}}
+	h := &house{t: t, store: storetest.Start(t), log: &logged{}}
 	h.opts = webhook.Options{
 		Journal: h.store, Feed: h.store, Dir: filepath.Join(t.TempDir(), "webhooks"),
 		SessionOf: h.sessionOf, AllowPrivate: true, Timeout: patience,

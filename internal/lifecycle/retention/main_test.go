@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -41,16 +41,16 @@ func open(t testing.TB) *house { return openWith(t, jetstream.Options{Settle: -1
 
 func openWith(t testing.TB, opts jetstream.Options) *house {
 	t.Helper()
-	h := &house{t: t, server: jetstreamtest.StartServer(t, t.TempDir()), now: time.Now().Add(2 * month)}
-	h.store = jetstreamtest.Open(t, h.server, opts)
-	h.ledger = ledger.New(h.store, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	h := &house{t: t, server: storetest.StartServer(t, t.TempDir()), now: time.Now().Add(2 * month)}
+	h.store = storetest.Open(t, h.server, opts)
+	h.ledger = ledger.New(h.store, ledger.Options{Logger: storetest.Logger(t)})
 	h.service = h.over(h.store, h.ledger)
 	return h
 }
 
 func (h *house) over(blobs retention.Blobs, recorder retention.Recorder) *retention.Service {
 	return retention.New(retention.Options{
-		Feed: h.store, Recorder: recorder, Blobs: blobs, Now: func() time.Time { return h.now }, Logger: jetstreamtest.Logger(h.t),
+		Feed: h.store, Recorder: recorder, Blobs: blobs, Now: func() time.Time { return h.now }, Logger: storetest.Logger(h.t),
 	})
 }
 
@@ -152,5 +152,5 @@ func (h *house) collections() []events.Event {
 // openWithStore opens the same storage as another process would.
 func openWithStore(t testing.TB, h *house) *jetstream.Store {
 	t.Helper()
-	return jetstreamtest.Open(t, h.server, jetstream.Options{Settle: -1})
+	return storetest.Open(t, h.server, jetstream.Options{Settle: -1})
 }

@@ -7,7 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/lifecycle/retention"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/ledger"
 )
@@ -17,7 +17,7 @@ import (
 func BenchmarkRemoveVolume(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
-		store := jetstreamtest.Start(b)
+		store := storetest.Start(b)
 		at := time.Now()
 		add := func(d events.Data) {
 			if _, err := store.Append(b.Context(), events.New("default", at, d), ledger.AnyPosition); err != nil {

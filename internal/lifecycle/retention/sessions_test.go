@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestStateOfSessionsStays(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	l := ledger.New(h.store, ledger.Options{Now: func() time.Time { return h.now.Add(-2 * month) }, Logger: jetstreamtest.Logger(t)})
+	l := ledger.New(h.store, ledger.Options{Now: func() time.Time { return h.now.Add(-2 * month) }, Logger: storetest.Logger(t)})
 	logical, err := l.OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "count", Actor: actor})
 	if err != nil {
 		t.Fatal(err)

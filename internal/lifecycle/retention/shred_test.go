@@ -12,7 +12,7 @@ import (
 	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -31,7 +31,7 @@ func openVault(t *testing.T) *vault {
 		t.Fatal(err)
 	}
 	v.house = openWith(t, jetstream.Options{Settle: -1, Keys: v.keys})
-	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, Erasable: true, Logger: jetstreamtest.Logger(t)})
+	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, Erasable: true, Logger: storetest.Logger(t)})
 	return v
 }
 

@@ -13,7 +13,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // grown is base with something in the middle of it.
@@ -23,8 +23,8 @@ func grown(base []byte, text string) []byte {
 
 func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	base := noise(500_000)
 	before := grown(base, "stored before there was a base")
 	after := grown(base, "stored afterwards")
@@ -56,8 +56,8 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 	}
 
 	// Another process, which was told of no base, or sets the same one again.
-	other := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
-	again := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	other := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	again := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	if err := again.SetBase(t.Context(), "e", base); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 // the base by itself: it is known by its hash.
 func TestHeapsWithoutTheirBase(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	base := noise(100_000)
 	heap := grown(base, "and more")
 	if err := s.SetBase(t.Context(), "e", base); err != nil {
@@ -102,7 +102,7 @@ func TestHeapsWithoutTheirBase(t *testing.T) {
 		`{"codec":"zstd","size":"100000","base":"none"}`,
 	} {
 		describe(meta)
-		ignorant := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+		ignorant := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 		if _, _, err := ignorant.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("the base described as %s: %v", meta, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"daybook/internal/resources/budget"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 func newBudget() *budget.Budget {
@@ -41,9 +41,9 @@ func readHeap(t *testing.T, s *jetstream.Store, hash string) (got []byte, held i
 
 func TestHeapsInPieces(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	for _, cache := range []int64{-1, 64 << 20} {
-		s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: cache})
+		s := storetest.Open(t, server, jetstream.Options{CacheBytes: cache})
 		if err := s.SetBase(t.Context(), "e", noise(300<<10)); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestHeapsInPieces(t *testing.T) {
 // A heap that takes more than the account may hold is not read.
 func TestHeapOverBudget(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
 	hash, err := s.PutHeap(t.Context(), tenant, make([]byte, 8<<20), "e")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestHeapOverBudget(t *testing.T) {
 // that gets none counts as a refusal.
 func TestVerifyHeapWaitsForMemory(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
 	hash, err := s.PutHeap(t.Context(), tenant, make([]byte, 8<<20), "e")
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +124,8 @@ func TestVerifyHeapWaitsForMemory(t *testing.T) {
 // their end.
 func TestDamagedHeapInPieces(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	blob := append(make([]byte, 9<<20), noise(2*chunk)...) // more than the largest window
 	put := func() (hash string) {
 		hash, err := s.PutHeap(t.Context(), tenant, blob, "e")

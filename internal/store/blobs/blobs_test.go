@@ -10,7 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // chunk is the size of the messages a blob is cut into.
@@ -26,7 +26,7 @@ func noise(n int) []byte {
 
 func TestBlobsOfAnySize(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
 	for _, n := range []int{0, 1, chunk - 100, chunk, 5*chunk + 1} {
 		blob := noise(n)
 		hash, err := s.PutHeap(t.Context(), tenant, blob, "e")
@@ -54,11 +54,11 @@ func TestBlobsOfAnySize(t *testing.T) {
 // read at any moment, also by the tools of NATS.
 func TestManyWritersOfOneBlob(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	stores := []*jetstream.Store{
-		jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1}),
-		jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1}),
-		jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1}),
+		storetest.Open(t, server, jetstream.Options{CacheBytes: -1}),
+		storetest.Open(t, server, jetstream.Options{CacheBytes: -1}),
+		storetest.Open(t, server, jetstream.Options{CacheBytes: -1}),
 	}
 	blob := noise(2*chunk + 5)
 	want := events.Hash(blob)

@@ -14,7 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/blobs"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // Every way a heap's files can be damaged ends in ErrDamaged: never in other
@@ -39,8 +39,8 @@ func TestDamagedHeaps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			server := jetstreamtest.StartServer(t, dir)
-			s := jetstreamtest.Open(t, server, jetstream.Options{})
+			server := storetest.StartServer(t, dir)
+			s := storetest.Open(t, server, jetstream.Options{})
 			hash, err := s.PutHeap(t.Context(), tenant, big, "e")
 			if err != nil {
 				t.Fatal(err)
@@ -49,8 +49,8 @@ func TestDamagedHeaps(t *testing.T) {
 			damage(t, dir, hash)
 			lost := events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}
 			var damaged, repaired []events.LostBlob
-			server = jetstreamtest.StartServer(t, dir)
-			s = jetstreamtest.Open(t, server, jetstream.Options{
+			server = storetest.StartServer(t, dir)
+			s = storetest.Open(t, server, jetstream.Options{
 				Damaged:      func(err error) { t.Errorf("reported of the ledger: %v", err) },
 				BlobDamaged:  func(b events.LostBlob, _ error) { damaged = append(damaged, b) },
 				BlobRepaired: func(b events.LostBlob, _ string) { repaired = append(repaired, b) },
@@ -88,7 +88,7 @@ func TestDamagedHeaps(t *testing.T) {
 				t.Errorf("stored again: %v, reported %+v", err, repaired)
 			}
 			server.Close()
-			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+			s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 			if blob, _, err := s.Heap(t.Context(), tenant, hash); err != nil || events.Hash(blob) != hash {
 				t.Errorf("after another start: %d bytes, %v", len(blob), err)
 			}
@@ -99,8 +99,8 @@ func TestDamagedHeaps(t *testing.T) {
 // A description that lies about its blob is found out without trusting it.
 func TestLyingDescriptions(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	_, js := raw(t, server)
 	blob := []byte(strings.Repeat("x", 1<<20))
 	packed := string(blobs.Compress(blob))

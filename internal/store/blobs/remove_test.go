@@ -8,7 +8,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // listed finds a blob as the store lists it.
@@ -42,8 +42,8 @@ func put(t *testing.T, s *jetstream.Store, of string, blob []byte) string {
 func TestRemoveHeap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{Settle: -1})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{Settle: -1})
 	empty := noise(chunk)
 	if err := s.SetBase(t.Context(), "e", empty); err != nil {
 		t.Fatal(err)
@@ -86,13 +86,13 @@ func TestRemoveHeap(t *testing.T) {
 		t.Errorf("reclaimed %d chunks again, %v", again, err)
 	}
 	server.Close()
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{Settle: -1})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Settle: -1})
 	gone(s, "after a restart")
 
 	if put(t, s, tenant, blob) != hash {
 		t.Error("the same heap has another key")
 	}
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
+	s = storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
 	put(t, s, tenant, blob)
 	b, _ = listed(t, s, tenant, hash)
 	if removed, err := s.RemoveBlob(t.Context(), b); err != nil || removed {
@@ -104,9 +104,9 @@ func TestRemoveHeap(t *testing.T) {
 // whoever stores one that was removed has it there.
 func TestStoringAgainWins(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	opts := jetstream.Options{Settle: -1}
-	collector, writer := jetstreamtest.Open(t, server, opts), jetstreamtest.Open(t, server, opts)
+	collector, writer := storetest.Open(t, server, opts), storetest.Open(t, server, opts)
 	blob := noise(100)
 	hash := put(t, writer, tenant, blob)
 	before, _ := listed(t, collector, tenant, hash)
@@ -123,7 +123,7 @@ func TestStoringAgainWins(t *testing.T) {
 	}
 	// The writer still has it in its cache, and must not believe that.
 	put(t, writer, tenant, blob)
-	fresh := jetstreamtest.Open(t, server, opts)
+	fresh := storetest.Open(t, server, opts)
 	if got, _, err := fresh.Heap(t.Context(), tenant, hash); err != nil || !bytes.Equal(got, blob) {
 		t.Errorf("stored again: %d bytes, %v", len(got), err)
 	}
@@ -132,11 +132,11 @@ func TestStoringAgainWins(t *testing.T) {
 // A heap that is removed and stored again while it is read is not damaged.
 func TestReadingWhatIsRemoved(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	opts := jetstream.Options{Settle: -1, CacheBytes: -1}
-	collector := jetstreamtest.Open(t, server, opts)
+	collector := storetest.Open(t, server, opts)
 	opts.BlobDamaged = func(b events.LostBlob, err error) { t.Errorf("%+v: %v", b, err) }
-	reader := jetstreamtest.Open(t, server, opts)
+	reader := storetest.Open(t, server, opts)
 	blob := noise(3 * chunk)
 	hash := put(t, collector, tenant, blob)
 	removing, read := make(chan struct{}), make(chan struct{})
@@ -176,8 +176,8 @@ func TestReadingWhatIsRemoved(t *testing.T) {
 // Chunks that belong to no blob go; more missing than was counted is damage.
 func TestReclaimCounts(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{Settle: -1, CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{Settle: -1, CacheBytes: -1})
 	kept := put(t, s, tenant, noise(3*chunk))
 	conn, js := raw(t, server)
 	for range 5 { // of a writer that did not get to its end

@@ -4,20 +4,20 @@ import (
 	"testing"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // Verifying heaps and exporting them leaves the cache of heaps as it is.
 func TestVerifyingBypassesTheCache(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	writer := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(t, t.TempDir())
+	writer := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	hash, err := writer.PutHeap(t.Context(), tenant, noise(64<<10), "e")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var held int64
-	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: 64 << 20, Cached: func(bytes int64) { held = bytes }})
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: 64 << 20, Cached: func(bytes int64) { held = bytes }})
 	if info, err := s.VerifyHeap(t.Context(), tenant, hash); err != nil || info.Size != 64<<10 {
 		t.Errorf("the heap is %+v, %v", info, err)
 	}

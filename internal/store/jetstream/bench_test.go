@@ -13,8 +13,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 )
 
 // BenchmarkAppend measures a durable append beside the floor: one write and
@@ -38,12 +38,12 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 	b.Run("append", func(b *testing.B) {
-		server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: dir, Logger: jetstreamtest.Logger(b)})
+		server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: dir, Logger: storetest.Logger(b)})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(server.Close)
-		s := jetstreamtest.Open(b, server, jetstream.Options{})
+		s := storetest.Open(b, server, jetstream.Options{})
 		for b.Loop() {
 			mustAppend(b, s, requested(newID()), 0)
 		}
@@ -51,7 +51,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkFollow(b *testing.B) {
-	s := jetstreamtest.Start(b)
+	s := storetest.Start(b)
 	const n = 20_000
 	for range n {
 		mustAppend(b, s, requested(newID()), 0)
@@ -73,8 +73,8 @@ func BenchmarkFollow(b *testing.B) {
 }
 
 func BenchmarkHeap(b *testing.B) {
-	server := jetstreamtest.StartServer(b, b.TempDir())
-	s := jetstreamtest.Open(b, server, jetstream.Options{CacheBytes: -1})
+	server := storetest.StartServer(b, b.TempDir())
+	s := storetest.Open(b, server, jetstream.Options{CacheBytes: -1})
 	blob := make([]byte, 340<<10)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range blob {
@@ -91,7 +91,7 @@ func BenchmarkHeap(b *testing.B) {
 	// From the cache: the newest heaps are kept unpacked, the others packed.
 	for _, newer := range []int{0, 30} {
 		b.Run(fmt.Sprintf("restore/newer=%d", newer), func(b *testing.B) {
-			kept := jetstreamtest.Open(b, server, jetstream.Options{})
+			kept := storetest.Open(b, server, jetstream.Options{})
 			if err := kept.SetBase(b.Context(), "e", bytes.Clone(blob)); err != nil {
 				b.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // A message that an outside server refuses because a limit of its storage is reached is
@@ -34,7 +34,7 @@ func TestServerAtItsStorageLimit(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			conn, js := limited(t, test.server, test.account)
-			s, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Server: "ledger.test:4222", Logger: jetstreamtest.Logger(t)})
+			s, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Server: "ledger.test:4222", Logger: storetest.Logger(t)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +46,7 @@ func mustAppend(t testing.TB, s *jetstream.Store, e events.Event, after int64) u
 }
 
 func TestAppendExpectsThePosition(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	first := started(id, 1)
@@ -76,7 +76,7 @@ func TestAppendExpectsThePosition(t *testing.T) {
 
 // One of many racers at the same position wins, and every other is told.
 func TestAppendHasOneWinner(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	for range 20 {
 		id := newID()
 		var won, lost atomic.Int32
@@ -101,7 +101,7 @@ func TestAppendHasOneWinner(t *testing.T) {
 }
 
 func TestAppendRefusesWhatIsTooLarge(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	e := events.New(tenant, time.Now(), &events.ExecutionOutput{ExecutionID: newID(), Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: strings.Repeat("x", events.MaxEventBytes)}}})})
 	if _, err := s.Append(t.Context(), e, -1); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("got %v", err)
@@ -113,8 +113,8 @@ func TestAppendRefusesWhatIsTooLarge(t *testing.T) {
 
 func TestLedgerSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	hash, err := s.PutHeap(t.Context(), tenant, []byte("a heap"), "engine")
@@ -123,7 +123,7 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 	}
 	server.Close()
 
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 	if history, err := s.Execution(t.Context(), tenant, id); err != nil || len(history) != 1 {
 		t.Errorf("history after restart: %v, %v", history, err)
 	}
@@ -138,7 +138,7 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 
 func TestBlobs(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
 	blob := []byte(strings.Repeat("snapshot ", 100_000))
 	hash, err := s.PutHeap(t.Context(), tenant, blob, "e1")
 	if err != nil {
@@ -169,8 +169,8 @@ func TestBlobs(t *testing.T) {
 // A flipped bit on disk must never come back as a heap.
 func TestDamagedBlobIsNeverServed(t *testing.T) {
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	// Not compressible, so that the bit flipped below is one of its own.
 	blob := make([]byte, 8000)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -194,7 +194,7 @@ func TestDamagedBlobIsNeverServed(t *testing.T) {
 	if err := os.WriteFile(blocks[0], raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 	if blob, _, err := s.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("%d bytes from a damaged block, error %v; want ErrDamaged", len(blob), err)
 	}
@@ -202,7 +202,7 @@ func TestDamagedBlobIsNeverServed(t *testing.T) {
 
 func TestFollowAndRead(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	const before, after = 2500, 10
 	for range before {
 		mustAppend(t, s, requested(newID()), 0)
@@ -247,7 +247,7 @@ func TestFollowAndRead(t *testing.T) {
 }
 
 func TestOutputIsOneExecutions(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	mine, other := newID(), newID()
 	chunk := func(id string, n int64) events.Event {
 		return events.New(tenant, time.Now(), &events.ExecutionOutput{ExecutionID: id, Attempt: 1, FirstLine: n})
@@ -270,7 +270,7 @@ func TestOutputIsOneExecutions(t *testing.T) {
 }
 
 func TestSessionsAndTags(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	session := events.SessionID(tenant, "s")
 	if _, err := s.LastEntry(t.Context(), tenant, session); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("no entries yet: %v", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // network stands between a Store and an outside server, and can lose what the
@@ -63,7 +63,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 		t.Cleanup(nc.Close)
 		return nc
 	}
-	opts.Logger = jetstreamtest.Logger(t)
+	opts.Logger = storetest.Logger(t)
 	s, err := jetstream.Open(t.Context(), dial(l.Addr().String()), dial(l.Addr().String()), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // What a server cannot write is refused at once, in words for an operator;
@@ -29,7 +29,7 @@ func TestUnwritable(t *testing.T) {
 			t.Parallel()
 			writable, fail := context.WithCancelCause(t.Context())
 			defer fail(nil)
-			s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Writable: func() context.Context { return writable }})
+			s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Writable: func() context.Context { return writable }})
 			id := newID()
 			seq := mustAppend(t, s, requested(id), 0)
 			hash, err := s.PutText(t.Context(), tenant, []byte("before"))

@@ -7,8 +7,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -30,7 +30,7 @@ func volumesOf(b *testing.B, s *jetstream.Store, n int) {
 func BenchmarkAppendOverVolumes(b *testing.B) {
 	for _, n := range []int{1, 12, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := jetstreamtest.Start(b)
+			s := storetest.Start(b)
 			volumesOf(b, s, n)
 			for b.Loop() {
 				mustAppend(b, s, requested(newID()), 0)
@@ -44,12 +44,12 @@ func BenchmarkAppendOverVolumes(b *testing.B) {
 func BenchmarkSealing(b *testing.B) {
 	for _, every := range []int64{0, 10_000, 1_000} {
 		b.Run(fmt.Sprint(every), func(b *testing.B) {
-			server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: b.TempDir(), Logger: jetstreamtest.Logger(b)})
+			server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: b.TempDir(), Logger: storetest.Logger(b)})
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Cleanup(server.Close)
-			s := jetstreamtest.Open(b, server, jetstream.Options{Sync: server.Sync})
+			s := storetest.Open(b, server, jetstream.Options{Sync: server.Sync})
 			var n atomic.Int64
 			b.SetParallelism(8)
 			b.ResetTimer()
@@ -73,12 +73,12 @@ func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			dir := b.TempDir()
-			server := jetstreamtest.StartServer(b, dir)
-			volumesOf(b, jetstreamtest.Open(b, server, jetstream.Options{}), n)
+			server := storetest.StartServer(b, dir)
+			volumesOf(b, storetest.Open(b, server, jetstream.Options{}), n)
 			server.Close()
 			for b.Loop() {
-				server := jetstreamtest.StartServer(b, dir)
-				jetstreamtest.Open(b, server, jetstream.Options{})
+				server := storetest.StartServer(b, dir)
+				storetest.Open(b, server, jetstream.Options{})
 				server.Close()
 			}
 		})

@@ -14,9 +14,9 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natscreds"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -138,7 +138,7 @@ func TestForeignClients(t *testing.T) {
 		t.Skip("needs the clients that .ci/subscribers installs")
 	}
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	dir := t.TempDir()
 	credential, err := natscreds.Create(dir, "subscriber", events.DefaultTenant, time.Now())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // TestFullDiskAtANewBlock: when the disk has no space for the first message of a block,
@@ -31,7 +31,7 @@ func TestFullDiskAtANewBlock(t *testing.T) {
 		}
 	})
 	server := listening(t, dir)
-	store := jetstreamtest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
 	record(t, store, 3)
 	conn, err := server.Conn("test")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
-		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
+		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: storetest.Logger(t),
 		ReadableStreams: stream.Streams(), TenantSubjects: stream.TenantSubjects,
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func record(t *testing.T, s *jetstream.Store, n int) {
 func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 20)
 	js, err := natsjs.New(reader(t, server))
 	if err != nil {
@@ -157,7 +157,7 @@ func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 func TestReaderMayAcknowledge(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 2)
 	js, err := natsjs.New(reader(t, server))
 	if err != nil {
@@ -184,7 +184,7 @@ func TestReaderMayAcknowledge(t *testing.T) {
 func TestReaderRemovesConsumers(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 1)
 	stream := stream.Streams()[0]
 	owner, err := server.Conn("test")
@@ -248,7 +248,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 func TestReaderCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 3)
 	heap, err := store.PutHeap(t.Context(), events.DefaultTenant, []byte("state"), "e")
 	if err != nil {
@@ -349,12 +349,12 @@ func TestListenerComesAndGoes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i, start := range []func() *natsserver.Server{
-		func() *natsserver.Server { return jetstreamtest.StartServer(t, dir) },
+		func() *natsserver.Server { return storetest.StartServer(t, dir) },
 		func() *natsserver.Server { return listening(t, dir) },
-		func() *natsserver.Server { return jetstreamtest.StartServer(t, dir) },
+		func() *natsserver.Server { return storetest.StartServer(t, dir) },
 	} {
 		server := start()
-		store := jetstreamtest.Open(t, server, jetstream.Options{})
+		store := storetest.Open(t, server, jetstream.Options{})
 		if last, err := store.LastSeq(t.Context()); err != nil || last != uint64(i) {
 			t.Fatalf("start %d: the ledger ends at %d, %v", i, last, err)
 		}
@@ -370,13 +370,13 @@ func TestListenErrors(t *testing.T) {
 	t.Parallel()
 	busy := listening(t, t.TempDir())
 	for name, addr := range map[string]string{"busy": busy.Addr(), "no port": "127.0.0.1", "bad port": "127.0.0.1:x"} {
-		s, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: t.TempDir(), Listen: addr, NoSync: true, Logger: jetstreamtest.Logger(t)})
+		s, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: t.TempDir(), Listen: addr, NoSync: true, Logger: storetest.Logger(t)})
 		if err == nil {
 			s.Close()
 			t.Errorf("%s: started on %s", name, addr)
 		}
 	}
-	s, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: t.TempDir(), Listen: busy.Addr(), Fallback: true, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	s, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: t.TempDir(), Listen: busy.Addr(), Fallback: true, NoSync: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

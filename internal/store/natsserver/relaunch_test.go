@@ -12,8 +12,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 )
 
 // TestReopenThatFails: while the server cannot start, Writable says why the writes
@@ -22,7 +22,7 @@ import (
 func TestReopenThatFails(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
 	record(t, store, 1)
 	withdrawn, added := newLogin(t, "one", events.DefaultTenant), newLogin(t, "two", events.DefaultTenant)
 	admit(t, server, withdrawn)

@@ -11,8 +11,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 )
 
 // TestReopen: after another nats-server was started on the files, clients that were
@@ -21,7 +21,7 @@ import (
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
 	record(t, store, 3)
 	nc := reader(t, server)
 	live, err := nc.SubscribeSync("events.default.>")
@@ -82,7 +82,7 @@ func TestReopen(t *testing.T) {
 func TestReopenAnswersSubscribersOnce(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
 	record(t, store, 1)
 	l := newLogin(t, "reader", events.DefaultTenant)
 	admit(t, server, l)

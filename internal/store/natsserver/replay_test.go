@@ -6,7 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // History told once more reaches readers as it is on record, marked, and is no
@@ -15,7 +15,7 @@ import (
 func TestReplayReachesReaders(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 1)
 	list, err := store.Read(t.Context(), 0, 1)
 	if err != nil || len(list) != 1 {

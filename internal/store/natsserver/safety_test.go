@@ -11,7 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // harmful are the requests that take something away from a stream, or change
@@ -30,7 +30,7 @@ var harmful = map[string]string{
 func TestNobodyCanTakeAway(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	record(t, store, 3)
 	service, err := server.Conn("test")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestStrangers(t *testing.T) {
 func TestReaderSeesOnlyWhatWasAccepted(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	store := storetest.Open(t, server, jetstream.Options{})
 	nc := reader(t, server)
 	for _, subject := range []string{">", "ledger.>", "ctl.>", "$JS.>", "$O.>", "$KV.>", "$SYS.>", "_INBOX.>", "_INBOX.*.>"} {
 		sub, err := nc.SubscribeSync(subject)

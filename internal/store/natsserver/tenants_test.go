@@ -14,9 +14,9 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 )
 
 // town is a ledger with events of two tenants, each with a subscriber.
@@ -30,7 +30,7 @@ type town struct {
 func newTown(t *testing.T) *town {
 	t.Helper()
 	w := &town{server: listening(t, t.TempDir()), a: newLogin(t, "one", "alpha"), b: newLogin(t, "two", "beta")}
-	w.store = jetstreamtest.Open(t, w.server, jetstream.Options{})
+	w.store = storetest.Open(t, w.server, jetstream.Options{})
 	admit(t, w.server, w.a, w.b)
 	for range 3 {
 		w.ofA = append(w.ofA, w.record(t, "alpha"))

@@ -13,7 +13,7 @@ import (
 	"daybook/internal/dev/tier"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -22,10 +22,10 @@ import (
 func TestRequestsOfAStartAndOfARun(t *testing.T) {
 	t.Parallel()
 	volumes, tenants := tier.Choose(4, 25), tier.Choose(3, 10)
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	// Nothing but a start makes it look: the time between looks is half of AckWait,
 	// 5 s at most.
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour, Exclusive: true})
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour, Exclusive: true})
 	var names []string
 	for i := range tenants {
 		names = append(names, fmt.Sprintf("t%d", i))

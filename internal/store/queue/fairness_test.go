@@ -13,8 +13,8 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
 )
@@ -65,8 +65,8 @@ func mustAck(t *testing.T, d runner.Delivery) {
 // with one request for one run of another session.
 func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(begun) }) // after the consumption has ended
 	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
@@ -129,7 +129,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 // than one to itself.
 func TestExtraSlot(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	begun, release := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d runner.Delivery) {
@@ -162,7 +162,7 @@ func TestExtraSlot(t *testing.T) {
 
 func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	begun, proceed := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(proceed) })
 	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d runner.Delivery) {
@@ -189,8 +189,8 @@ func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 // of the volume; one that looked ahead shares with one that is idle.
 func TestSeveralRunnersShareTheWork(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	busy, idle := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, t.TempDir())
+	busy, idle := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour}), storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	release := make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	seen := make(chan string, 200)
@@ -227,8 +227,8 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 // What a runner took ahead goes to another at once when the first one ends.
 func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	for range 10 {
 		mustAppend(t, s, requestOf("a", ""), 0)
 	}
@@ -247,7 +247,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	stop()
 	close(begun)
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
+	share(t, storetest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -264,8 +264,8 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 // was acknowledged without a gap before it is not handed out again.
 func TestFormerConsumerIsAdopted(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	_, js := raw(t, server)
 	former, err := js.CreateConsumer(t.Context(), firstStream, natsjs.ConsumerConfig{
 		Durable: "runners-default", FilterSubject: stream.StoredSubject(1, events.PoolSubjects(events.DefaultPool)), DeliverPolicy: natsjs.DeliverAllPolicy,
@@ -344,7 +344,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 // the tenants' consumers.
 func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	want := map[string]bool{}
 	for range 2 {
 		for _, tenant := range []string{"a", "b", "c"} {
@@ -371,7 +371,7 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 // A runner that is there when the first request of a tenant comes runs it at once.
 func TestNewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	seen := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
@@ -391,8 +391,8 @@ func TestNewTenantIsServedAtOnce(t *testing.T) {
 // count as delivered before.
 func TestPrepareWork(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	e := requestOf("a", "")
 	mustAppend(t, s, e, 0)
 	seal(t, s)
@@ -422,7 +422,7 @@ func TestPrepareWork(t *testing.T) {
 // deadline has passed, although nothing announces it.
 func TestDeadRunner(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	opts := jetstream.Options{AckWait: 500 * time.Millisecond, Logger: (&lines{}).logger()}
 	publish, err := server.Conn("dying")
 	if err != nil {
@@ -454,7 +454,7 @@ func TestDeadRunner(t *testing.T) {
 	soon(t, "a first run", begun)
 	work.Close() // its heartbeats end
 	seen := make(chan string, 20)
-	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
+	share(t, storetest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -467,8 +467,8 @@ func TestDeadRunner(t *testing.T) {
 // finds the first request. The second request is found all the same.
 func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	conn, _ := raw(t, server)
 	asked := make(chan struct{}, 1000)
@@ -520,7 +520,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 // look has what is in flight delivered again, and may fail.
 func TestNothingIsTakenBeforeTheLook(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	mustAppend(t, s, requestOf("a", ""), 0)
 	if n := queue.WaitingBeforeLook(t.Context(), s.Queue, events.DefaultPool, "a", 1); n != 1 {
 		t.Errorf("%d requests wait, want 1", n)

@@ -8,8 +8,8 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -18,8 +18,8 @@ import (
 // acknowledged.
 func TestFullTenantHoldsNoSlot(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)

@@ -16,8 +16,8 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -25,7 +25,7 @@ import (
 func TestManyTenantsInOneVolume(t *testing.T) {
 	tier.NightlyOnly(t, "a new tenant is served: TestNewTenantIsServedAtOnce")
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
 	done := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
@@ -45,7 +45,7 @@ func TestManyTenantsInOneVolume(t *testing.T) {
 // It holds what a runner asks for at once.
 func TestTenantQueuesAreShort(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	const lookAhead, most = 128, 1024
 	if n := queue.QueueLen(s.Queue); n <= lookAhead || n > most {
 		t.Errorf("a subscription holds %d messages, want %d to %d", n, lookAhead+1, most)
@@ -70,7 +70,7 @@ func TestOutsideServerWithFewConsumers(t *testing.T) {
 	}
 	var conns [2]*nats.Conn
 	for i := range conns {
-		if conns[i], err = jet.Connect(ns.ClientURL(), "test", jetstreamtest.Logger(t)); err != nil {
+		if conns[i], err = jet.Connect(ns.ClientURL(), "test", storetest.Logger(t)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(conns[i].Close)

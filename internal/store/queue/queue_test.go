@@ -13,8 +13,8 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -36,7 +36,7 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 // to the next one at once, not when its time is up.
 func TestStoppingGivesBack(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	for range 10 {
 		stop := consume(t, s, 4, func(ctx context.Context, d runner.Delivery) {
 			if err := d.Nak(ctx, 0); err != nil {
@@ -71,7 +71,7 @@ func TestStoppingGivesBack(t *testing.T) {
 // no further one: what is left to do is bounded, too.
 func TestFreeGivesUpTheSlot(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	begun := make(chan string, 10)
 	goOn := make(chan struct{})
 	stop := consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
@@ -101,7 +101,7 @@ func TestFreeGivesUpTheSlot(t *testing.T) {
 
 func TestNakWithDelay(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	mustAppend(t, s, requested(newID()), 0)
 	const delay = 300 * time.Millisecond
 	type delivery struct {
@@ -135,9 +135,9 @@ func TestNakWithDelay(t *testing.T) {
 // reason; those behind it run.
 func TestUnreadableWork(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	log := &lines{}
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour, Logger: log.logger()})
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour, Logger: log.logger()})
 	_, js := raw(t, server)
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "ledger.0001.default.run.default.bad", Data: []byte("no event")}); err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestUnreadableWork(t *testing.T) {
 // A consumer that somebody deletes is made again, and nothing is lost.
 func TestConsumerIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	seen := make(chan string, 10)
 	consume(t, s, 2, func(ctx context.Context, d runner.Delivery) {
 		if err := d.Ack(ctx); err != nil {
@@ -205,7 +205,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 
 func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	fn := func(context.Context, runner.Delivery) {}
 	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
 		t.Error("no slots were accepted")
@@ -219,8 +219,8 @@ func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 // subject does not.
 func TestStrayMessagesDoNotCancel(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	calls := make(chan struct{}, 10)
 	stop, err := s.ListenCancel(tenant, id, func() bool { calls <- struct{}{}; return true })
@@ -252,7 +252,7 @@ func TestStrayMessagesDoNotCancel(t *testing.T) {
 // second one for itself.
 func TestSlowCancelsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	slow := newID()
 	release := make(chan struct{})
 	var both sync.WaitGroup

@@ -9,8 +9,8 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -25,9 +25,9 @@ func turnRequest(tenant, session string, number int64, after string) events.Even
 // turns that wait for another one stay in the queue.
 func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	opts := jetstream.Options{AckWait: time.Hour, Exclusive: true}
-	s := jetstreamtest.Open(t, server, opts)
+	s := storetest.Open(t, server, opts)
 	const turns, ended = 12, 3
 	want := map[string]bool{}
 	var waiting []string
@@ -63,7 +63,7 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	}
 	stop()
 
-	s = jetstreamtest.Open(t, server, opts)
+	s = storetest.Open(t, server, opts)
 	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
 		seen <- d.Event.About()
@@ -86,8 +86,8 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 // as before when it comes again.
 func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	queue.SetForgetAfter(s.Queue, 100*time.Millisecond)
 	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
 	done := make(chan string, 1)

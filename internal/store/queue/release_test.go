@@ -7,7 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
 )
@@ -17,9 +17,9 @@ import (
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
+	server := storetest.StartServer(t, dir)
 	opts := jetstream.Options{AckWait: time.Hour}
-	s := jetstreamtest.Open(t, server, opts)
+	s := storetest.Open(t, server, opts)
 	type seen struct {
 		id    string
 		first bool
@@ -57,7 +57,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	released(s, 2)
-	released(jetstreamtest.Open(t, server, opts), 0)
+	released(storetest.Open(t, server, opts), 0)
 	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestRelease(t *testing.T) {
 	stop()
 	server.Close()
 
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), opts)
+	s = storetest.Open(t, storetest.StartServer(t, dir), opts)
 	consume(t, s, 2, handle)
 	released(s, 1)
 
@@ -89,8 +89,8 @@ func TestRelease(t *testing.T) {
 // question.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s, other := jetstreamtest.Open(t, server, jetstream.Options{}), jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s, other := storetest.Open(t, server, jetstream.Options{}), storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	held := func(asker *jetstream.Store, want bool) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
 )
@@ -37,7 +37,7 @@ func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Contex
 }
 
 func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	const runs, slots = 20, 3
 	for range runs {
 		mustAppend(t, s, requested(newID()), 0)
@@ -77,8 +77,8 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 // whose runner is gone is.
 func TestHeartbeatsKeepWork(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 4 * time.Second})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{AckWait: 4 * time.Second})
 	mustAppend(t, s, requested(newID()), 0)
 	deliveries := make(chan int, 10)
 	release := make(chan struct{})
@@ -108,8 +108,8 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 
 func TestExclusiveTakesOverAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	taken := make(chan struct{})
@@ -118,7 +118,7 @@ func TestExclusiveTakesOverAtOnce(t *testing.T) {
 	stop()
 	server.Close()
 
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{AckWait: time.Hour, Exclusive: true})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{AckWait: time.Hour, Exclusive: true})
 	again := make(chan string, 1)
 	consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
 		again <- d.Event.About()
@@ -137,7 +137,7 @@ func TestExclusiveTakesOverAtOnce(t *testing.T) {
 }
 
 func TestCancelRequests(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id := newID()
 	if answered, err := s.RequestCancel(t.Context(), tenant, id); answered || err != nil {
 		t.Errorf("nobody runs it: %v, %v", answered, err)
@@ -166,14 +166,14 @@ func TestCancelRequests(t *testing.T) {
 // nothing.
 func TestReader(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{
-		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: storetest.Logger(t),
 		ReadableStreams: stream.Streams(), TenantSubjects: stream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	s := storetest.Open(t, server, jetstream.Options{})
 	keys, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)

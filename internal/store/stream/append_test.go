@@ -12,7 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -44,8 +44,8 @@ func output(id string, line int64) events.Event {
 // also when the server no longer remembers its id and others came after it.
 func TestAppendFindsItsOwnEventBehindOthers(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	_, js := raw(t, server)
 	id := newID()
 	e := started(id, 1)
@@ -151,7 +151,7 @@ func TestAppendGivesUpWithItsContext(t *testing.T) {
 
 func TestAppendRefusesWhatIsNoToken(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	for _, bad := range []string{"", "a.b", "*", ">", "a b", "a\r\nb"} {
 		e := events.New(bad, time.Now(), &events.ExecutionStarted{ExecutionID: newID()})
 		if _, err := s.Append(t.Context(), e, 0); err == nil {
@@ -174,7 +174,7 @@ func TestAppendRefusesWhatIsNoToken(t *testing.T) {
 
 func TestExecutionOfAnyPool(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id, twin := newID(), newID()
 	ask := func(id, pool string) {
 		mustAppend(t, s, events.New(tenant, time.Now(), &events.ExecutionRequested{ExecutionID: id, Pool: pool}), 0)
@@ -222,7 +222,7 @@ func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 		"it was not changed":    func(c *natsjs.StreamConfig) { c.MaxMsgs = 5 },
 		"past which it forgets": func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 },
 	} {
-		server := jetstreamtest.StartServer(t, t.TempDir())
+		server := storetest.StartServer(t, t.TempDir())
 		nc, js := raw(t, server)
 		cfg := good
 		change(&cfg)
@@ -231,7 +231,7 @@ func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 			t.Fatalf("%s: %v", want, err)
 		}
 		before := made.CachedInfo().Config
-		if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: jetstreamtest.Logger(t)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: storetest.Logger(t)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)
 		}
 		after, err := made.Info(t.Context())

@@ -14,7 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // blocks returns the files of a stream's messages.
@@ -65,8 +65,8 @@ func TestAFlippedBitIsNoticedFarBehind(t *testing.T) {
 func testFlippedBit(t *testing.T, n, bad int) {
 	t.Helper()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	var hidden string
 	for i := 1; i <= n; i++ {
 		e := requested(newID())
@@ -78,7 +78,7 @@ func testFlippedBit(t *testing.T, n, bad int) {
 	server.Close()
 	flip(t, dir, firstStream, `{"execution_id":"`+hidden)
 
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 	if err := s.Health(t.Context()); err != nil {
 		t.Logf("already known at the start: %v", err)
 	}
@@ -110,7 +110,7 @@ func testFlippedBit(t *testing.T, n, bad int) {
 // The server cuts off a damaged end and would use its positions again.
 func TestALostEndIsNoticed(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	for range 5 {
 		mustAppend(t, s, requested(newID()), 0)
 	}
@@ -123,8 +123,8 @@ func TestALostEndIsNoticed(t *testing.T) {
 func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	for range 50 {
 		mustAppend(t, s, requested(newID()), 0)
 	}
@@ -137,9 +137,9 @@ func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 	if err := os.Truncate(first, info.Size()-100); err != nil {
 		t.Fatal(err)
 	}
-	server = jetstreamtest.StartServer(t, dir)
+	server = storetest.StartServer(t, dir)
 	nc, _ := raw(t, server)
-	if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: jetstreamtest.Logger(t)}); !errors.Is(err, events.ErrDamaged) {
+	if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: storetest.Logger(t)}); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("Open: %v, want damage", err)
 	}
 }
@@ -148,8 +148,8 @@ func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 // position.
 func TestForeignMessagesAreDamage(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	_, js := raw(t, server)
@@ -202,7 +202,7 @@ func TestFollowOverBrokenConnections(t *testing.T) {
 
 func TestFollowReturnsTheFunctionsError(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	for range 3000 {
 		mustAppend(t, s, output(newID(), 1), -1)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // The events of an execution come in order, whatever their subjects, and are held a
 // few at a time.
 func TestExecutionEventsInPieces(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id, other := newID(), newID()
 	var want []uint64
 	line := strings.Repeat("x", events.OutputMaxBytes-1)

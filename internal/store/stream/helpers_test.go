@@ -18,7 +18,7 @@ import (
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/runner"
 )
 
@@ -219,7 +219,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 		t.Cleanup(nc.Close)
 		return nc
 	}
-	opts.Logger = jetstreamtest.Logger(t)
+	opts.Logger = storetest.Logger(t)
 	s, err := jetstream.Open(t.Context(), dial(l.Addr().String()), dial(l.Addr().String()), opts)
 	if err != nil {
 		t.Fatal(err)

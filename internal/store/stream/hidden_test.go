@@ -12,7 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // The history of an execution is whole, or its reader has an error: the server passes
@@ -24,8 +24,8 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 		t.Run(strings.ReplaceAll(bad, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			server := jetstreamtest.StartServer(t, dir)
-			s := jetstreamtest.Open(t, server, jetstream.Options{})
+			server := storetest.StartServer(t, dir)
+			s := storetest.Open(t, server, jetstream.Options{})
 			ids := []string{newID(), newID()}
 			text := func(id string, i int) string { return fmt.Sprintf("%s line %d %s", id, i, strings.Repeat("x", 40<<10)) }
 			for _, id := range ids {
@@ -62,7 +62,7 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 				flip(t, dir, "LEDGER-0001", ids[0]+" line "+rest)
 			}
 			var damage []error
-			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
+			s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
 			list, err := s.Execution(t.Context(), tenant, ids[0])
 			control := bad != "" && !strings.HasPrefix(bad, "output")
 			if damaged := errors.Is(err, events.ErrDamaged); damaged != control || damaged != (len(damage) > 0) || !damaged && len(list) != 3 {
@@ -85,7 +85,7 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 func TestHistoryOfAVolumeThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	var damage []error
-	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	line := strings.Repeat("x", 60<<10)
@@ -114,11 +114,11 @@ func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
 	t.Parallel()
 	var damage []error
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
+	server := storetest.StartServer(t, dir)
 	failing, fail := context.WithCancelCause(t.Context())
 	var writable atomic.Pointer[context.Context]
 	writable.Store(&failing)
-	s := jetstreamtest.Open(t, server, jetstream.Options{
+	s := storetest.Open(t, server, jetstream.Options{
 		Damaged:  func(err error) { damage = append(damage, err) },
 		Writable: func() context.Context { return *writable.Load() },
 	})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -14,7 +14,7 @@ import (
 // that names as many blobs as it can covers the heaps that no event names.
 func TestLostHeap(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	heap := func(n byte) string { return events.Hash([]byte{n}) }
 	record := func(list ...events.LostBlob) uint64 {
 		t.Helper()

@@ -13,8 +13,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -53,8 +53,8 @@ func positions(list []events.Event) (all []uint64) {
 // TestRemoval removes two volumes in a row and reads what is left in every way.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	kept, gone, later := newID(), newID(), newID()
 	mustAppend(t, s, requested(kept), 0)                                                                                               // 1
 	mustAppend(t, s, requested(gone), 0)                                                                                               // 2
@@ -122,7 +122,7 @@ func TestRemoval(t *testing.T) {
 		}
 	}
 	check(s)
-	check(jetstreamtest.Open(t, server, jetstream.Options{}))
+	check(storetest.Open(t, server, jetstream.Options{}))
 	if d := s.Removed(); d.Volume != 1 || d.Last != one.Last || d.Seq != first || d.Kept.Events != 3 {
 		t.Errorf("removed: %+v", d)
 	}
@@ -136,7 +136,7 @@ func TestRemoval(t *testing.T) {
 	entryAt = mustAppend(t, s, entry, 0) // nobody remembers it
 	want = append(want, entryAt)
 	check(s)
-	check(jetstreamtest.Open(t, server, jetstream.Options{}))
+	check(storetest.Open(t, server, jetstream.Options{}))
 	if list, err := s.Volumes(t.Context()); err != nil || len(list) != 1 || list[0].Number != 3 {
 		t.Errorf("volumes: %+v, error %v", list, err)
 	}
@@ -144,7 +144,7 @@ func TestRemoval(t *testing.T) {
 
 func TestWhatCannotBeRemoved(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	refused := func(n events.Volume, reason string) {
 		t.Helper()
 		_, err := s.Remove(t.Context(), removal(n))
@@ -159,7 +159,7 @@ func TestWhatCannotBeRemoved(t *testing.T) {
 	seal(t, s)
 	refused(1, "it was not sealed under a checkpoint, so nothing would prove what was in it")
 
-	s = jetstreamtest.Start(t)
+	s = storetest.Start(t)
 	mustAppend(t, s, requested(newID()), 0)
 	sealProven(t, s)
 	mustAppend(t, s, requested(newID()), 0)
@@ -176,8 +176,8 @@ func TestWhatCannotBeRemoved(t *testing.T) {
 // TestRemovalIsFinishedAfterACrash stops behind the event, where the stream goes.
 func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	v := sealProven(t, s)
@@ -192,11 +192,11 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	if _, err := s.Remove(t.Context(), r); !errors.Is(err, crash) {
 		t.Fatal(err)
 	}
-	read := jetstreamtest.Open(t, server, jetstream.Options{Existing: true}) // it changes nothing
+	read := storetest.Open(t, server, jetstream.Options{Existing: true}) // it changes nothing
 	if streams := stream.StreamsOf(t, read.Ledger); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
-	again := jetstreamtest.Open(t, server, jetstream.Options{})
+	again := storetest.Open(t, server, jetstream.Options{})
 	if streams := stream.StreamsOf(t, again.Ledger); !cmp.Equal(streams, []string{"LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
@@ -211,8 +211,8 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 // TestAMissingVolume has no event that says that it was removed.
 func TestAMissingVolume(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	mustAppend(t, s, requested(newID()), 0)
 	sealProven(t, s)
 	stream.DeleteStream(t, s.Ledger, "LEDGER-0001")
@@ -227,9 +227,9 @@ func TestAMissingVolume(t *testing.T) {
 // TestRemovalUnderLoad removes volumes while others read and write.
 func TestRemovalUnderLoad(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
-	other := jetstreamtest.Open(t, server, jetstream.Options{}) // another process
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
+	other := storetest.Open(t, server, jetstream.Options{}) // another process
 	const writers, rounds, volumes = 6, 60, 5
 	ctx, stop := context.WithCancel(t.Context())
 	var all, busy sync.WaitGroup
@@ -332,12 +332,12 @@ func connections(t testing.TB, server *natsserver.Server) (publish, consume *nat
 // finds them.
 func TestRemovalBeyondWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
 	mustAppend(t, s, started(newID(), 1), 0)
 	sealProven(t, s)
 	mustAppend(t, s, started(newID(), 1), 0)
-	reader := jetstreamtest.Open(t, server, jetstream.Options{})
+	reader := storetest.Open(t, server, jetstream.Options{})
 	sealProven(t, s)
 	mustAppend(t, s, started(newID(), 1), 0)
 	for _, n := range []events.Volume{1, 2} {

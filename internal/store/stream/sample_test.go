@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -14,7 +14,7 @@ import (
 // and makes none.
 func TestSample(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
+	server := storetest.StartServer(t, t.TempDir())
 	conn, err := server.Conn("sample")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestSample(t *testing.T) {
 			t.Fatalf("a server without a ledger has %v, %d, %v", list, last, err)
 		}
 	}
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	s := storetest.Open(t, server, jetstream.Options{})
 	for range 2 {
 		for range 4 {
 			mustAppend(t, s, requested(newID()), 0)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 )
 
@@ -13,7 +13,7 @@ import (
 // signature may wait for the follower.
 func TestFollowerDoesNotWaitForASealing(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	mustAppend(t, s, requested(newID()), 0)
 	looked := make(chan struct{})
 	_, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody, Close: func(ctx context.Context, _ uint64) (*events.ClosingCheckpoint, error) {

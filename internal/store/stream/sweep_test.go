@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // New events are swept to the end, also when their volume is removed before and the
 // server is replaced meanwhile. The sweep ends with the tail.
 func TestSweepReachesTheEnd(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{Exclusive: true, TryWait: time.Second})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{Exclusive: true, TryWait: time.Second})
 	mustAppend(t, s, requested(newID()), 0)
 	tail := s.NewTail()
 	tail.SetSweeping(20*time.Millisecond, 1)

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 )
 
 // Every follower of a tail gets every event once, in order, whether it begins
 // far behind, keeps up, or is so slow that the tail forgets what it has not read.
 func TestTailFeedsEveryFollower(t *testing.T) {
 	const before, total = 300, 900
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	for range before - 1 {
@@ -90,7 +90,7 @@ func TestTailFeedsEveryFollower(t *testing.T) {
 
 // A follower whose position the ledger never reached is told, as without a tail.
 func TestTailNamesAPositionBeyondTheEnd(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	mustAppend(t, s, requested(newID()), 0)
 	tail := s.NewTail()
 	ctx, stop := context.WithCancel(t.Context())
@@ -106,7 +106,7 @@ func TestTailNamesAPositionBeyondTheEnd(t *testing.T) {
 
 // ReadRaw gives what Read decodes.
 func TestReadRaw(t *testing.T) {
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	mustAppend(t, s, started(id, 1), 0)

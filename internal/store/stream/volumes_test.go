@@ -14,7 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
 )
@@ -64,7 +64,7 @@ func everything(t testing.TB, s *jetstream.Store) []events.Event {
 
 func TestSealing(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	id := newID()
 	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
 		t.Errorf("sealing an empty ledger: %v", err)
@@ -129,7 +129,7 @@ func TestSealing(t *testing.T) {
 // What is expected on a subject is expected of all volumes together.
 func TestExpectationsCrossVolumes(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	// The ids of runs tell when they were made; volumes are sealed later than that.
 	id, other := events.NewID(time.Now().Add(-72*time.Hour)), events.DerivedID(tenant, "a key")
 	mustAppend(t, s, requested(id), 0)
@@ -180,8 +180,8 @@ func TestSealingIsFinishedAfterACrash(t *testing.T) {
 			t.Run(fmt.Sprintf("volume %d after %d steps", from, steps), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				server := jetstreamtest.StartServer(t, dir)
-				s := jetstreamtest.Open(t, server, jetstream.Options{})
+				server := storetest.StartServer(t, dir)
+				s := storetest.Open(t, server, jetstream.Options{})
 				ids := make([]string, 3)
 				for i := range ids {
 					ids[i] = newID()
@@ -198,7 +198,7 @@ func TestSealingIsFinishedAfterACrash(t *testing.T) {
 				}
 				server.Close()
 
-				s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+				s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 				volumes, err := s.Volumes(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -234,7 +234,7 @@ func TestSealingIsFinishedAfterACrash(t *testing.T) {
 // lost, no expectation is broken, and each run ends once.
 func TestSealingUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	const clients, runs, volumes = 20, 30, 8
 	var left atomic.Int64
 	left.Store(clients * runs)
@@ -359,9 +359,9 @@ func TestSealingUnderLoad(t *testing.T) {
 // when it follows, and when it waits for work.
 func TestAnotherProcessSeals(t *testing.T) {
 	t.Parallel()
-	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
-	other := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
+	other := storetest.Open(t, server, jetstream.Options{})
 	first := newID()
 	mustAppend(t, s, requested(first), 0)
 
@@ -418,8 +418,8 @@ func TestAnotherProcessSeals(t *testing.T) {
 func TestWorkOfSealedVolumes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	var ids []string
 	for range 4 {
 		ids = append(ids, newID())
@@ -463,7 +463,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 
 	// What is dealt with stays so over a restart.
 	server.Close()
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{Exclusive: true})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Exclusive: true})
 	consume(t, s, 1, run)
 	last := newID()
 	mustAppend(t, s, requested(last), 0)
@@ -474,7 +474,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 
 func TestTailCrossesVolumes(t *testing.T) {
 	t.Parallel()
-	s := jetstreamtest.Start(t)
+	s := storetest.Start(t)
 	tail := s.NewTail()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -524,8 +524,8 @@ func TestTailCrossesVolumes(t *testing.T) {
 func TestAVolumeBehindAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	s := storetest.Open(t, server, jetstream.Options{})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	at := mustAppend(t, s, started(id, 1), 0)
@@ -540,7 +540,7 @@ func TestAVolumeBehindAHole(t *testing.T) {
 		t.Errorf("appended at %d", seq)
 	}
 	server.Close()
-	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 	all, err := s.Read(t.Context(), 0, 100)
 	if err != nil || len(all) != 4 {
 		t.Fatalf("%d events, %v", len(all), err)

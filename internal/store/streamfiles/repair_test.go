@@ -11,8 +11,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/queue"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
 )
@@ -33,14 +33,14 @@ func streamDir(dir, name string) string {
 func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	t.Helper()
 	dir, kept = t.TempDir(), t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
+	server := storetest.StartServer(t, dir)
 	var keeping sync.Mutex
 	keep := func() error {
 		keeping.Lock()
 		defer keeping.Unlock()
 		return streamfiles.KeepDescriptions(dir, kept)
 	}
-	store := jetstreamtest.Open(t, server, jetstream.Options{Sync: keep})
+	store := storetest.Open(t, server, jetstream.Options{Sync: keep})
 	ctx := t.Context()
 	appendTo(t, store)
 	if _, err := store.PutText(ctx, events.DefaultTenant, []byte("a text")); err != nil {
@@ -233,8 +233,8 @@ func TestRepair(t *testing.T) {
 				return
 			}
 			for range 2 { // what the server writes itself is complete, too
-				server := jetstreamtest.StartServer(t, dir)
-				store := jetstreamtest.Open(t, server, jetstream.Options{})
+				server := storetest.StartServer(t, dir)
+				store := storetest.Open(t, server, jetstream.Options{})
 				if at, err := store.LastSeq(t.Context()); err != nil || at != last {
 					t.Errorf("the ledger ends at %d, not %d, %v", at, last, err)
 				}

@@ -17,7 +17,7 @@ import (
 	"daybook/internal/spans"
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
-	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/storetest"
 	"daybook/internal/store/streamfiles"
 )
 
@@ -33,8 +33,8 @@ const (
 func written(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	server := jetstreamtest.StartServer(t, dir)
-	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	server := storetest.StartServer(t, dir)
+	store := storetest.Open(t, server, jetstream.Options{})
 	for i := range count {
 		e := events.New(events.DefaultTenant, time.Now(), &events.HeapTagged{
 			Heap:    events.Hash([]byte{byte(i)}),
@@ -166,7 +166,7 @@ func TestCheckAndSalvage(t *testing.T) {
 				t.Errorf("the salvaged files end at %d with the faults %v, and without (-want +got):\n%s", again.Last, again.Faults, diff)
 			}
 			// The server sees the same, and what it does leaves the first directory alone.
-			server := jetstreamtest.StartServer(t, into)
+			server := storetest.StartServer(t, into)
 			lost := test.lost != nil
 			if store := openStore(t, server); (store == nil) != lost {
 				t.Errorf("the salvaged streams open: %t", store != nil)
@@ -193,7 +193,7 @@ func openStore(t *testing.T, server interface {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Existing: true, Logger: jetstreamtest.Logger(t)})
+	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Existing: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		return nil
 	}

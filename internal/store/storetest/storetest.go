@@ -1,7 +1,7 @@
-// Package jetstreamtest gives tests a real ledger: an embedded NATS server in a
+// Package storetest gives tests a real ledger: an embedded NATS server in a
 // temporary directory, and a Store on it. Nothing is faked but the waiting for
 // the disk.
-package jetstreamtest
+package storetest
 
 import (
 	"log/slog"
