@@ -76,6 +76,26 @@ func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Even
 	return list, last, nil
 }
 
+// LastAgent returns the last event of a session of the Agent Client Protocol, of
+// those that do not concern its state, or events.ErrNotFound.
+func (s *Ledger) LastAgent(ctx context.Context, tenant, session string) (events.Event, error) {
+	e, err := s.lastOn(ctx, tenant, session, events.AgentSubject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last event of session %s: %w", session, err)
+	}
+	return e, nil
+}
+
+// LastContext returns the last edit of a conversation context, by the context's
+// key, or events.ErrNotFound.
+func (s *Ledger) LastContext(ctx context.Context, tenant, key string) (events.Event, error) {
+	e, err := s.lastOn(ctx, tenant, key, events.ContextSubject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last edit of context %s: %w", key, err)
+	}
+	return e, nil
+}
+
 // lastOn returns the last event on a subject made of a tenant and a key.
 func (s *Ledger) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
 	if err := jet.CheckTokens(tenant, key); err != nil {
