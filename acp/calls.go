@@ -78,9 +78,9 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	mode := n.settings().Mode
 	tool := n.tool(call)
 	switch {
-	case mode == events.AgentActs, tool.ReadOnly:
+	case mode == events.AgentModeAuto, tool.ReadOnly:
 		return ""
-	case mode == events.AgentReads:
+	case mode == events.AgentModeReadOnly:
 		if err := n.decided(ctx, call, "forbidden", mode); err != nil {
 			return unrecorded
 		}

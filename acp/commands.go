@@ -187,7 +187,7 @@ func (c *client) history(ctx context.Context, n *session, _ string) (reply, erro
 		a := promptOf(p.Blocks)
 		fmt.Fprintf(&b, "%d. `%s`", skipped+i+1, strings.ReplaceAll(a.title, "`", "'"))
 		if p.ExecutionID != "" {
-			t, err := c.server.opts.Queries.Trace(ctx, tenant, p.ExecutionID, projections.PastLines())
+			t, err := c.server.opts.Queries.Trace(ctx, tenant, p.ExecutionID, projections.MarkPastLines())
 			if err == nil {
 				fmt.Fprintf(&b, " %s, run %s", t.Status, p.ExecutionID)
 			}

@@ -15,9 +15,9 @@ var modeTexts = []struct {
 	mode              events.AgentMode
 	name, description string
 }{
-	{events.AgentAsks, "Ask", "Ask before a tool is called that may destroy something"},
-	{events.AgentActs, "Auto", "Call every tool without asking"},
-	{events.AgentReads, "Read only", "Call only tools that say that they change nothing"},
+	{events.AgentModeAsk, "Ask", "Ask before a tool is called that may destroy something"},
+	{events.AgentModeAuto, "Auto", "Call every tool without asking"},
+	{events.AgentModeReadOnly, "Read only", "Call only tools that say that they change nothing"},
 }
 
 func modes(c events.AgentConfig) *sdk.SessionModeState {

@@ -13,9 +13,9 @@ import (
 	"daybook/projections"
 )
 
-// place is where a client works: what new, load, resume and fork have in common.
+// workspaceFrom is where a client works: what new, load, resume and fork have in common.
 // What it says holds from then on; nothing of what was said before is kept.
-func place(cwd string, additional []string) (events.AgentWorkspace, error) {
+func workspaceFrom(cwd string, additional []string) (events.AgentWorkspace, error) {
 	for _, dir := range append([]string{cwd}, additional...) {
 		if !filepath.IsAbs(dir) {
 			return events.AgentWorkspace{}, invalid("cwd and additionalDirectories must be absolute paths")
@@ -25,7 +25,7 @@ func place(cwd string, additional []string) (events.AgentWorkspace, error) {
 }
 
 // initial is how a session begins.
-func initial() events.AgentConfig { return events.AgentConfig{Mode: events.AgentAsks} }
+func initial() events.AgentConfig { return events.AgentConfig{Mode: events.AgentModeAsk} }
 
 func (c *client) newSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
 	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, "", initial())
@@ -41,7 +41,7 @@ func (c *client) forkSession(ctx context.Context, p sdk.ResumeSessionRequest) (s
 }
 
 func (c *client) create(ctx context.Context, cwd string, additional []string, servers []sdk.McpServer, parent string, config events.AgentConfig) (sdk.NewSessionResponse, error) {
-	where, err := place(cwd, additional)
+	where, err := workspaceFrom(cwd, additional)
 	if err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
@@ -77,10 +77,10 @@ func (c *client) open(ctx context.Context, on projections.AgentSession, list ser
 	c.after = func() { close(n.answered) }
 }
 
-// take makes a recorded session the client's. What still runs in it is ended,
+// attachSession makes a recorded session the client's. What still runs in it is ended,
 // because no client receives its updates, unless the client is reattached: it sends
 // its prompt again.
-func (c *client) take(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
+func (c *client) attachSession(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
 	if err := c.makeSpace(); err != nil {
 		return projections.AgentSession{}, err
 	}
@@ -105,12 +105,12 @@ func (c *client) take(ctx context.Context, id string, replayed, reattached bool,
 }
 
 func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.LoadSessionResponse, error) {
-	where, err := place(p.Cwd, p.AdditionalDirectories)
+	where, err := workspaceFrom(p.Cwd, p.AdditionalDirectories)
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
 	list := toolServers(p.McpServers, where)
-	on, err := c.take(ctx, string(p.SessionId), true, false, where, list)
+	on, err := c.attachSession(ctx, string(p.SessionId), true, false, where, list)
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -122,13 +122,13 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 }
 
 func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) (sdk.ResumeSessionResponse, error) {
-	where, err := place(p.Cwd, p.AdditionalDirectories)
+	where, err := workspaceFrom(p.Cwd, p.AdditionalDirectories)
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
 	list := toolServers(p.McpServers, where)
 	reattached, _ := p.Meta[link.Reattached].(bool)
-	on, err := c.take(ctx, string(p.SessionId), false, reattached, where, list)
+	on, err := c.attachSession(ctx, string(p.SessionId), false, reattached, where, list)
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // that does, live and in a replay, so that both tell the same.
 type rendering struct {
 	prompt projections.AgentPrompt
-	asked  asked
+	asked  parsedPrompt
 }
 
 // Bounds of what one update tells.
@@ -59,14 +59,14 @@ func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
 		switch {
 		case step.Line != nil:
 			list = append(list, chunks(r.prompt.ExecutionID, step.Line.Text+"\n")...)
-		case step.Called != nil:
-			c := step.Called
+		case step.Call != nil:
+			c := step.Call
 			list = append(list, sdk.SessionUpdate{ToolCall: &sdk.SessionUpdateToolCall{
 				ToolCallId: callID(r.prompt.ExecutionID, c.Number), Title: callText(c.Server, c.Tool), Kind: sdk.ToolKindOther,
 				Status: sdk.ToolCallStatusInProgress, RawInput: rawJSON(c.Arguments),
 			}})
-		case step.Answered != nil:
-			list = append(list, r.answered(step.Answered))
+		case step.Answer != nil:
+			list = append(list, r.answered(step.Answer))
 		}
 	}
 	return list

@@ -14,8 +14,8 @@ import (
 	"daybook/ledger"
 )
 
-// asked is what a prompt asks for.
-type asked struct {
+// parsedPrompt is what a prompt asks for.
+type parsedPrompt struct {
 	// command and argument are set for a command to the session, without its slash.
 	command, argument string
 	// note is the answer to a prompt that runs nothing and is no command.
@@ -30,7 +30,7 @@ type asked struct {
 
 // readPrompt makes sense of the blocks of a prompt. Text is code; what else there
 // is can be read by the code.
-func readPrompt(blocks []sdk.ContentBlock) (asked, error) {
+func readPrompt(blocks []sdk.ContentBlock) (parsedPrompt, error) {
 	var text strings.Builder
 	var resources []resource
 	for i, b := range blocks {
@@ -45,28 +45,28 @@ func readPrompt(blocks []sdk.ContentBlock) (asked, error) {
 		case b.Resource != nil:
 			resources = append(resources, embedded(b.Resource.Resource))
 		default:
-			return asked{}, invalid(fmt.Sprintf("block %d of the prompt is an image or audio, which promptCapabilities does not name", i+1))
+			return parsedPrompt{}, invalid(fmt.Sprintf("block %d of the prompt is an image or audio, which promptCapabilities does not name", i+1))
 		}
 	}
 	code := text.String()
 	if command, argument, ok := slashCommand(code); ok {
-		return asked{command: command, argument: argument, title: "/" + command}, nil
+		return parsedPrompt{command: command, argument: argument, title: "/" + command}, nil
 	}
 	if asksForHelp(code) {
-		return asked{command: "help", title: "/help"}, nil
+		return parsedPrompt{command: "help", title: "/help"}, nil
 	}
 	if language, found := unusableFence(code); found {
-		return asked{note: fenceNote(language), code: code, title: titleOf(code)}, nil
+		return parsedPrompt{note: fenceNote(language), code: code, title: titleOf(code)}, nil
 	}
-	code = unfenced(code)
+	code = codeInFences(code)
 	if strings.TrimSpace(code) == "" {
-		return asked{}, invalid("the prompt has no code: send JavaScript or TypeScript as text, or /help")
+		return parsedPrompt{}, invalid("the prompt has no code: send JavaScript or TypeScript as text, or /help")
 	}
-	return asked{code: code, resources: resources, title: titleOf(code)}, nil
+	return parsedPrompt{code: code, resources: resources, title: titleOf(code)}, nil
 }
 
 // runsNothing reports whether the prompt is answered without a run.
-func (a asked) runsNothing() bool { return a.command != "" || a.note != "" }
+func (a parsedPrompt) runsNothing() bool { return a.command != "" || a.note != "" }
 
 // resource is what code sees of a block that is not text.
 type resource struct {
@@ -109,7 +109,7 @@ func text(s *string) string {
 // globals are the values that the run of the prompt gets: prompt.resources holds the
 // attachments of this prompt, and is an empty list without any. They stand beside the
 // code, so that the code runs and is recorded as it was sent.
-func (a asked) globals() (map[string]json.RawMessage, error) {
+func (a parsedPrompt) globals() (map[string]json.RawMessage, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // which makes source files longer
@@ -219,7 +219,7 @@ var oneWord = regexp.MustCompile(`^\s*(\pL+)[.!?]*\s*$`)
 
 // explain returns the answer to a prompt that failed because it may be no code, and
 // false for any other failure. An error of code that ran keeps its text.
-func (a asked) explain(reason, failure string) (string, bool) {
+func (a parsedPrompt) explain(reason, failure string) (string, bool) {
 	word := oneWord.FindStringSubmatch(a.code)
 	switch {
 	case reason == reasonSyntax && (isProse(a.code) || word != nil):
@@ -233,10 +233,10 @@ func (a asked) explain(reason, failure string) (string, bool) {
 // reasonSyntax is the recorded reason of a run whose code cannot be parsed.
 const reasonSyntax = "syntax_error"
 
-// unfenced is what stands in the code fences of a text, one after the other. A
+// codeInFences is what stands in the code fences of a text, one after the other. A
 // fence without a language counts if the text begins with it; a text without such
 // a fence is code as a whole.
-func unfenced(s string) string {
+func codeInFences(s string) string {
 	var code []string
 	var fence string
 	begun := false
@@ -290,14 +290,14 @@ func titleOf(code string) string {
 }
 
 // promptOf makes sense of a prompt on record.
-func promptOf(blocks string) asked {
+func promptOf(blocks string) parsedPrompt {
 	var list []sdk.ContentBlock
 	if json.Unmarshal([]byte(blocks), &list) != nil {
-		return asked{title: "prompt"}
+		return parsedPrompt{title: "prompt"}
 	}
 	a, err := readPrompt(list)
 	if err != nil {
-		return asked{title: "prompt"}
+		return parsedPrompt{title: "prompt"}
 	}
 	return a
 }

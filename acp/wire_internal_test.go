@@ -124,7 +124,7 @@ func TestUnfenced(t *testing.T) {
 		"````ts\n```\na\n````": "```\na",
 		"x = `\n```js\n`":      "x = `\n```js\n`",
 	} {
-		if got := unfenced(in); got != want {
+		if got := codeInFences(in); got != want {
 			t.Errorf("%q is run as %q, want %q", in, got, want)
 		}
 	}

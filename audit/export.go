@@ -339,7 +339,7 @@ func eachLine(path string, fn func(line []byte) error) error {
 // end adds the blobs and writes the manifest.
 func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
-	var real extremes
+	var real bounds
 	var lost events.Lost
 	err := eachLine(x.path(proof.EventsFile), func(line []byte) error {
 		x.manifest.Events++
@@ -366,7 +366,7 @@ func (x *export) end(ctx context.Context) error {
 	if x.manifest.Events == 0 {
 		return errNoMatch
 	}
-	x.manifest.Selection = real.tighten(x.manifest.Selection, lost)
+	x.manifest.Selection = real.shrinkToEvents(x.manifest.Selection, lost)
 	names := []string{proof.CheckpointFile, proof.EventsFile}
 	if !x.complete {
 		names = append(names, proof.ProofsFile)

@@ -39,14 +39,14 @@ func files(t *testing.T, dir string) map[string]string {
 // interrupted is a source that fails after some lines.
 type interrupted struct {
 	audit.Local
-	left int
+	skipRemoved int
 }
 
 var errInterrupted = errors.New("interrupted")
 
 func (s *interrupted) Lines(ctx context.Context, c proof.Checkpoint, sel proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
 	return s.Local.Lines(ctx, c, sel, after, func(line, proof []byte) error {
-		if s.left--; s.left < 0 {
+		if s.skipRemoved--; s.skipRemoved < 0 {
 			return errInterrupted
 		}
 		return fn(line, proof)

@@ -8,10 +8,10 @@ import (
 	"daybook/events"
 )
 
-// NamedBlobs returns the heaps and texts that the events of a ledger name, without removed ones,
+// ReferencedBlobs returns the heaps and texts that the events of a ledger name, without removed ones,
 // ordered by the position of the first event that names them. It skips messages that are not
 // events.
-func NamedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
+func ReferencedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 	named := newRules(&Report{}, true)
 	named.off = true
 	for after := uint64(0); ; {

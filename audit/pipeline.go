@@ -10,8 +10,8 @@ import (
 	"daybook/proof"
 )
 
-// prepared is an event with all that can be computed without other events.
-type prepared struct {
+// hashedEvent is an event with all that can be computed without other events.
+type hashedEvent struct {
 	stored events.Stored
 	leaf   proof.Hash
 	event  events.Event
@@ -20,8 +20,8 @@ type prepared struct {
 }
 
 // prepare hashes and decodes a stored message.
-func prepare(buf []byte, m events.Stored) (prepared, []byte) {
-	p := prepared{stored: m}
+func prepare(buf []byte, m events.Stored) (hashedEvent, []byte) {
+	p := hashedEvent{stored: m}
 	p.leaf, buf, p.err = proof.HashLeaf(buf, eventproof.RecordOf(m))
 	if p.err == nil {
 		p.event, p.err = events.Decode(m.Seq, m.Message())
@@ -29,9 +29,9 @@ func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	return p, buf
 }
 
-// inOrder computes results in parallel and passes them to take in the order of the work, until
+// parallelOrdered computes results in parallel and passes them to take in the order of the work, until
 // produce returns or take fails.
-func inOrder[W, R any](ctx context.Context, produce func(emit func(W) error) error, compute func(W) R, take func(R) error) error {
+func parallelOrdered[W, R any](ctx context.Context, produce func(emit func(W) error) error, compute func(W) R, take func(R) error) error {
 	type job struct {
 		work   W
 		result R

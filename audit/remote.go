@@ -48,7 +48,7 @@ const maxAnswerBytes = 1 << 30
 const ledgerPath = "/api/ledger/"
 
 // Signed implements Source.
-func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
+func (r *Remote) Signed(ctx context.Context, covers uint64) (SourceState, error) {
 	header := []string{"Accept", "application/json"}
 	if covers == 0 {
 		if r.post != nil {
@@ -78,15 +78,15 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	return signed, err
 }
 
-func (r *Remote) checkpoint(ctx context.Context, ask Get, header []string) (Signed, error) {
+func (r *Remote) checkpoint(ctx context.Context, ask Get, header []string) (SourceState, error) {
 	resp, err := ask(ctx, ledgerPath+"checkpoint", header...)
 	if err != nil {
-		return Signed{}, err
+		return SourceState{}, err
 	}
 	return readSigned(resp)
 }
 
-func readSigned(resp *http.Response) (Signed, error) {
+func readSigned(resp *http.Response) (SourceState, error) {
 	defer resp.Body.Close()
 	var answer struct {
 		Note   string      `json:"note"`
@@ -100,13 +100,13 @@ func readSigned(resp *http.Response) (Signed, error) {
 		} `json:"pending"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
-		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
+		return SourceState{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
 	c, err := proof.ParseCheckpoint([]byte(answer.Note))
 	if err != nil {
-		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
+		return SourceState{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
-	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed, Pending: max(answer.Pending.To, c.Size) - c.Size}, nil
+	return SourceState{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed, Pending: max(answer.Pending.To, c.Size) - c.Size}, nil
 }
 
 // Lines implements Source.
@@ -214,7 +214,7 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	signed, err := r.Signed(ctx, 0)
 	if isEmpty(err) {
 		empty := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
-		return empty.conclude(began), nil
+		return empty.finish(began), nil
 	}
 	if err != nil {
 		return nil, err
@@ -252,5 +252,5 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", opts.Source, err)
 	}
-	return l.report.conclude(began), nil
+	return l.report.finish(began), nil
 }

@@ -27,8 +27,8 @@ type RemovedVolume struct {
 	ExportSHA256 string `json:"export_sha256"`
 }
 
-// removedSoFar is the state of a verification about removed volumes.
-type removedSoFar struct {
+// removedState is the state of a verification about removed volumes.
+type removedState struct {
 	// gone is the last position of the removed volumes, as the source reports it.
 	gone uint64
 	leaf func(position uint64) (proof.Hash, bool) // see Directory.Leaves
@@ -42,7 +42,7 @@ func (v *verifier) expectRemoved(r events.Removal) {
 	v.rules.goneSince = r.Ended.Time
 	c, err := proof.ParseCheckpoint([]byte(r.Closing.Note))
 	if err != nil || c.Size != r.Closing.Size || c.Size >= r.Last || c.Size+1 < r.First {
-		v.report.find(r.Seq, "its closing checkpoint of volume %d is not valid", r.Volume)
+		v.report.addFinding(r.Seq, "its closing checkpoint of volume %d is not valid", r.Volume)
 		return
 	}
 	v.kept[c.Size] = append(v.kept[c.Size], c)
@@ -80,7 +80,7 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 		Signed: d.Closing.Size, RootHash: d.RootHash, ExportSHA256: d.Export.SHA256,
 	})
 	if d.Last >= e.Seq {
-		v.report.find(e.Seq, "it records that positions up to %d were removed, but they come later", d.Last)
+		v.report.addFinding(e.Seq, "it records that positions up to %d were removed, but they come later", d.Last)
 		return
 	}
 	if v.proven {
@@ -91,7 +91,7 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 		return // the tile is no longer in memory; the checkpoints over it are compared
 	}
 	if proof.EncodeHash(root) != d.RootHash {
-		v.report.find(e.Seq, "it records that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, proof.EncodeHash(root))
+		v.report.addFinding(e.Seq, "it records that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, proof.EncodeHash(root))
 	}
 }
 
@@ -105,12 +105,12 @@ func (v *verifier) checkRemoved() {
 			return
 		}
 	}
-	v.report.find(0, "positions up to %d are missing, and no event records that their volumes were removed", v.gone)
+	v.report.addFinding(0, "positions up to %d are missing, and no event records that their volumes were removed", v.gone)
 }
 
-// maybeRemoved reports whether an execution may have been requested in a removed volume. A derived
+// mayBeInRemovedVolume reports whether an execution may have been requested in a removed volume. A derived
 // id has no time.
-func (r *rules) maybeRemoved(id string) bool {
+func (r *rules) mayBeInRemovedVolume(id string) bool {
 	minted, ok := events.MintedAt(id)
 	return !r.goneSince.IsZero() && (!ok || !minted.After(r.goneSince))
 }

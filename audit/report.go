@@ -96,23 +96,23 @@ type LostPositions struct {
 	Proven bool `json:"proven"`
 }
 
-// excuse records a rule that cannot be checked because of lost events.
-func (r *Report) excuse(seq uint64, lost events.LostRange, format string, args ...any) {
+// addLossEffect records a rule that cannot be checked because of lost events.
+func (r *Report) addLossEffect(seq uint64, lost events.LostRange, format string, args ...any) {
 	r.Affected++
 	if len(r.LostEffects) < mostFindings {
 		r.LostEffects = append(r.LostEffects, Finding{seq, fmt.Sprintf(format, args...) + fmt.Sprintf(": lost in the hole named by event %d", lost.NamedAt)})
 	}
 }
 
-func (r *Report) find(seq uint64, format string, args ...any) {
+func (r *Report) addFinding(seq uint64, format string, args ...any) {
 	r.Found++
 	if len(r.Findings) < mostFindings {
 		r.Findings = append(r.Findings, Finding{seq, fmt.Sprintf(format, args...)})
 	}
 }
 
-// conclude sets the verdict. It is WrongKey only if nothing else is wrong.
-func (r *Report) conclude(began time.Time) *Report {
+// finish sets the verdict. It is WrongKey only if nothing else is wrong.
+func (r *Report) finish(began time.Time) *Report {
 	switch {
 	case r.Found == 0 && r.foreign == "":
 		r.Verdict = Intact
@@ -122,7 +122,7 @@ func (r *Report) conclude(began time.Time) *Report {
 		r.Verdict = NotIntact
 	}
 	if r.foreign != "" {
-		r.find(0, "%s", r.foreign)
+		r.addFinding(0, "%s", r.foreign)
 	}
 	r.OK = r.Verdict == Intact
 	if r.Findings == nil {
@@ -247,6 +247,6 @@ func (r *Report) signedByOthers(beside []string) {
 // Unreadable returns the report on a ledger whose storage is too damaged to be read.
 func Unreadable(opts VerifyOptions, began time.Time, err error) *Report {
 	r := &Report{Source: opts.Source, Pinned: len(opts.Keys) > 0}
-	r.find(0, "%v", err)
-	return r.conclude(began)
+	r.addFinding(0, "%v", err)
+	return r.finish(began)
 }

@@ -89,10 +89,10 @@ func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
 // the loss.
 func (r *rules) violated(e *events.Event, lost *events.LostRange, format string, args ...any) {
 	if lost != nil {
-		r.report.excuse(e.Seq, *lost, format, args...)
+		r.report.addLossEffect(e.Seq, *lost, format, args...)
 		return
 	}
-	r.report.find(e.Seq, format, args...)
+	r.report.addFinding(e.Seq, format, args...)
 }
 
 // wrong is violated for a rule about a running execution.
@@ -155,7 +155,7 @@ func (r *rules) apply(e *events.Event) {
 	case *events.SessionEntryRecorded:
 		r.entry(e, d)
 	default:
-		if end := events.Ended(e.Data); end != nil {
+		if end := events.EndingOf(e.Data); end != nil {
 			r.end(e, end)
 		}
 	}
@@ -170,7 +170,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 		found.before, found.seen = found.seen, e.Seq
 		return found
 	}
-	if _, over := r.ended[k]; over || r.partial || r.maybeRemoved(id) {
+	if _, over := r.ended[k]; over || r.partial || r.mayBeInRemovedVolume(id) {
 		return nil
 	}
 	lost := r.lostAfter(0, e.Seq)
@@ -183,8 +183,8 @@ func (r *rules) run(e *events.Event, id string) *run {
 	return found
 }
 
-// over reports whether an execution has ended.
-func (r *rules) over(e *events.Event, id string) (ended, bool) {
+// tileHash reports whether an execution has ended.
+func (r *rules) tileHash(e *events.Event, id string) (ended, bool) {
 	end, ok := r.ended[r.key(e.Tenant, id)]
 	return end, ok
 }
@@ -193,7 +193,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	k := r.key(e.Tenant, d.ExecutionID)
 	_, over := r.ended[k]
 	if over || r.running[k] != nil {
-		r.report.find(e.Seq, "execution %s is requested a second time", d.ExecutionID)
+		r.report.addFinding(e.Seq, "execution %s is requested a second time", d.ExecutionID)
 		return
 	}
 	r.running[k] = &run{seen: e.Seq}
@@ -203,8 +203,8 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.over(e, d.ExecutionID); over {
-			r.report.find(e.Seq, "execution %s is started after its end at %d", d.ExecutionID, end.seq)
+		if end, over := r.tileHash(e, d.ExecutionID); over {
+			r.report.addFinding(e.Seq, "execution %s is started after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
 	}
@@ -254,8 +254,8 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.over(e, d.ExecutionID); over {
-			r.report.find(e.Seq, "execution %s calls %s.%s after its end at %d", d.ExecutionID, d.Server, d.Tool, end.seq)
+		if end, over := r.tileHash(e, d.ExecutionID); over {
+			r.report.addFinding(e.Seq, "execution %s calls %s.%s after its end at %d", d.ExecutionID, d.Server, d.Tool, end.seq)
 		}
 		return
 	}
@@ -276,8 +276,8 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.over(e, d.ExecutionID); over {
-			r.report.find(e.Seq, "call %d of execution %s is answered after its end at %d", d.Number, d.ExecutionID, end.seq)
+		if end, over := r.tileHash(e, d.ExecutionID); over {
+			r.report.addFinding(e.Seq, "call %d of execution %s is answered after its end at %d", d.Number, d.ExecutionID, end.seq)
 		}
 		return
 	}
@@ -290,8 +290,8 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.over(e, d.ExecutionID); over {
-			r.report.find(e.Seq, "execution %s is handed back after its end at %d", d.ExecutionID, end.seq)
+		if end, over := r.tileHash(e, d.ExecutionID); over {
+			r.report.addFinding(e.Seq, "execution %s is handed back after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
 	}
@@ -307,7 +307,7 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
 		if end, over := r.ended[k]; over {
-			r.report.find(e.Seq, "execution %s ends a second time, as %s; it was %s at %d", d.ExecutionID, e.Type, end.status, end.seq)
+			r.report.addFinding(e.Seq, "execution %s ends a second time, as %s; it was %s at %d", d.ExecutionID, e.Type, end.status, end.seq)
 		}
 		return
 	}
@@ -362,7 +362,7 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		r.violated(e, r.lostAfter(so.seen, e.Seq), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
 	r.sessions[k] = entries{d.Index + 1, e.Seq}
-	end, over := r.over(e, d.ExecutionID)
+	end, over := r.tileHash(e, d.ExecutionID)
 	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
 		var lost *events.LostRange
 		if l, in := r.lost.At(d.TerminalSeq); in {
@@ -398,7 +398,7 @@ func (r *rules) collect(e *events.Event) {
 		}
 		return
 	}
-	end := events.Ended(e.Data)
+	end := events.EndingOf(e.Data)
 	if end == nil {
 		return
 	}

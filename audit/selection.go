@@ -42,13 +42,13 @@ func (s *selector) wants(ctx context.Context, e events.Event) (bool, error) {
 	return s.inner.Wants(ctx, e)
 }
 
-// extremes are the first and last position and time of a set of events.
-type extremes struct {
+// bounds are the first and last position and time of a set of events.
+type bounds struct {
 	first, last      uint64
 	earliest, latest time.Time
 }
 
-func (x *extremes) add(e events.Event) {
+func (x *bounds) add(e events.Event) {
 	if x.first == 0 {
 		x.first, x.earliest, x.latest = e.Seq, e.Time, e.Time
 	}
@@ -61,9 +61,9 @@ func (x *extremes) add(e events.Event) {
 	}
 }
 
-// tighten shrinks the bounds of a selection to those of its events, so that a manifest states
+// shrinkToEvents shrinks the bounds of a selection to those of its events, so that a manifest states
 // nothing that its events do not show. Lost positions before the first event stay selected.
-func (x extremes) tighten(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
+func (x bounds) shrinkToEvents(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
 	if !s.IsUnfiltered() || !lost.Covers(s.From, x.first-1) {
 		s.From = x.first
 	}

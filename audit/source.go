@@ -15,7 +15,7 @@ type Source interface {
 	// Signed returns a checkpoint that covers a position, with the state of the source. With 0 the
 	// checkpoint covers everything recorded so far if the caller may have it signed, otherwise it
 	// is the newest.
-	Signed(ctx context.Context, covers uint64) (Signed, error)
+	Signed(ctx context.Context, covers uint64) (SourceState, error)
 	// Lines calls fn with the line of every selected event after a position, in order, and the
 	// line of its proof under c. proof is nil if the selection is everything that c covers.
 	Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error
@@ -23,8 +23,8 @@ type Source interface {
 	Blob(ctx context.Context, b Blob) ([]byte, error)
 }
 
-// Signed is a checkpoint of a source and the state of the source.
-type Signed struct {
+// SourceState is a checkpoint of a source and the state of the source.
+type SourceState struct {
 	Checkpoint proof.Checkpoint
 	VKeys      []string
 	Tenant     string
@@ -59,9 +59,9 @@ type Proofs interface {
 	// Checkpoint returns the newest checkpoint that covers a position, and has one signed if there
 	// is none.
 	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Settled returns a checkpoint that covers every event up to a position except trailing
+	// CheckpointThrough returns a checkpoint that covers every event up to a position except trailing
 	// checkpoints, and has one signed if there is none.
-	Settled(ctx context.Context, last uint64) (proof.Checkpoint, error)
+	CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Prover returns a prover under a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover
 }
@@ -75,23 +75,23 @@ type Local struct {
 }
 
 // Signed implements Source.
-func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
+func (l Local) Signed(ctx context.Context, covers uint64) (SourceState, error) {
 	last, err := l.Stream.LastSeq(ctx)
 	if err != nil {
-		return Signed{}, err
+		return SourceState{}, err
 	}
 	if covers > last {
-		return Signed{}, fmt.Errorf("position %d is beyond the end of the ledger, which is %d; end the range there or before", covers, last)
+		return SourceState{}, fmt.Errorf("position %d is beyond the end of the ledger, which is %d; end the range there or before", covers, last)
 	}
 	if covers > 0 {
 		c, err := l.Log.Checkpoint(ctx, covers)
-		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
+		return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 	}
-	c, err := l.Log.Settled(ctx, last)
+	c, err := l.Log.CheckpointThrough(ctx, last)
 	if err == nil && c.Note == nil {
 		err = fmt.Errorf("the ledger is empty: %w", proof.ErrBeyond)
 	}
-	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
+	return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 }
 
 // readAtOnce is the maximum number of messages per read.
@@ -137,7 +137,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 			if m.Seq > s.To { // after a gap there are fewer events than positions
 				return nil
 			}
-			if err := e.take(ctx, m); err != nil {
+			if err := e.writeEvent(ctx, m); err != nil {
 				return err
 			}
 			after = m.Seq
@@ -166,7 +166,7 @@ type exporter struct {
 	record          []byte
 }
 
-func (e *exporter) take(ctx context.Context, m events.Stored) error {
+func (e *exporter) writeEvent(ctx context.Context, m events.Stored) error {
 	if !e.plain {
 		event, err := events.Decode(m.Seq, m.Message())
 		if err != nil {

@@ -77,7 +77,7 @@ type verifier struct {
 	report *Report
 	rules  *rules
 	tree   *proof.Tree
-	recent *window // the tiles of tree
+	recent *recentTiles // the tiles of tree
 	// kept are known checkpoints that are to be compared, by size.
 	kept map[uint64][]proof.Checkpoint
 	// counted are the sizes of the checkpoints that hold.
@@ -87,12 +87,12 @@ type verifier struct {
 	lost, named events.Lost
 	// proven is true if each event comes with its own proof and no tree is computed.
 	proven bool
-	removedSoFar
+	removedState
 }
 
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
-	recent := &window{tiles: map[proof.Tile][]byte{}}
+	recent := &recentTiles{tiles: map[proof.Tile][]byte{}}
 	return &verifier{
 		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, counted: map[uint64]bool{},
 		tree: proof.NewTree(recent), recent: recent,
@@ -134,7 +134,7 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 	}
 	switch {
 	case errors.Is(err, events.ErrDamaged):
-		v.report.find(0, "%v", err)
+		v.report.addFinding(0, "%v", err)
 		v.report.Complete = false
 	case err != nil:
 		return nil, fmt.Errorf("verify: %w", err)
@@ -145,7 +145,7 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 			return nil, fmt.Errorf("verify: %w", err)
 		}
 	}
-	return v.report.conclude(began), nil
+	return v.report.finish(began), nil
 }
 
 // openDir reads the checkpoints and the durable size from the audit directory.
@@ -171,7 +171,7 @@ func (v *verifier) openDir() error {
 		v.report.Tiles++
 		raw, err := v.opts.Dir.ReadTile(t)
 		if err != nil || !slices.Equal(raw, proof.EncodeTile(hashes)) {
-			v.report.find(0, "the file %s is not that part of the tree", v.opts.Dir.TilePath(t))
+			v.report.addFinding(0, "the file %s is not that part of the tree", v.opts.Dir.TilePath(t))
 		}
 	}
 	return nil
@@ -200,15 +200,15 @@ func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) err
 		}
 		return err
 	}
-	compute := func(batch []events.Stored) []prepared {
-		list := make([]prepared, len(batch))
+	compute := func(batch []events.Stored) []hashedEvent {
+		list := make([]hashedEvent, len(batch))
 		buf := make([]byte, 0, 1<<10)
 		for i := range batch {
 			list[i], buf = prepare(buf, batch[i])
 		}
 		return list
 	}
-	return inOrder(ctx, produce, compute, func(list []prepared) error {
+	return parallelOrdered(ctx, produce, compute, func(list []hashedEvent) error {
 		for i := range list {
 			if err := v.take(&list[i]); err != nil {
 				return err
@@ -222,7 +222,7 @@ func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) err
 }
 
 // take adds the next event.
-func (v *verifier) take(p *prepared) error {
+func (v *verifier) take(p *hashedEvent) error {
 	seq := p.stored.Seq
 	r := v.report
 	if p.err != nil && p.leaf == (proof.Hash{}) {
@@ -253,19 +253,19 @@ func (v *verifier) take(p *prepared) error {
 		}
 	}
 	if p.err != nil {
-		r.find(seq, "%v", p.err)
+		r.addFinding(seq, "%v", p.err)
 		return nil //nolint:nilerr // reported; the rest is still verified
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named = d.Losses(seq)
 	}
-	p.event.Skips, p.event.Removed = p.stored.Skips, p.stored.Removed
+	p.event.RemovedBefore, p.event.Removed = p.stored.Skips, p.stored.Removed
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
 		v.sawRemoval(&p.event, d)
 	}
 	v.rules.apply(&p.event)
 	if eventproof.HoldsCheckpoint(p.stored) {
-		v.recorded(p)
+		v.checkpointIn(p)
 	}
 	if !v.proven {
 		v.keptHere()
@@ -290,16 +290,16 @@ func (v *verifier) expectLost(lost events.Lost) {
 	v.lost, v.rules.lost = lost, lost
 }
 
-// recorded compares the checkpoint in an event with the events before it.
-func (v *verifier) recorded(p *prepared) {
+// checkpointIn compares the checkpoint in an event with the events before it.
+func (v *verifier) checkpointIn(p *hashedEvent) {
 	c, err := eventproof.CheckpointIn(p.stored)
 	switch {
 	case err != nil:
-		v.report.find(p.stored.Seq, "%v", err)
+		v.report.addFinding(p.stored.Seq, "%v", err)
 	case c.Note == nil:
 		// A volume may be sealed without proofs.
 	case c.Size >= p.stored.Seq:
-		v.report.find(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
+		v.report.addFinding(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
 	case v.proven:
 		// Its signature was checked with the proof of the event it is in.
 	case eventproof.IsIncomparable(v.lost, c.Size):
@@ -307,7 +307,7 @@ func (v *verifier) recorded(p *prepared) {
 	default:
 		root, err := v.tree.RootAt(c.Size)
 		if err != nil {
-			v.report.find(p.stored.Seq, "the checkpoint covers the first %d events only, too few to compare", c.Size)
+			v.report.addFinding(p.stored.Seq, "the checkpoint covers the first %d events only, too few to compare", c.Size)
 			return
 		}
 		v.compare(c, root, p.stored.Seq)
@@ -318,14 +318,14 @@ func (v *verifier) recorded(p *prepared) {
 func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
 	if c.Root != root {
-		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
+		r.addFinding(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 		return
 	}
 	switch _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); {
 	case errors.Is(err, proof.ErrUnknownKey):
 		r.Foreign++
 	case err != nil:
-		r.find(seq, "%v", err)
+		r.addFinding(seq, "%v", err)
 	default:
 		if !v.counted[c.Size] { // file and stream usually have the same checkpoints
 			v.counted[c.Size] = true
@@ -365,7 +365,7 @@ func (v *verifier) finish() {
 				continue
 			}
 			if _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, proof.ErrUnknownKey) {
-				r.find(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
+				r.addFinding(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
 			}
 		}
 	}
@@ -379,7 +379,7 @@ func (v *verifier) finish() {
 			}
 			r.signedByOthers(beside)
 		default:
-			r.find(0, "nothing is signed: there is no checkpoint")
+			r.addFinding(0, "nothing is signed: there is no checkpoint")
 		}
 	}
 }
@@ -392,7 +392,7 @@ func (v *verifier) checkLost() {
 		}
 		i := slices.IndexFunc(v.named, func(n events.LostRange) bool { return n.From == r.From })
 		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || !slices.Equal(v.named[i].Hashes, r.Hashes) {
-			v.report.find(0, "positions %d to %d are missing, and no event that was read names them as lost", r.From, r.To)
+			v.report.addFinding(0, "positions %d to %d are missing, and no event that was read names them as lost", r.From, r.To)
 			continue
 		}
 		v.report.Lost = append(v.report.Lost, LostPositions{From: r.From, To: r.To, NamedBy: r.NamedAt, Proven: len(r.Hashes) > 0})
@@ -448,7 +448,7 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 			if o.blob.Heap {
 				what = "the heap"
 			}
-			v.report.find(v.rules.blobs[o.blob], "%s %s cannot be read: %v", what, o.blob.SHA256, o.err)
+			v.report.addFinding(v.rules.blobs[o.blob], "%s %s cannot be read: %v", what, o.blob.SHA256, o.err)
 			continue
 		}
 		v.report.Blobs++

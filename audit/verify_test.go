@@ -65,7 +65,7 @@ func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	t.Helper()
 	dir = t.TempDir()
 	log := start(t, store, translog.Options{Dir: dir})
-	if err := log.Seal(t.Context(), store); err != nil {
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Close(); err != nil {

@@ -68,7 +68,7 @@ func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions)
 	}
 	r.Pinned = true
 	r.signedByOthers(beside)
-	return r.conclude(began), nil
+	return r.finish(began), nil
 }
 
 // verifyExport returns proof.ErrUnknownKey if the caller gave keys and none of them signed the
@@ -92,8 +92,8 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		l.report.find(0, "%v", err)
-		return l.report.conclude(began), nil
+		l.report.addFinding(0, "%v", err)
+		return l.report.finish(began), nil
 	}
 	if err := l.findLost(dir); err != nil {
 		return nil, fmt.Errorf("verify an export: %w", err)
@@ -102,7 +102,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		err := readPairs(dir, !complete, emit)
 		if errors.Is(err, errLines) {
-			l.report.find(0, "%v", err)
+			l.report.addFinding(0, "%v", err)
 			return nil
 		}
 		return err
@@ -111,13 +111,13 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}
 	if l.report.Events != m.Events {
-		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.Events)
+		l.report.addFinding(0, "the export has %d events; its manifest says %d", l.report.Events, m.Events)
 	}
-	if l.report.Found == 0 && l.real.tighten(m.Selection, l.lost) != m.Selection {
-		l.report.find(0, "the manifest's bounds are not those of the events")
+	if l.report.Found == 0 && l.lastNonCheckpoint.shrinkToEvents(m.Selection, l.lost) != m.Selection {
+		l.report.addFinding(0, "the manifest's bounds are not those of the events")
 	}
 	l.checkBlobs(m)
-	return l.report.conclude(began), nil
+	return l.report.finish(began), nil
 }
 
 // findLost reads which positions the events of an export record as lost. The newest such event
@@ -164,7 +164,7 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	if err != nil {
 		return m, c, err
 	}
-	if err := plainNote(signed); err != nil {
+	if err := checkCanonicalNote(signed); err != nil {
 		return m, c, err
 	}
 	if c.Origin != m.Origin || c.Size != m.Size || c.Root != m.Root {
@@ -177,9 +177,9 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	return m, c, err
 }
 
-// plainNote rejects a checkpoint with more than three lines or one signature, or in another form
+// checkCanonicalNote rejects a checkpoint with more than three lines or one signature, or in another form
 // than a ledger writes.
-func plainNote(signed []byte) error {
+func checkCanonicalNote(signed []byte) error {
 	text, sig, _ := strings.Cut(string(signed), "\n\n")
 	name, _, _ := strings.Cut(text, "\n")
 	encoded, ok := strings.CutPrefix(sig, "\u2014 "+name+" ")
@@ -308,7 +308,7 @@ func (l *lineVerifier) checkBlobs(m proof.Manifest) {
 			have[f.Name] = true
 			l.report.Blobs++
 			if f.SHA256 != b.SHA256 {
-				l.report.find(0, "the file %s has the hash %s", f.Name, f.SHA256)
+				l.report.addFinding(0, "the file %s has the hash %s", f.Name, f.SHA256)
 			}
 		}
 	}
@@ -317,15 +317,15 @@ func (l *lineVerifier) checkBlobs(m proof.Manifest) {
 		name := b.file()
 		if m.Blobs && !have[name] && !missing[name] {
 			missing[name] = true
-			l.report.find(seq, "the export lacks %s", name)
+			l.report.addFinding(seq, "the export lacks %s", name)
 		}
 		delete(have, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		l.report.find(0, "no event names %s", name)
+		l.report.addFinding(0, "no event names %s", name)
 	}
 	if !m.Blobs && l.report.Blobs > 0 {
-		l.report.find(0, "the manifest says that there are no blobs")
+		l.report.addFinding(0, "the manifest says that there are no blobs")
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 // lineVerifier verifies the lines of an export or of a server.
 type lineVerifier struct {
 	*verifier
-	c        proof.Checkpoint
-	s        proof.ExportSelection
-	selector *selector
-	sessions map[string][]string // of executions whose request was seen
-	last     uint64
-	real     extremes
+	c                 proof.Checkpoint
+	s                 proof.ExportSelection
+	selector          *selector
+	sessions          map[string][]string // of executions whose request was seen
+	last              uint64
+	lastNonCheckpoint bounds
 }
 
 // newLineVerifier returns a verifier of lines under a verified checkpoint.
@@ -45,10 +45,10 @@ func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelec
 type pair struct{ line, proof []byte }
 
 // prepareLine parses and hashes a line, and verifies its proof.
-func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
+func (l *lineVerifier) prepareLine(buf []byte, p pair) (hashedEvent, []byte) {
 	m, err := proof.ParseLine(p.line)
 	if err != nil {
-		return prepared{err: err}, buf
+		return hashedEvent{err: err}, buf
 	}
 	out, buf := prepare(buf, eventproof.StoredOf(m))
 	if !l.proven || out.leaf == (proof.Hash{}) {
@@ -73,15 +73,15 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 
 // run verifies the lines that produce delivers.
 func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) error) error) error {
-	compute := func(pairs []pair) []prepared {
-		list := make([]prepared, len(pairs))
+	compute := func(pairs []pair) []hashedEvent {
+		list := make([]hashedEvent, len(pairs))
 		buf := make([]byte, 0, 1<<10)
 		for i := range pairs {
 			list[i], buf = l.prepareLine(buf, pairs[i])
 		}
 		return list
 	}
-	err := inOrder(ctx, produce, compute, func(list []prepared) error {
+	err := parallelOrdered(ctx, produce, compute, func(list []hashedEvent) error {
 		for i := range list {
 			if err := l.takeLine(ctx, &list[i]); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) e
 		return nil
 	})
 	if errors.Is(err, events.ErrDamaged) {
-		l.report.find(0, "%v", err)
+		l.report.addFinding(0, "%v", err)
 		err = nil
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) e
 }
 
 // takeLine adds the next line.
-func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
+func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	seq := p.stored.Seq
 	switch {
 	case p.err != nil && p.leaf == (proof.Hash{}):
@@ -114,7 +114,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	}
 	l.last = seq
 	if p.err == nil {
-		l.real.add(p.event)
+		l.lastNonCheckpoint.add(p.event)
 		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
 			l.sessions[p.event.Tenant+" "+d.ExecutionID] = events.SessionsOf(d)
 		}
@@ -123,7 +123,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 			return err
 		}
 		if !in {
-			l.report.find(seq, "it is not of what was selected")
+			l.report.addFinding(seq, "it is not of what was selected")
 		}
 	}
 	return l.take(p)
@@ -132,7 +132,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 // finishLines reports what was expected and is missing.
 func (l *lineVerifier) finishLines() {
 	if l.s.IsUnfiltered() && l.last != l.s.To {
-		l.report.find(0, "the events end at %d, not at %d", l.last, l.s.To)
+		l.report.addFinding(0, "the events end at %d, not at %d", l.last, l.s.To)
 	}
 	if l.report.Complete {
 		l.finish()
@@ -146,7 +146,7 @@ func (l *lineVerifier) finishLines() {
 	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
 	if l.report.Signed == 0 && l.report.Foreign > 0 {
-		l.report.find(0, "the checkpoint is not signed with the keys given")
+		l.report.addFinding(0, "the checkpoint is not signed with the keys given")
 	}
 }
 
@@ -176,7 +176,7 @@ func (b *batches) flush() error {
 
 // fillsHole reports whether the next event of an export opens a volume and records the positions
 // missing before it as lost.
-func fillsHole(before uint64, p *prepared) bool {
+func fillsHole(before uint64, p *hashedEvent) bool {
 	d, ok := p.event.Data.(*events.LedgerVolumeOpened)
-	return ok && d.Fills(before, p.stored.Seq)
+	return ok && d.AccountsForGap(before, p.stored.Seq)
 }

@@ -16,7 +16,7 @@ import (
 
 func sealVolume(t *testing.T, store *jetstream.Store, log *running) stream.Volume {
 	t.Helper()
-	v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	v, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Close: log.SignClosing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	fill(t, store, 3)
 	sealVolume(t, store, log)
 	fill(t, store, 3)
-	if err := log.Seal(t.Context(), store); err != nil {
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Close(); err != nil {
@@ -84,7 +84,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 2)
 	lie := func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
-		return log.Closing(ctx, last-1) // true, but not what it will say
+		return log.SignClosing(ctx, last-1) // true, but not what it will say
 	}
 	c, err := lie(t.Context(), 2)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}
 	c.Note = strings.Replace(c.Note, "\n1\n", "\n2\n", 1)
 	c.Size = 2
-	if _, err := store.Seal(t.Context(), stream.Sealing{
+	if _, err := store.Rotate(t.Context(), stream.RotateOptions{
 		Reason: events.VolumeAsked, Close: func(context.Context, uint64) (*events.ClosingCheckpoint, error) { return c, nil },
 	}); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := fill(t, store, 3)
-	if err := log.Seal(t.Context(), store); err != nil {
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	if c, ok := log.Latest(); !ok || c.Size < last {
@@ -148,7 +148,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 		"a smaller hole":  {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 8}},
 		"another's first": {First: 11, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 9}},
 	} {
-		if d.Fills(3, 10) {
+		if d.AccountsForGap(3, 10) {
 			t.Errorf("%s fills the hole", name)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 // covers within seconds, not after a million events.
 const windowTiles = 4096
 
-// window keeps the newest tiles of a tree in memory, and passes each new one to see.
-type window struct {
+// recentTiles keeps the newest tiles of a tree in memory, and passes each new one to see.
+type recentTiles struct {
 	see   func(t proof.Tile, hashes []proof.Hash)
 	tiles map[proof.Tile][]byte
 }
 
-func (w *window) Put(t proof.Tile, hashes []proof.Hash) error {
+func (w *recentTiles) Put(t proof.Tile, hashes []proof.Hash) error {
 	if w.see != nil {
 		w.see(t, hashes)
 	}
@@ -28,7 +28,7 @@ func (w *window) Put(t proof.Tile, hashes []proof.Hash) error {
 	return nil
 }
 
-func (w *window) Get(t proof.Tile, width int) ([]byte, error) {
+func (w *recentTiles) Get(t proof.Tile, width int) ([]byte, error) {
 	raw, ok := w.tiles[t]
 	if !ok {
 		return nil, fmt.Errorf("%s is not kept: %w", t.Path(), fs.ErrNotExist)

@@ -28,16 +28,16 @@ import (
 	"daybook/proof"
 )
 
-// acceptance is a loss that was accepted, and what is to be done about it. It is
+// recoveryPlan is a loss that was accepted, and what is to be done about it. It is
 // written down before anything is, so that a start that is cut short goes on with
 // it at the next one, with the same outcome.
-type acceptance struct {
-	Lost   events.Lost    `json:"lost"`
-	Volume events.Volume  `json:"volume"`
-	First  uint64         `json:"first"`
-	Kept   string         `json:"kept"`
-	Note   string         `json:"note"`
-	Signed *events.Covers `json:"signed,omitempty"`
+type recoveryPlan struct {
+	Lost   events.Lost           `json:"lost"`
+	Volume events.Volume         `json:"volume"`
+	First  uint64                `json:"first"`
+	Kept   string                `json:"kept"`
+	Note   string                `json:"note"`
+	Signed *events.CheckpointRef `json:"signed,omitempty"`
 }
 
 // acceptanceName is the file of a data directory that holds an acceptance until it is done.
@@ -51,11 +51,11 @@ func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir,
 // moved aside as they are found, and what is sound of them takes their place, with
 // a new volume whose first event names every position that is lost.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
-	plan, carryOut := d.planAcceptance, d.carryOut
+	plan, carryOut := d.planAcceptance, d.applyRecovery
 	if d.opts.NATSURL != "" {
 		plan, carryOut = d.planOutside, d.carryOutOutside
 	}
-	var a acceptance
+	var a recoveryPlan
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
 	case err == nil:
 		if err := json.Unmarshal(raw, &a); err != nil {
@@ -97,11 +97,11 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 
 // planAcceptance says what to do, or nil where nothing is damaged. Everything is
 // read, and compared with the hashes that were taken when it was recorded.
-func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
-	known := translog.KnownLeaves(auditDir(d.opts.DataDir))
+func (d *Daybook) planAcceptance(ctx context.Context) (*recoveryPlan, error) {
+	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
 	compared := comparison{known: known}
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Sound: soundBy(&compared), Found: look.see})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), Found: look.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -112,25 +112,25 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	reach = max(reach, projections.Reached(ctx, d.projectionsFile()))
+	reach = max(reach, projections.AppliedIn(ctx, d.projectionsFile()))
 	streams = withRemoved(d.opts.DataDir, streams)
 	before, accepted := acceptedLast(streams)
-	found := judge(streams, before, reach, d.marks.blobs.At())
+	found := diagnose(streams, before, reach, d.marks.blobs.Position())
 	if look.checkpoint > accepted {
-		found = append(found, d.judgeProofs(look)...)
+		found = append(found, d.diagnoseProofs(look)...)
 	}
 	found = append(found, d.readBlobDamage()...)
 	if len(found) == 0 {
 		return nil, nil
 	}
 	for _, f := range found {
-		f.By = damage.AtStart
+		f.By = damage.FoundAtStart
 		d.opts.Logger.WarnContext(ctx, "damage", "what", f.String())
 	}
 	highest := reach
 	for _, s := range streams {
 		if _, ledger := events.VolumeOf(s.Name); ledger {
-			highest = max(highest, s.Highest, s.Begins-1)
+			highest = max(highest, s.Highest, s.FirstSeq-1)
 		}
 	}
 	for _, r := range before {
@@ -140,24 +140,24 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &acceptance{Volume: last + 1, First: highest + 1, Kept: asideName(), Note: noteOf(found)}
+	a := &recoveryPlan{Volume: last + 1, First: highest + 1, Kept: asideName(), Note: summarizeFindings(found)}
 	a.Lost = slices.Clone(before)
 	budget := events.MaxLostHashes
 	for _, r := range before {
 		budget -= len(r.Hashes)
 	}
-	for _, g := range missing(streams, before, highest) {
+	for _, g := range missingRanges(streams, before, highest) {
 		a.Lost = append(a.Lost, known.Ranges(g.From, g.To, a.First, &budget)...)
 	}
 	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return int(a.From) - int(b.From) })
-	if c, ok := translog.Newest(auditDir(d.opts.DataDir)); ok {
-		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
+	if c, ok := translog.NewestCheckpoint(auditDir(d.opts.DataDir)); ok {
+		a.Signed = &events.CheckpointRef{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
 	}
 	return a, nil
 }
 
-// noteOf tells people what was found.
-func noteOf(found []damage.Finding) string {
+// summarizeFindings tells people what was found.
+func summarizeFindings(found []damage.Finding) string {
 	const most = 20
 	var parts []string
 	for i, f := range found {
@@ -170,8 +170,8 @@ func noteOf(found []damage.Finding) string {
 	return strings.Join(parts, "; ")
 }
 
-// soundBy compares records of the ledger with the hashes that are known of them.
-func soundBy(c *comparison) func(stream string, r streamfiles.Record) bool {
+// leafMatcher compares records of the ledger with the hashes that are known of them.
+func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 	return func(stream string, r streamfiles.Record) bool {
 		if _, ledger := events.VolumeOf(stream); !ledger {
 			return true
@@ -182,7 +182,7 @@ func soundBy(c *comparison) func(stream string, r streamfiles.Record) bool {
 
 // comparison compares messages of the ledger with the hashes that were taken of them.
 type comparison struct {
-	known *translog.Known
+	known *translog.ProvenLeaves
 	// same and changed count the intact events of which a hash is known.
 	same, changed int
 }
@@ -240,9 +240,9 @@ func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, 
 	return last, nil
 }
 
-// carryOut does what was planned. Each step finds out whether it was taken.
-func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
-	if err := d.moveAside(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
+// applyRecovery does what was planned. Each step finds out whether it was taken.
+func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
+	if err := d.quarantine(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
 		return err
 	}
 	if err := d.recordLoss(ctx, a); err != nil {
@@ -251,7 +251,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 	// What was derived of what is lost is derived again, of what is left.
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
-		func() error { return translog.ForgetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
+		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
 		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.describedDir()) },
 		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
@@ -267,7 +267,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 }
 
 // beginMark begins a mark anew.
-func (d *Daybook) beginMark(name string, mark **damage.Mark) error {
+func (d *Daybook) beginMark(name string, mark **damage.HighWaterMark) error {
 	path := filepath.Join(d.opts.DataDir, name)
 	err := errors.Join((*mark).Close(), ignoreMissing(os.Remove(path)))
 	if err != nil {
@@ -277,14 +277,14 @@ func (d *Daybook) beginMark(name string, mark **damage.Mark) error {
 	return err
 }
 
-// moveAside puts what is sound of the streams in the place of what was found.
-func (d *Daybook) moveAside(ctx context.Context, kept string) error {
+// quarantine puts what is sound of the streams in the place of what was found.
+func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
 		if err := os.RemoveAll(d.acceptedDir()); err != nil {
 			return err
 		}
 		how := streamfiles.SalvageOptions{
-			Sound: soundBy(&comparison{known: translog.KnownLeaves(auditDir(d.opts.DataDir))}),
+			Sound: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
 			// Only sealed volumes are never written again.
 			Copy: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
@@ -311,7 +311,7 @@ func (d *Daybook) moveAside(ctx context.Context, kept string) error {
 }
 
 // recordLoss makes the new volume, and appends the event that names what is lost.
-func (d *Daybook) recordLoss(ctx context.Context, a acceptance) error {
+func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	if err := d.openKeys(); err != nil {
 		return err
 	}
@@ -331,8 +331,8 @@ func (d *Daybook) recordLoss(ctx context.Context, a acceptance) error {
 	}
 	defer consume.Close()
 	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, Keeper: server.Keeper, Stored: d.stored, Logger: d.opts.Logger,
-		Accept: &stream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, Keeper: server.AdminConn, Stored: d.stored, Logger: d.opts.Logger,
+		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {
 		return fmt.Errorf("open what is left: %w", err)
@@ -341,20 +341,20 @@ func (d *Daybook) recordLoss(ctx context.Context, a acceptance) error {
 	if err != nil {
 		return err
 	}
-	if err := store.ForgetBlobs(ctx, append(slices.Clone(blobs), more...)); err != nil {
+	if err := store.DropLostBlobs(ctx, append(slices.Clone(blobs), more...)); err != nil {
 		return err
 	}
 	note := a.Note
 	if len(more) > 0 {
 		note += fmt.Sprintf("; %d more heaps and texts are missing than are named", len(more))
 	}
-	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: itself})
+	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: systemActor})
 }
 
 // lostBlobs reads every heap and text that events name, and returns those that
 // cannot be read: as many as an event can name, and the others.
 func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events.LostBlob, err error) {
-	named, err := audit.NamedBlobs(ctx, store)
+	named, err := audit.ReferencedBlobs(ctx, store)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find out which heaps and texts there should be: %w", err)
 	}
@@ -379,18 +379,18 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 	return list, more, nil
 }
 
-// look is what a reading of the files shows besides damage.
-type look struct {
+// fileScan is what a reading of the files shows besides damage.
+type fileScan struct {
 	// checkpoint is the position of the newest checkpoint on record, and origin whose
 	// it is.
 	checkpoint uint64
 	origin     string
 }
 
-func newLook() *look { return &look{} }
+func newLook() *fileScan { return &fileScan{} }
 
-// see is shown every record.
-func (l *look) see(from string, r streamfiles.Record) {
+// observe is shown every record.
+func (l *fileScan) observe(from string, r streamfiles.Record) {
 	v, ledger := events.VolumeOf(from)
 	if !ledger || string(r.Subject) != stream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
 		return
@@ -401,14 +401,14 @@ func (l *look) see(from string, r streamfiles.Record) {
 	}
 }
 
-// judgeProofs reports that the directory of the proofs is gone, where the ledger
+// diagnoseProofs reports that the directory of the proofs is gone, where the ledger
 // holds checkpoints: a new key would be made otherwise, and nobody told.
-func (d *Daybook) judgeProofs(l *look) []damage.Finding {
+func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	if d.opts.NoAudit || l.checkpoint == 0 {
 		return nil
 	}
 	dir := auditDir(d.opts.DataDir)
-	origin, err := translog.OriginOf(dir, d.opts.AuditKey)
+	origin, err := translog.ReadOrigin(dir, d.opts.AuditKey)
 	if err != nil || origin == l.origin {
 		return nil // a key that cannot be read is told by who opens it
 	}

@@ -35,7 +35,7 @@ const maxChanged = 16
 // planOutside is planAcceptance for a ledger on an outside NATS server. Only messages
 // that are no intact events can be accepted there: they stay in their stream, and no
 // reader gets them. Anything else is for who keeps that server's files.
-func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
+func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 	store, done, err := d.openOutside(ctx, jetstream.Options{Existing: true})
 	if err != nil {
 		return nil, restoreOutside(err)
@@ -49,11 +49,11 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	reach = max(reach, projections.Reached(ctx, d.projectionsFile()))
+	reach = max(reach, projections.AppliedIn(ctx, d.projectionsFile()))
 	if last < reach {
 		return nil, restoreOutside(fmt.Errorf("the ledger ends at event %d of %d: %w", last, reach, events.ErrDamaged))
 	}
-	known := translog.KnownLeaves(auditDir(d.opts.DataDir))
+	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
 	compared := comparison{known: known}
 	var bad []events.Stored
 	for after := uint64(0); after < last; {
@@ -90,7 +90,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &acceptance{Volume: volumes[len(volumes)-1].Number + 1, First: last + 1, Lost: slices.Clone(store.Lost())}
+	a := &recoveryPlan{Volume: volumes[len(volumes)-1].Number + 1, First: last + 1, Lost: slices.Clone(store.Lost())}
 	for _, r := range a.Lost {
 		a.First = max(a.First, r.To+1)
 	}
@@ -110,16 +110,16 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 		a.Lost = append(a.Lost, unreadableAt(known, m, a.First))
 	}
 	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return cmp.Compare(a.From, b.From) })
-	a.Note = noteOf(found)
-	if c, ok := translog.Newest(auditDir(d.opts.DataDir)); ok {
-		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
+	a.Note = summarizeFindings(found)
+	if c, ok := translog.NewestCheckpoint(auditDir(d.opts.DataDir)); ok {
+		a.Signed = &events.CheckpointRef{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
 	}
 	return a, nil
 }
 
 // unreadableAt is the loss of one message that stays in its stream, with the hash that
 // was taken of it, else that of the message as it is.
-func unreadableAt(known *translog.Known, m events.Stored, namedAt uint64) events.LostRange {
+func unreadableAt(known *translog.ProvenLeaves, m events.Stored, namedAt uint64) events.LostRange {
 	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {
@@ -165,11 +165,11 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 	return store, done, nil
 }
 
-// carryOutOutside is carryOut for a ledger on an outside server. The tree of hashes
+// carryOutOutside is applyRecovery for a ledger on an outside server. The tree of hashes
 // stays: the lost positions keep the hashes that it has.
-func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
+func (d *Daybook) carryOutOutside(ctx context.Context, a recoveryPlan) error {
 	store, done, err := d.openOutside(ctx, jetstream.Options{
-		Accept: &stream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if errors.Is(err, stream.ErrWrittenMeanwhile) {
 		return errors.Join(fmt.Errorf("%w; stop all processes that use it and start with --accept-damage again", err), os.Remove(d.acceptanceFile()))
@@ -178,7 +178,7 @@ func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
 		return fmt.Errorf("open what is left: %w", err)
 	}
 	defer done()
-	if err := store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, Signed: a.Signed, Note: a.Note, Actor: itself}); err != nil {
+	if err := store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, Signed: a.Signed, Note: a.Note, Actor: systemActor}); err != nil {
 		return err
 	}
 	if err := projections.Remove(d.projectionsFile()); err != nil {

@@ -145,10 +145,10 @@ func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (done func(se
 	}
 	return func(seq uint64) {
 		if seq == 0 {
-			place.Free()
+			place.Release()
 			return
 		}
-		place.Taken(seq)
+		place.Commit(seq)
 	}, nil
 }
 
@@ -159,7 +159,7 @@ func overLimit(over *access.LimitError) *ledger.Error {
 
 // reserve counts a run against the quotas of its tenant. Without space for another
 // conversation context the run has none, and a warning.
-func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Place, error) {
+func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Reservation, error) {
 	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
 	}
@@ -175,15 +175,15 @@ func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Pl
 	return d.quotas.Admit(ctx, s.Tenant)
 }
 
-// gate is the write side as clients reach it.
-type gate struct {
+// admission is the write side as clients reach it.
+type admission struct {
 	*ledger.Ledger
 	d *Daybook
 }
 
 // SetTags refuses tags, which are stored with heaps, to a tenant whose heaps are over
 // their quota. It can still clear them.
-func (g gate) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error) {
+func (g admission) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error) {
 	if len(tags) > 0 {
 		err := g.d.quotas.Heaps(ctx, tenant)
 		if over, limited := errors.AsType[*access.LimitError](err); limited {
@@ -198,9 +198,9 @@ func (g gate) SetTags(ctx context.Context, tenant, heap string, tags map[string]
 
 // AssignRef gives a session a short name. For a tenant that has as many of them as it may
 // have, a new one is the id of the session: clients use it in the same way.
-func (g gate) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
+func (g admission) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
 	ref, seq, err = g.Ledger.AssignRef(ctx, tenant, holder, session)
-	if over, limited := errors.AsType[*access.LimitError](err); limited && over.Standing {
+	if over, limited := errors.AsType[*access.LimitError](err); limited && over.Permanent {
 		return session, 0, nil
 	}
 	return ref, seq, err

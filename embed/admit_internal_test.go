@@ -69,14 +69,14 @@ func submitMCP(t *testing.T, d *Daybook, key, code string, _ bool) (id, refusal 
 func submitACP(t *testing.T, d *Daybook, key, code string, again bool) (id, refusal string) {
 	t.Helper()
 	session, _, err := d.ledger.OpenAgentSession(t.Context(), ledger.AgentOpening{
-		Tenant: events.DefaultTenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentAsks},
+		Tenant: events.DefaultTenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := ledger.AgentPrompt{Tenant: events.DefaultTenant, Session: session, Blocks: "[]", Run: &ledger.Submission{Code: code}}
 	p.ID, p.Recorded = events.DerivedID(events.DefaultTenant, key), again
-	done, err := gate{d.ledger, d}.Prompt(t.Context(), p)
+	done, err := admission{d.ledger, d}.Prompt(t.Context(), p)
 	if err != nil {
 		return "", err.Error()
 	}

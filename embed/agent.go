@@ -15,7 +15,7 @@ import (
 // newAgent makes what serves the Agent Client Protocol.
 func (d *Daybook) newAgent() *acp.Server {
 	return acp.New(acp.Options{
-		Commands:            agentGate{gate{d.ledger, d}},
+		Commands:            agentGate{admission{d.ledger, d}},
 		Queries:             d.projections,
 		Contexts:            d.agentContexts(),
 		Connect:             d.connectTools,
@@ -46,7 +46,7 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 }
 
 // agentGate marks the context of prompts that come over a link.
-type agentGate struct{ gate }
+type agentGate struct{ admission }
 
 // Prompt submits a prompt. One that comes over a link has an id: while the server drains,
 // its client asks the next owner for the answer.

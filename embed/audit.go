@@ -13,19 +13,19 @@ import (
 	"daybook/internal/translog"
 )
 
-// sealWait bounds the last checkpoint at the end.
-const sealWait = 5 * time.Second
+// finalCheckpointTimeout bounds the last checkpoint at the end.
+const finalCheckpointTimeout = 5 * time.Second
 
-// follower is what follows the ledger from the start to Close, beside others.
-type follower struct {
+// backgroundTask is what follows the ledger from the start to Close, beside others.
+type backgroundTask struct {
 	stop context.CancelFunc
 	done chan struct{}
 }
 
 // follow runs something in the background until end is called.
-func follow(ctx context.Context, run func(context.Context)) *follower {
+func follow(ctx context.Context, run func(context.Context)) *backgroundTask {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	f := &follower{stop: stop, done: make(chan struct{})}
+	f := &backgroundTask{stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		run(ctx)
@@ -35,7 +35,7 @@ func follow(ctx context.Context, run func(context.Context)) *follower {
 
 // end stops it and returns once it has ended. A follower that was never started
 // is nil.
-func (f *follower) end() {
+func (f *backgroundTask) end() {
 	if f != nil {
 		f.stop()
 		<-f.done
@@ -62,14 +62,14 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	}
 	var err error
 	d.audit, err = translog.Open(translog.Options{
-		Dir:        auditDir(d.opts.DataDir),
-		KeyFile:    d.opts.AuditKey,
-		WitnessURL: d.opts.WitnessURL,
-		Lost:       d.store.Lost,
-		Kept:       d.syncMark,
-		Removed:    d.store.Removed,
-		NoSync:     d.opts.NoSync,
-		Logger:     d.opts.Logger,
+		Dir:                auditDir(d.opts.DataDir),
+		KeyFile:            d.opts.AuditKey,
+		WitnessURL:         d.opts.WitnessURL,
+		Lost:               d.store.Lost,
+		OnCheckpointStored: d.syncMark,
+		Removed:            d.store.Removed,
+		NoSync:             d.opts.NoSync,
+		Logger:             d.opts.Logger,
 	})
 	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
 		return asOption(ofField("AuditKey", err))
@@ -86,8 +86,8 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	return nil
 }
 
-// sealAudit signs what is on record at the end.
-func (d *Daybook) sealAudit() {
+// signFinalCheckpoint signs what is on record at the end.
+func (d *Daybook) signFinalCheckpoint() {
 	if d.auditing == nil {
 		return
 	}
@@ -95,7 +95,7 @@ func (d *Daybook) sealAudit() {
 		d.auditing.end()
 		return
 	}
-	ctx, stop := context.WithTimeoutCause(context.Background(), sealWait, errors.New("it took too long"))
+	ctx, stop := context.WithTimeoutCause(context.Background(), finalCheckpointTimeout, errors.New("it took too long"))
 	defer stop()
 	go func() {
 		select {
@@ -104,7 +104,7 @@ func (d *Daybook) sealAudit() {
 		case <-ctx.Done():
 		}
 	}()
-	if err := d.audit.Seal(ctx, d.store); err != nil {
+	if err := d.audit.FinalCheckpoint(ctx, d.store); err != nil {
 		attrs := []any{slog.Any("error", err)}
 		if unsigned, ok := errors.AsType[*translog.UnsignedError](err); ok {
 			attrs = append(attrs, slog.Uint64("events", unsigned.Events))

@@ -69,7 +69,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 	}
 	if lacks || d.blobsSuspect {
 		began := time.Now()
-		named, err := audit.NamedBlobs(ctx, d.store)
+		named, err := audit.ReferencedBlobs(ctx, d.store)
 		if err != nil {
 			return fmt.Errorf("find out which heaps and texts there should be: %w", err)
 		}
@@ -100,7 +100,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 
 // blobDamaged is called when a blob, or the blob store, is found damaged.
 func (d *Daybook) blobDamaged(blob events.LostBlob, err error) {
-	f := damage.Finding{Radius: damage.OfBlob, Stream: blobStream, What: err.Error(), By: damage.OnReading}
+	f := damage.Finding{Radius: damage.OfBlob, Stream: blobStream, What: err.Error(), By: damage.FoundOnRead}
 	switch {
 	case blob.Tenant == events.LedgerTenant:
 		// What the ledger stores beside itself is part of it.

@@ -63,7 +63,7 @@ type endedCount struct {
 // note counts a recorded event if it is the end of an execution without a runner.
 func (c *endedCount) note(e events.Event) {
 	status, ok := e.Type.Status()
-	if end := events.Ended(e.Data); !ok || end == nil || end.Runner != "" {
+	if end := events.EndingOf(e.Data); !ok || end == nil || end.Runner != "" {
 		return
 	}
 	c.mu.Lock()

@@ -18,18 +18,18 @@ import (
 // JavaScript says so now, and makes the ledger, which wants to know the engine.
 func (d *Daybook) startWorkers(ctx context.Context) error {
 	opts := ledger.Options{
-		Stateless:           d.opts.Stateless,
-		HeapMemoryMB:        d.opts.HeapMemoryMB,
-		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
-		TimeoutSecs:         d.opts.TimeoutSecs,
-		OutputMaxBytes:      d.opts.OutputMaxBytes,
-		SessionTurns:        d.opts.SessionTurns,
-		Keys:                d.ledgerKeys(),
-		Admit:               d.admit,
-		Lost:                d.lostAfter,
-		Erasable:            d.opts.ErasableSessions,
-		HostCallHashes:      d.opts.HostCallBodies == hostCallsHashed,
-		Logger:              d.opts.Logger,
+		Stateless:            d.opts.Stateless,
+		HeapMemoryMB:         d.opts.HeapMemoryMB,
+		HeapMemoryCeilingMB:  d.opts.HeapMemoryCeilingMB,
+		TimeoutSecs:          d.opts.TimeoutSecs,
+		OutputMaxBytes:       d.opts.OutputMaxBytes,
+		SessionTurns:         d.opts.SessionTurns,
+		Keys:                 d.ledgerKeys(),
+		Admit:                d.admit,
+		Lost:                 d.lostAfter,
+		EncryptNamedSessions: d.opts.ErasableSessions,
+		HostCallHashes:       d.opts.HostCallBodies == hostCallsHashed,
+		Logger:               d.opts.Logger,
 	}
 	if d.runs() {
 		d.pool = worker.New(worker.Options{
@@ -86,10 +86,10 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Full: d.disk.isLow() != nil, Logger: d.opts.Logger}
-	built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last))
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), DiskFull: d.disk.isLow() != nil, Logger: d.opts.Logger}
+	built, err := projections.Prepare(ctx, opts, d.store, d.readableEnd(last))
 	if errors.Is(err, events.ErrDamaged) { // the store has reported the event
-		if sound := d.soundEnd(last); sound < last {
+		if sound := d.readableEnd(last); sound < last {
 			built, err = projections.Prepare(ctx, opts, d.store, sound)
 		}
 	}
@@ -105,7 +105,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	}
 	if applied := d.projections.Applied(); applied > last && !d.damage.Damaged() {
 		d.damage.Report(damage.Finding{
-			Stream: "LEDGER", First: last + 1, Last: applied, By: damage.AtStart,
+			Stream: "LEDGER", First: last + 1, Last: applied, By: damage.FoundAtStart,
 			What: "events were on record that are gone; " + d.projectionsFile() + " was made of them",
 		})
 	}
@@ -120,7 +120,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		defer close(d.projectorDone)
 		if err := d.projections.Run(following, d.tail); err != nil && following.Err() == nil {
 			err = fmt.Errorf("follow the ledger: %w", err)
-			d.failOrRead(err)
+			d.failOrGoReadOnly(err)
 			giveUp(err) // what Start waits for will never come
 		}
 	}()
@@ -152,18 +152,18 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		return nil
 	}
 	opts := runner.Options{
-		Slots:     d.opts.Slots,
-		Shares:    d.opts.shares(),
-		Output:    d.opts.outputRate(),
-		Ledger:    d.ledger,
-		Work:      d.store,
-		Heaps:     d.store,
-		Texts:     d.store,
-		Workers:   workers{d.pool},
-		Memory:    runMemory{d.budget},
-		DrainWait: d.opts.DrainWait,
-		Silent:    d.store.Silent,
-		Logger:    d.opts.Logger,
+		Slots:          d.opts.Slots,
+		Shares:         d.opts.shares(),
+		OutputRate:     d.opts.outputRate(),
+		Ledger:         d.ledger,
+		Work:           d.store,
+		Heaps:          d.store,
+		Texts:          d.store,
+		Workers:        workers{d.pool},
+		Memory:         runMemory{d.budget},
+		DrainTimeout:   d.opts.DrainWait,
+		CheckRecording: d.store.Silent,
+		Logger:         d.opts.Logger,
 	}
 	d.acp = d.newAgent()
 	if !d.opts.Stateless || d.toolServers != nil {
@@ -176,7 +176,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	go func() {
 		defer close(d.runnerDone)
 		if err := d.runner.Run(running); err != nil {
-			d.failOrRead(fmt.Errorf("run scripts: %w", err))
+			d.failOrGoReadOnly(fmt.Errorf("run scripts: %w", err))
 		}
 	}()
 	return nil

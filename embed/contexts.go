@@ -85,7 +85,7 @@ func (d *Daybook) contextHealth(ctx context.Context) error {
 	if err := d.projections.Damage(); err != nil {
 		return err
 	}
-	if err := d.projections.Stalled(); err != nil {
+	if err := d.projections.StallError(); err != nil {
 		return err
 	}
 	if err := d.store.Health(ctx); err != nil {

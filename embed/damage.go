@@ -23,7 +23,7 @@ import (
 )
 
 // marks are how far streams are known to have come, apart from them.
-type marks struct{ ledger, blobs *damage.Mark }
+type marks struct{ ledger, blobs *damage.HighWaterMark }
 
 // blobStream is where heaps and texts are.
 const blobStream = "OBJ_BLOBS"
@@ -36,7 +36,7 @@ func (d *Daybook) describedDir() string { return filepath.Join(d.opts.DataDir, "
 // openMarks opens the marks. One that cannot be read is begun anew: what else
 // there is says whether anything is missing.
 func (d *Daybook) openMarks() error {
-	for name, mark := range map[string]**damage.Mark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
+	for name, mark := range map[string]**damage.HighWaterMark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
 		m, err := damage.OpenMark(filepath.Join(d.opts.DataDir, name))
 		if errors.Is(err, damage.ErrMarkUnreadable) {
 			d.opts.Logger.Warn("a mark is begun anew", slog.Any("error", err))
@@ -54,7 +54,7 @@ func (d *Daybook) openMarks() error {
 // they are found.
 func (d *Daybook) closeMarks() error {
 	var errs []error
-	for _, m := range []*damage.Mark{d.marks.ledger, d.marks.blobs} {
+	for _, m := range []*damage.HighWaterMark{d.marks.ledger, d.marks.blobs} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}
@@ -76,17 +76,17 @@ func (d *Daybook) syncMark() {
 // stored marks what this process stored.
 func (d *Daybook) stored(stream string, seq uint64) {
 	if stream == blobStream {
-		d.marks.blobs.Raise(seq)
+		d.marks.blobs.Advance(seq)
 	} else if _, ok := events.VolumeOf(stream); ok {
-		d.marks.ledger.Raise(seq)
+		d.marks.ledger.Advance(seq)
 	}
 }
 
-// lookForDamage looks at the files of the embedded server before it does, which
+// checkFilesAtStart looks at the files of the embedded server before it does, which
 // would mend what it can without telling. Damage of the ledger makes the server
 // read-only, on a copy of the intact records: no file that was found is changed.
 // Damage of the blob store alone is taken out of it.
-func (d *Daybook) lookForDamage(ctx context.Context) error {
+func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if err := d.openMarks(); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 	}
 	seen := newLook()
 	began := time.Now()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), Found: seen.see})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), Found: seen.observe})
 	if err != nil {
 		return err
 	}
@@ -112,11 +112,11 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 	lost, accepted := acceptedLast(streams)
 	var proofs []damage.Finding
 	if seen.checkpoint > accepted { // who accepted the damage accepted that of the proofs
-		proofs = d.judgeProofs(seen)
+		proofs = d.diagnoseProofs(seen)
 	}
 	d.warnOfProofs(proofs)
-	for _, f := range append(judge(withRemoved(d.opts.DataDir, streams), lost, reach, d.marks.blobs.At()), proofs...) {
-		f.By = damage.AtStart
+	for _, f := range append(diagnose(withRemoved(d.opts.DataDir, streams), lost, reach, d.marks.blobs.Position()), proofs...) {
+		f.By = damage.FoundAtStart
 		d.damage.Report(f)
 		if f.Radius == damage.OfBlob {
 			d.blobsSuspect = true
@@ -142,16 +142,16 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 // reach is how far the ledger is known to have come, by all that is kept apart
 // from it.
 func (d *Daybook) reach() (uint64, error) {
-	signed, err := translog.Reach(auditDir(d.opts.DataDir))
+	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
 	if err != nil {
 		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
-	return max(signed, d.marks.ledger.At()), nil
+	return max(signed, d.marks.ledger.Position()), nil
 }
 
-// judge says what is wrong with the streams of a ledger that is known to have
+// diagnose says what is wrong with the streams of a ledger that is known to have
 // come to a position, and its blobs to another. What is on record as lost is not.
-func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
+func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
 	var found []damage.Finding
 	report := func(stream string, first, last uint64, format string, args ...any) {
 		f := damage.Finding{Radius: damage.OfLedger, Stream: stream, First: first, Last: last, What: fmt.Sprintf(format, args...)}
@@ -172,21 +172,21 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 		v, ledger := events.VolumeOf(s.Name)
 		switch {
 		case ledger:
-			if v != volume+1 && (s.Begins <= end+1 || !spans.Covers(lost, end+1, s.Begins-1)) {
+			if v != volume+1 && (s.FirstSeq <= end+1 || !spans.Covers(lost, end+1, s.FirstSeq-1)) {
 				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
-			} else if s.Begins != end+1 && s.Described {
-				if s.Begins <= end {
-					report(s.Name, 0, 0, "the volume begins at position %d, but the one before it goes on to %d", s.Begins, end)
+			} else if s.FirstSeq != end+1 && s.HasConfig {
+				if s.FirstSeq <= end {
+					report(s.Name, 0, 0, "the volume begins at position %d, but the one before it goes on to %d", s.FirstSeq, end)
 				}
-				gap(s.Name, end+1, s.Begins-1, "no event is there")
+				gap(s.Name, end+1, s.FirstSeq-1, "no event is there")
 			}
-			if s.First > s.Begins && s.Skipped == 0 && s.Described {
-				gap(s.Name, s.Begins, s.First-1, "no event is there")
+			if s.First > s.FirstSeq && s.Skipped == 0 && s.HasConfig {
+				gap(s.Name, s.FirstSeq, s.First-1, "no event is there")
 			}
 			for _, g := range s.Gaps {
 				gap(s.Name, g.From, g.To, "no event can be read")
 			}
-			volume, end = v, max(s.Last, s.Begins-1)
+			volume, end = v, max(s.Last, s.FirstSeq-1)
 		case s.Name == blobStream && s.Highest < blobs:
 			report(s.Name, s.Highest+1, blobs, "blobs were stored that are gone")
 		}
@@ -204,7 +204,7 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 	for _, s := range streams {
 		for _, f := range s.Faults {
 			// A crash may leave half a message that nobody was told is stored.
-			if torn := f.AtEnd && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
+			if torn := f.Torn && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
 				continue
 			}
 			report(s.Name, 0, 0, "%s", f)
@@ -232,9 +232,9 @@ func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 	return nil, 0
 }
 
-// missing are the positions up to one that no event has, and that are not on record
+// missingRanges are the positions up to one that no event has, and that are not on record
 // as lost.
-func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []spans.Span {
+func missingRanges(streams []streamfiles.Stream, lost events.Lost, reach uint64) []spans.Span {
 	var list []spans.Span
 	end := uint64(0)
 	for _, s := range streams {
@@ -255,9 +255,9 @@ func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []spa
 	return list
 }
 
-// salvaged makes the directory that a server may be started on when the streams
+// makeSalvageCopy makes the directory that a server may be started on when the streams
 // are damaged.
-func (d *Daybook) salvaged(ctx context.Context) (string, error) {
+func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(d.salvageDir()); err != nil {
 		return "", err
 	}
@@ -272,21 +272,21 @@ func (d *Daybook) unopenable(err error) error {
 	switch {
 	case d.damage.Damaged():
 	case errors.Is(err, events.ErrDamaged):
-		return fmt.Errorf("%w; %s", err, damage.Advice)
+		return fmt.Errorf("%w; %s", err, damage.RecoveryAdvice)
 	default:
 		return err
 	}
-	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.Advice)
+	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.RecoveryAdvice)
 }
 
-// keepDescriptions copies the configurations of the streams, to repair them from.
-func (d *Daybook) keepDescriptions() error {
+// backupStreamConfigs copies the configurations of the streams, to repair them from.
+func (d *Daybook) backupStreamConfigs() error {
 	if d.opts.NATSURL != "" || d.damage.Damaged() {
 		return nil
 	}
 	d.describing.Lock()
 	defer d.describing.Unlock()
-	return streamfiles.KeepDescriptions(d.streamsDir(), d.describedDir())
+	return streamfiles.BackupStreamConfigs(d.streamsDir(), d.describedDir())
 }
 
 // repairDescriptions finishes what a killed process left unfinished of the
@@ -315,14 +315,14 @@ func (d *Daybook) incomplete(stream string) error {
 	return nil
 }
 
-// met remembers damage that some reader met. That of a blob is reported by the
+// reportDamage remembers damage that some reader met. That of a blob is reported by the
 // store.
-func (d *Daybook) met(err error) {
+func (d *Daybook) reportDamage(err error) {
 	if b, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(b.Blob, errors.New(b.Why))
 		return
 	}
-	f := damage.Finding{What: err.Error(), By: damage.OnReading}
+	f := damage.Finding{What: err.Error(), By: damage.FoundOnRead}
 	if bad, ok := errors.AsType[*events.DecodeError](err); ok {
 		f.First, f.Last, f.What = bad.Seq, bad.Seq, "the event cannot be read: "+bad.Err.Error()
 		f.Stream = streamOf(bad.Subject)
@@ -364,9 +364,9 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 // many more there are. With any about the ledger the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
-// soundEnd is up to where the ledger, which ends at last, can be read from its
+// readableEnd is up to where the ledger, which ends at last, can be read from its
 // beginning: to its end, or to where the first event is missing.
-func (d *Daybook) soundEnd(last uint64) uint64 {
+func (d *Daybook) readableEnd(last uint64) uint64 {
 	list, _ := d.damage.Findings()
 	for _, f := range list {
 		if _, ledger := events.VolumeOf(f.Stream); ledger && f.First > 0 {
@@ -386,16 +386,16 @@ func (d *Daybook) checkAnswers(last uint64) error {
 		return err
 	}
 	if applied, known := d.projections.Applied(), max(last, reach); applied < known && d.projections.Damage() == nil {
-		d.projections.Stop(fmt.Errorf("%w: answers would stop at event %d of %d", events.ErrDamaged, applied, known))
+		d.projections.SetDamage(fmt.Errorf("%w: answers would stop at event %d of %d", events.ErrDamaged, applied, known))
 	}
 	return nil
 }
 
-// failOrRead ends the Daybook for what cannot go on, except for damage: what is
+// failOrGoReadOnly ends the Daybook for what cannot go on, except for damage: what is
 // sound can still be read.
-func (d *Daybook) failOrRead(err error) {
+func (d *Daybook) failOrGoReadOnly(err error) {
 	if errors.Is(err, events.ErrDamaged) {
-		d.met(err)
+		d.reportDamage(err)
 		return
 	}
 	if d.damage.Damaged() {
@@ -418,11 +418,11 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 // is damaged, which is no error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
-	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.see})
+	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.observe})
 	if err != nil {
 		return false, err
 	}
-	reach, err := translog.Reach(auditDir(dataDir))
+	reach, err := translog.HighestKnown(auditDir(dataDir))
 	if err != nil {
 		return false, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
@@ -430,20 +430,20 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	lost, accepted := acceptedLast(streams)
 	var proofs []damage.Finding
 	if seen.checkpoint > accepted {
-		proofs = newDaybook(Options{DataDir: dataDir, AuditKey: keyFile}).judgeProofs(seen)
+		proofs = newDaybook(Options{DataDir: dataDir, AuditKey: keyFile}).diagnoseProofs(seen)
 	}
-	for _, f := range append(judge(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
+	for _, f := range append(diagnose(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
 		state.Report(f)
 	}
 	return len(state.Blobs()) > 0, state.Err()
 }
 
-// unanswerable is why clients of MCP are answered nothing, or nil.
-func (d *Daybook) unanswerable() error {
+// checkReadsComplete is why clients of MCP are answered nothing, or nil.
+func (d *Daybook) checkReadsComplete() error {
 	if err := d.projections.Damage(); err != nil {
 		return &ledger.Error{
 			Code:    ledger.CodeUnavailable,
-			Message: fmt.Sprintf("this cannot be answered from what is left of the ledger: %v; %s", cmp.Or(d.damage.Err(), err), damage.Advice),
+			Message: fmt.Sprintf("this cannot be answered from what is left of the ledger: %v; %s", cmp.Or(d.damage.Err(), err), damage.RecoveryAdvice),
 			Err:     err, Permanent: true,
 		}
 	}

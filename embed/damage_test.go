@@ -84,7 +84,7 @@ func TestDamagedLedgerIsReadOnly(t *testing.T) {
 		Findings []damage.Finding
 		Advice   string
 	}
-	if err := json.Unmarshal([]byte(body), &report); err != nil || !report.Damaged || len(report.Findings) == 0 || report.Advice == "" || report.Findings[0].By != damage.AtStart {
+	if err := json.Unmarshal([]byte(body), &report); err != nil || !report.Damaged || len(report.Findings) == 0 || report.Advice == "" || report.Findings[0].By != damage.FoundAtStart {
 		t.Errorf("the report is %s, %v", body, err)
 	}
 	closeBook(t, book)
@@ -115,7 +115,7 @@ func TestScrubFindsDamage(t *testing.T) {
 	for {
 		list, _ := book.Damage()
 		if len(list) > 0 {
-			if list[0].By == damage.AtStart { // some reader may be faster than the scrub
+			if list[0].By == damage.FoundAtStart { // some reader may be faster than the scrub
 				t.Errorf("found %+v", list[0])
 			}
 			break

@@ -46,14 +46,14 @@ func DecryptExport(ctx context.Context, opts Options, dir, file string) (done De
 		if err != nil {
 			return err
 		}
-		if key := events.SealedUnder(e.Data); key != "" {
-			if _, here := keys.SealKey(key); here {
+		if key := events.ContentKeyID(e.Data); key != "" {
+			if _, here := keys.ContentKey(key); here {
 				done.Readable++
 			} else {
 				done.Unreadable++
 			}
 		}
-		if err := events.Open(&e, keys); err != nil {
+		if err := events.Decrypt(&e, keys); err != nil {
 			return err
 		}
 		ce, err := events.Structured(e)

@@ -258,7 +258,7 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 			if d.disk != nil {
 				if low != nil && time.Since(emptied) >= emptyLogEvery {
 					emptied = time.Now()
-					if err := d.projections.EmptyLog(ctx); err != nil {
+					if err := d.projections.TruncateLog(ctx); err != nil {
 						d.opts.Logger.DebugContext(ctx, "empty the log of the projections", "err", err)
 					}
 				}

@@ -48,7 +48,7 @@ type Daybook struct {
 	closeConns   func()
 	pool         *worker.Pool // nil without a runner
 	ledger       *ledger.Ledger
-	tail         *stream.Tail
+	tail         *stream.SharedTail
 	audit        *translog.Log // nil without proofs
 	projections  *projections.Store
 	contexts     *conversation.Store  // nil in stateless mode
@@ -79,25 +79,25 @@ type Daybook struct {
 	socket      *http.Server // in the data directory, for processes of the same user
 	clients     *clients     // attached through it
 	use         *use
-	watchingUse *follower
+	watchingUse *backgroundTask
 
 	// draining refuses new runs while those in progress finish.
 	draining                  atomic.Bool
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
-	tailing, auditing         *follower
-	admitting                 *follower // follows changes of NATS credentials
-	sealing                   *follower // seals volumes when they are due
-	retaining                 *follower
-	contextsRunning           *follower
+	tailing, auditing         *backgroundTask
+	admitting                 *backgroundTask // follows changes of NATS credentials
+	sealing                   *backgroundTask // seals volumes when they are due
+	retaining                 *backgroundTask
+	contextsRunning           *backgroundTask
 	keys                      *keyring.Ring       // nil without erasable sessions
 	shredder                  *retention.Shredder // likewise
-	watching                  *follower           // of damage
-	watchingDisk              *follower
-	scrubbing                 *follower
-	trimming                  *follower       // gives memory back
-	limiting                  *follower       // of the memory of the Go runtime
+	watching                  *backgroundTask     // of damage
+	watchingDisk              *backgroundTask
+	scrubbing                 *backgroundTask
+	trimming                  *backgroundTask // gives memory back
+	limiting                  *backgroundTask // of the memory of the Go runtime
 	scrub                     *translog.Scrub // nil without
 
 	// ledgerChecked reports that the outside server holds the ledger of the directory.
@@ -136,13 +136,13 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"take the data directory", ofOption(d.takeDirectory)},
 		{"compare the ledger", d.checkLedger},
 		{"look at the disk", d.openDisk},
-		{"look for damage", d.lookForDamage},
+		{"look for damage", d.checkFilesAtStart},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
 		{"finish erasing sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
-		{"look for lost keys", d.missKeys},
+		{"look for lost keys", d.warnMissingKeys},
 		{"open the contexts", d.startContexts},
 		{"open the audit log", d.startAudit},
 		{"record where the ledger is", d.recordPlace},
@@ -233,7 +233,7 @@ func (d *Daybook) close() error {
 	d.contextsRunning.end()
 	d.retaining.end()
 	d.sealing.end()
-	d.sealAudit()
+	d.signFinalCheckpoint()
 	if d.stopWebhooks != nil {
 		d.stopWebhooks()
 	}

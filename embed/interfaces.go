@@ -21,7 +21,7 @@ import (
 
 // startInterfaces opens HTTP, MCP and the socket for processes of the same user.
 func (d *Daybook) startInterfaces(ctx context.Context) error {
-	commands := gate{d.ledger, d}
+	commands := admission{d.ledger, d}
 	d.mcp = mcp.New(mcp.Options{
 		Commands:         commands,
 		Queries:          d.projections,
@@ -40,7 +40,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Budget:           d.budget,
 		Reads:            d.reads,
 		Fixtures:         d.opts.MCPFixtures,
-		Unanswerable:     d.unanswerable,
+		Unanswerable:     d.checkReadsComplete,
 		Logger:           d.opts.Logger,
 	})
 	info := httpapi.Version{Version: d.opts.Version, GoVersion: runtime.Version()}
@@ -155,7 +155,7 @@ func (d *Daybook) Ready(ctx context.Context) error {
 			return err
 		}
 	}
-	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.Stalled())
+	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.StallError())
 }
 
 // APIHeader is a header of every answer of Handler: answers without it come from
@@ -208,7 +208,7 @@ const pageBytes = 256 << 10
 // and those that follow share the reading of the server.
 type eventLog struct {
 	*jetstream.Store
-	tail *stream.Tail
+	tail *stream.SharedTail
 }
 
 func (l eventLog) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {

@@ -15,8 +15,8 @@ import (
 	"daybook/ledger"
 )
 
-// keyPlace is the file of a data directory that says where its keys are.
-const keyPlace = "key-dir"
+// keyDirFile is the file of a data directory that says where its keys are.
+const keyDirFile = "key-dir"
 
 // openKeys reads the keys of sessions, where there are any or are to be. Once
 // there were, a directory that is missing is an error: what is encrypted under
@@ -50,7 +50,7 @@ func (d *Daybook) openKeys() error {
 // keyDir is where the keys are to be, and where the data directory says that they
 // were last, which is empty before there were any.
 func (o Options) keyDir() (dir, known string, err error) {
-	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyPlace))
+	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyDirFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", "", fmt.Errorf("find out where the keys are: %w", err)
 	}
@@ -74,7 +74,7 @@ func (o Options) writeKeyPlace(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
 	}
-	if err := os.WriteFile(filepath.Join(o.DataDir, keyPlace), []byte(dir+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(o.DataDir, keyDirFile), []byte(dir+"\n"), 0o600); err != nil {
 		return fmt.Errorf("remember where the keys are: %w", err)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (o Options) forgetKeys() error {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err // it is there, and some of the keys may be
 	}
-	if err := os.Remove(filepath.Join(o.DataDir, keyPlace)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(o.DataDir, keyDirFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("forget where the keys were: %w", err)
 	}
 	return nil
@@ -105,12 +105,12 @@ func (d *Daybook) knownKeys() events.Keys {
 
 type noKeys struct{}
 
-func (noKeys) SealKey(string) ([]byte, bool) { return nil, false }
+func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }
 
-// missKeys tells in the log when runs are on record whose content nobody here can
+// warnMissingKeys tells in the log when runs are on record whose content nobody here can
 // read, and nobody has erased.
-func (d *Daybook) missKeys(ctx context.Context) error {
-	lost, err := d.projections.LostKeys(ctx, d.knownKeys())
+func (d *Daybook) warnMissingKeys(ctx context.Context) error {
+	lost, err := d.projections.FindLostKeys(ctx, d.knownKeys())
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 type storedBlobs struct{ *jetstream.Store }
 
 func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
-	return b.StoredText(ctx, tenant, hash)
+	return b.RawText(ctx, tenant, hash)
 }
 
 // Heap reads a heap that is not kept in the cache: exports read old heaps, and would
@@ -163,21 +163,21 @@ func (b storedBlobs) Heap(ctx context.Context, tenant, hash string) ([]byte, eve
 	return b.StoredHeap(ctx, tenant, hash)
 }
 
-// concealed hides from a batch of events what was decrypted, without changing
+// withoutPlaintext hides from a batch of events what was decrypted, without changing
 // the events of others.
-func concealed(batch []events.Event) []events.Event {
+func withoutPlaintext(batch []events.Event) []events.Event {
 	shown := make([]events.Event, len(batch))
 	for i, e := range batch {
-		events.Conceal(&e)
+		events.StripPlaintext(&e)
 		shown[i] = e
 	}
 	return shown
 }
 
 // Shred erases the content of a session's runs: see retention.Shredder.Shred.
-func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.Erasure, error) {
+func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
 	if d.shredder == nil {
-		return retention.Erasure{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be erased: the server was not started with --erasable-sessions", session)}
+		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be erased: the server was not started with --erasable-sessions", session)}
 	}
 	return d.shredder.Shred(ctx, tenant, session, force, actor)
 }

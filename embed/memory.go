@@ -50,7 +50,7 @@ func newBudget(megabytes int) *budget.Budget {
 // runMemory accounts for the heaps of runs.
 type runMemory struct{ budget *budget.Budget }
 
-func (m runMemory) Hold(ctx context.Context) (context.Context, runner.HeldMemory) {
+func (m runMemory) OpenAccount(ctx context.Context) (context.Context, runner.MemoryAccount) {
 	account := m.budget.Run()
 	return budget.WithRun(ctx, account), account
 }

@@ -118,7 +118,7 @@ func (c *collector) anomalyMetrics(ctx context.Context, out chan<- prometheus.Me
 // of tenants.
 func queueMetrics(out chan<- prometheus.Metric, stats runner.Stats) {
 	bounds := runner.QueueBounds()
-	for tenant, q := range stats.Queued {
+	for tenant, q := range stats.QueueTimes {
 		var runs uint64
 		buckets := map[float64]uint64{}
 		for i, n := range q.Counts {

@@ -34,7 +34,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		var err error
 		dir := d.streamsDir()
 		if d.damage.Damaged() {
-			if dir, err = d.salvaged(ctx); err != nil {
+			if dir, err = d.makeSalvageCopy(ctx); err != nil {
 				return d.unopenable(err)
 			}
 		}
@@ -55,9 +55,9 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			return err
 		}
 		starved = exhausted.Descriptors // the server is in this process
-		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.Keeper, d.nats.Offer
+		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.AdminConn, d.nats.ExposeStream
 		sync = func() error {
-			if err := d.keepDescriptions(); err != nil {
+			if err := d.backupStreamConfigs(); err != nil {
 				d.opts.Logger.Warn("copy the descriptions of the streams", "err", err)
 			}
 			return d.nats.Sync()
@@ -83,7 +83,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Writable:    writable,
 		Stored:      d.stored,
 		Writing:     d.disk.wrote,
-		Damaged:     d.met,
+		Damaged:     d.reportDamage,
 		Starved:     starved,
 		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,
 		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
@@ -101,7 +101,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	if err := d.findLostBlobs(ctx); err != nil {
 		return err
 	}
-	return d.keepDescriptions()
+	return d.backupStreamConfigs()
 }
 
 // connectFailed adds to an error of a connection to the NATS server its address and what

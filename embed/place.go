@@ -76,7 +76,7 @@ func reachIn(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	signed, err := translog.Reach(auditDir(dir))
+	signed, err := translog.HighestKnown(auditDir(dir))
 	if err != nil {
 		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
@@ -87,7 +87,7 @@ func reachIn(dir string) (uint64, error) {
 // moment its streams are in neither place.
 func movesAside(dir string) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
-	var a acceptance
+	var a recoveryPlan
 	return err == nil && json.Unmarshal(raw, &a) == nil && a.Kept != ""
 }
 
@@ -157,7 +157,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared := comparison{known: translog.KnownLeaves(auditDir(dir))}
+	compared := comparison{known: translog.OpenProvenLeaves(auditDir(dir))}
 	conn, err := jet.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
 	if err != nil {
 		return d.connectFailed(err)

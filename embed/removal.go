@@ -36,7 +36,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if err != nil {
 		return none, err
 	}
-	facts, reasons, err := d.restsOn(ctx, v)
+	facts, reasons, err := d.removalBlockers(ctx, v)
 	if err != nil {
 		return none, err
 	}
@@ -56,11 +56,11 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	}
 	waiting, stop := context.WithTimeout(ctx, preserveWait)
 	defer stop()
-	root, err := d.audit.Preserve(waiting, v.Last)
+	root, err := d.audit.PersistHashes(waiting, v.Last)
 	if err != nil {
 		return none, fmt.Errorf("preserve the hashes: %w", err)
 	}
-	seq, err := d.store.Remove(ctx, stream.Removal{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, Recorded: d.rememberRemoval})
+	seq, err := d.store.Remove(ctx, stream.RemoveOptions{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, OnRecorded: d.rememberRemoval})
 	if err != nil {
 		return none, err
 	}
@@ -69,12 +69,12 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	return gone, d.projections.Wait(ctx, seq)
 }
 
-// mostNamed bounds the executions that a reason names.
-const mostNamed = 5
+// maxNamedExecutions bounds the executions that a reason names.
+const maxNamedExecutions = 5
 
-// restsOn finds what is kept of a volume because of what only the read side knows,
+// removalBlockers finds what is kept of a volume because of what only the read side knows,
 // and what keeps it from being removed at all.
-func (d *Daybook) restsOn(ctx context.Context, v stream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
+func (d *Daybook) removalBlockers(ctx context.Context, v stream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return facts, nil, err
@@ -82,32 +82,32 @@ func (d *Daybook) restsOn(ctx context.Context, v stream.Volume) (facts retention
 	if err := d.projections.Wait(ctx, last); err != nil {
 		return facts, nil, err
 	}
-	found, err := d.projections.RestsOn(ctx, v.Last)
+	found, err := d.projections.Dependents(ctx, v.Last)
 	if err != nil {
 		return facts, nil, err
 	}
 	for _, part := range []struct {
-		into *[]retention.Run
+		into *[]retention.ExecutionKey
 		from [][2]string
-	}{{&facts.Running, found.Running}, {&facts.Later, found.Later}, {&facts.Makers, found.Makers}} {
+	}{{&facts.Running, found.Running}, {&facts.Later, found.LaterEvents}, {&facts.FirstProducers, found.Producers}} {
 		for _, pair := range part.from {
-			*part.into = append(*part.into, retention.Run{Tenant: pair[0], ExecutionID: pair[1]})
+			*part.into = append(*part.into, retention.ExecutionKey{Tenant: pair[0], ExecutionID: pair[1]})
 		}
 	}
 	if n := len(facts.Running); n > 0 {
 		var names []string
-		for _, r := range facts.Running[:min(n, mostNamed)] {
+		for _, r := range facts.Running[:min(n, maxNamedExecutions)] {
 			names = append(names, r.ExecutionID)
 		}
 		reasons = append(reasons, fmt.Sprintf("%d executions requested in it, or before, have not ended: %s", n, strings.Join(names, ", ")))
 	}
-	if left, err := d.store.WorkLeft(ctx, v.Number); err != nil {
+	if left, err := d.store.PendingWork(ctx, v.Number); err != nil {
 		return facts, nil, err
 	} else if left > 0 && len(facts.Running) == 0 {
 		reasons = append(reasons, fmt.Sprintf("runners have %d of its requests in hand; try again when they are done", left))
 	}
 	if d.webhooks != nil {
-		reasons = append(reasons, d.webhooks.RestsOn(v.Last)...)
+		reasons = append(reasons, d.webhooks.Undelivered(v.Last)...)
 	}
 	return facts, reasons, nil
 }
@@ -161,7 +161,7 @@ func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Str
 	}
 	var list []streamfiles.Stream
 	for v := events.Volume(1); v <= r.Volume; v++ {
-		s := streamfiles.Stream{Name: v.Stream(), Described: true, Begins: 1}
+		s := streamfiles.Stream{Name: v.Stream(), HasConfig: true, FirstSeq: 1}
 		if v == r.Volume {
 			s.First, s.Last, s.Highest = 1, r.Last, r.Last
 		}

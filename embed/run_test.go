@@ -82,7 +82,7 @@ func failureCancelsTimers(t *testing.T, book *embed.Daybook) {
 		t.Fatalf("%s, warnings %q; want %q", failed.Status, failed.Warnings, want)
 	}
 	for _, e := range history(t, book, failed.ExecutionID) {
-		if d := events.Ended(e.Data); d != nil && d.TimersCancelled != 1 {
+		if d := events.EndingOf(e.Data); d != nil && d.TimersCancelled != 1 {
 			t.Errorf("the event counts %d timers", d.TimersCancelled)
 		}
 	}

@@ -163,11 +163,11 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 			return 0, err
 		}
 	}
-	if err := d.lookForDamage(ctx); err != nil {
+	if err := d.checkFilesAtStart(ctx); err != nil {
 		return 0, fmt.Errorf("look for damage: %w", err)
 	}
 	if err := d.damage.Err(); err != nil {
-		return 0, fmt.Errorf("%w; nothing was changed: %s", err, damage.Advice)
+		return 0, fmt.Errorf("%w; nothing was changed: %s", err, damage.RecoveryAdvice)
 	}
 	if err := d.openLedger(ctx); err != nil {
 		return 0, fmt.Errorf("open the ledger: %w", err)
@@ -176,5 +176,5 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), WithoutKeys: opts.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
+	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), AllowLostKeys: opts.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
 }

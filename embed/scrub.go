@@ -44,11 +44,11 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 	for _, s := range streams {
 		for _, g := range s.Gaps {
 			for _, r := range spans.Without(lost, g.From, g.To) {
-				d.damage.Report(damage.Finding{Stream: s.Name, First: r.From, Last: r.To, What: "no event can be read", By: damage.ByScrub})
+				d.damage.Report(damage.Finding{Stream: s.Name, First: r.From, Last: r.To, What: "no event can be read", By: damage.FoundByScrub})
 			}
 		}
 		for _, f := range s.Faults {
-			d.damage.Report(damage.Finding{Stream: s.Name, What: f.String(), By: damage.ByScrub})
+			d.damage.Report(damage.Finding{Stream: s.Name, What: f.String(), By: damage.FoundByScrub})
 		}
 	}
 	return d.damage.Err() // the server is not made to read what it may not survive
@@ -56,7 +56,7 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 
 // scrubFound is told what the scrub finds.
 func (d *Daybook) scrubFound(first, last uint64, what string) {
-	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.ByScrub})
+	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.FoundByScrub})
 }
 
 // scrubFoundBlob reports a heap that cannot be read, unless reading it did.

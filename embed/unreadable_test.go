@@ -173,7 +173,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 					if d, ok := e.Data.(*events.LedgerVolumeOpened); ok {
 						lost = d.Losses(e.Seq)
 					}
-					if d := events.Ended(e.Data); d != nil && slices.Contains(ids, d.ExecutionID) && d.Reason == ledger.ReasonRequestUnreadable {
+					if d := events.EndingOf(e.Data); d != nil && slices.Contains(ids, d.ExecutionID) && d.Reason == ledger.ReasonRequestUnreadable {
 						ended++
 					}
 				}

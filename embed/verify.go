@@ -111,7 +111,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, noLedgerIn(opts.DataDir)
 	}
 	if blobs { // the server would cut off what follows the damage
-		if streams, err = keys.salvaged(ctx); err != nil {
+		if streams, err = keys.makeSalvageCopy(ctx); err != nil {
 			return nil, err
 		}
 		defer os.RemoveAll(streams)

@@ -21,14 +21,14 @@ const (
 const (
 	// sealCheck is how often the volume that is written is looked at.
 	sealCheck = 10 * time.Second
-	// sealSettle and closeWait bound how long the events before a sealing may take
+	// signPendingTimeout and closeWait bound how long the events before a sealing may take
 	// to be signed, first while others append and then while they wait.
-	sealSettle = time.Minute
-	closeWait  = 10 * time.Second
+	signPendingTimeout = time.Minute
+	closeWait          = 10 * time.Second
 )
 
-// itself is the actor of what nobody asked for.
-var itself = events.Actor{Principal: "daybook", Transport: "embed"}
+// systemActor is the actor of what nobody asked for.
+var systemActor = events.Actor{Principal: "daybook", Transport: "embed"}
 
 // startVolumes seals volumes when they are due.
 func (d *Daybook) startVolumes(ctx context.Context) error {
@@ -57,11 +57,11 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	reason := d.opts.sealingDue(list[len(list)-1], now)
+	reason := d.opts.sealReason(list[len(list)-1], now)
 	if reason == "" {
 		return nil
 	}
-	v, err := d.seal(ctx, reason, itself)
+	v, err := d.rotateVolume(ctx, reason, systemActor)
 	if errors.Is(err, stream.ErrEmptyVolume) {
 		return nil // next time
 	}
@@ -71,9 +71,9 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// sealingDue tells why a volume is to be sealed now, or is empty. Months are
+// sealReason tells why a volume is to be sealed now, or is empty. Months are
 // those of UTC.
-func (o Options) sealingDue(v stream.Volume, now time.Time) events.VolumeReason {
+func (o Options) sealReason(v stream.Volume, now time.Time) events.VolumeReason {
 	switch {
 	case v.Began.IsZero():
 		return ""
@@ -92,29 +92,29 @@ func monthOf(t time.Time) int {
 	return t.Year()*12 + int(t.Month())
 }
 
-// seal ends the volume that is written, under a checkpoint of all it holds.
-func (d *Daybook) seal(ctx context.Context, reason events.VolumeReason, actor events.Actor) (stream.Volume, error) {
-	how := stream.Sealing{Reason: reason, Actor: actor}
+// rotateVolume ends the volume that is written, under a checkpoint of all it holds.
+func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, actor events.Actor) (stream.Volume, error) {
+	how := stream.RotateOptions{Reason: reason, Actor: actor}
 	if d.audit != nil {
-		if err := d.settle(ctx); err != nil {
+		if err := d.signPending(ctx); err != nil {
 			return stream.Volume{}, fmt.Errorf("sign what the volume holds: %w", err)
 		}
 		how.Close = func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			ctx, stop := context.WithTimeout(ctx, closeWait)
 			defer stop()
-			return d.audit.Closing(ctx, last)
+			return d.audit.SignClosing(ctx, last)
 		}
 	}
-	return d.store.Seal(ctx, how)
+	return d.store.Rotate(ctx, how)
 }
 
-// settle signs what is on record, so that little is left to do while all wait.
-func (d *Daybook) settle(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, sealSettle)
+// signPending signs what is on record, so that little is left to do while all wait.
+func (d *Daybook) signPending(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, signPendingTimeout)
 	defer stop()
 	last, err := d.store.LastSeq(ctx)
 	if err == nil {
-		_, err = d.audit.Settled(ctx, last)
+		_, err = d.audit.CheckpointThrough(ctx, last)
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (l ledgerVolumes) Volumes(ctx context.Context) ([]httpapi.Volume, error) {
 }
 
 func (l ledgerVolumes) SealVolume(ctx context.Context, actor events.Actor) (httpapi.Volume, error) {
-	v, err := l.d.seal(ctx, events.VolumeAsked, actor)
+	v, err := l.d.rotateVolume(ctx, events.VolumeAsked, actor)
 	if errors.Is(err, stream.ErrEmptyVolume) {
 		err = httpapi.ErrNothingToSeal
 	}

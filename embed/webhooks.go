@@ -31,7 +31,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 		Logger:       d.opts.Logger,
 	})
 	if errors.Is(err, events.ErrDamaged) {
-		d.met(err)
+		d.reportDamage(err)
 		d.webhooks = nil
 		return nil
 	}
@@ -44,7 +44,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		if err := d.webhooks.Run(running); err != nil {
-			d.failOrRead(fmt.Errorf("deliver to webhooks: %w", err))
+			d.failOrGoReadOnly(fmt.Errorf("deliver to webhooks: %w", err))
 		}
 	}()
 	return nil
@@ -54,17 +54,17 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 // other followers.
 type webhookFeed struct {
 	*jetstream.Store
-	tail *stream.Tail
+	tail *stream.SharedTail
 }
 
 func (f webhookFeed) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
-	return f.tail.Follow(ctx, after, func(batch []events.Event, last uint64) error { return fn(concealed(batch), last) })
+	return f.tail.Follow(ctx, after, func(batch []events.Event, last uint64) error { return fn(withoutPlaintext(batch), last) })
 }
 
 // Read returns up to limit events after a position, as they are on record.
 func (f webhookFeed) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	batch, err := f.Store.Read(ctx, after, limit)
-	return concealed(batch), err
+	return withoutPlaintext(batch), err
 }
 
 // sessionWait bounds how long a webhook waits for the read side; it asks again.

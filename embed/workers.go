@@ -18,7 +18,7 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 	task := worker.Task{
 		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
 		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers, Globals: t.Globals, HideNames: t.HideNames, HeapSent: t.HeapSent, ReserveHeap: t.ReserveHeap,
+		Servers: t.Servers, Globals: t.Globals, HideNames: t.HideNames, HeapSent: t.OnHeapReceived, ReserveHeap: t.ReserveHeap,
 	}
 	if t.Host != nil {
 		task.Host = host{t.Host}

@@ -5,12 +5,12 @@ type AgentMode string
 
 // The modes of an ACP session.
 const (
-	// AgentAsks asks the client before a destructive tool is called.
-	AgentAsks AgentMode = "ask"
-	// AgentActs calls every tool without asking.
-	AgentActs AgentMode = "auto"
-	// AgentReads calls only tools that declare themselves read-only.
-	AgentReads AgentMode = "readonly"
+	// AgentModeAsk asks the client before a destructive tool is called.
+	AgentModeAsk AgentMode = "ask"
+	// AgentModeAuto calls every tool without asking.
+	AgentModeAuto AgentMode = "auto"
+	// AgentModeReadOnly calls only tools that declare themselves read-only.
+	AgentModeReadOnly AgentMode = "readonly"
 )
 
 // AgentConfig holds the settings under which the prompts of an ACP session run.

@@ -101,7 +101,7 @@ func TestUnknownIsKept(t *testing.T) {
 		if diff := cmp.Diff(events.Data(want), e.Data); diff != "" {
 			t.Error(diff)
 		}
-		if _, terminal := e.Type.Status(); terminal || events.Ended(e.Data) != nil {
+		if _, terminal := e.Type.Status(); terminal || events.EndingOf(e.Data) != nil {
 			t.Errorf("%s is taken for an end", typ)
 		}
 		again, err := events.Encode(e)
@@ -163,7 +163,7 @@ func TestNilAndEmptyTagsDiffer(t *testing.T) {
 
 func TestSealedContentHasNoValue(t *testing.T) {
 	t.Parallel()
-	c := events.Content[events.TagContent]{Sealed: &events.Sealed{KeyID: "k", Algorithm: "a", Nonce: []byte{1}, Ciphertext: []byte{2}}}
+	c := events.Content[events.TagContent]{Sealed: &events.EncryptedContent{KeyID: "k", Algorithm: "a", Nonce: []byte{1}, Ciphertext: []byte{2}}}
 	m, err := events.Encode(envelope(0, &events.HeapTagged{Heap: heapIn, Content: c}))
 	if err != nil {
 		t.Fatal(err)

@@ -21,18 +21,18 @@ type Event struct {
 	// Traceparent is the W3C trace context of the request that caused the
 	// event, or empty.
 	Traceparent string
-	// SealUnder is the id of the key under which the store encrypts the content; empty
+	// EncryptWithKey is the id of the key under which the store encrypts the content; empty
 	// stores the content unencrypted. It is not stored.
-	SealUnder string
-	// Skips is the number of positions between the previous event read and this one that
+	EncryptWithKey string
+	// RemovedBefore is the number of positions between the previous event read and this one that
 	// were removed with their volumes. Removed is the position up to which volumes were
 	// removed, where that matters for this event. Only ordered reads of the ledger set
 	// them.
-	Skips, Removed uint64
-	// Lost is the number of positions between the previous event read and this one that
+	RemovedBefore, Removed uint64
+	// LostBefore is the number of positions between the previous event read and this one that
 	// are recorded as lost, without those of Skips. Only ordered reads of the ledger set
 	// it.
-	Lost uint64
+	LostBefore uint64
 	// Data is the payload. It is *Unknown for a type that this version does not know.
 	Data Data
 }

@@ -71,7 +71,7 @@ type Content[T any] struct {
 	// Plain is the readable content; nil when encrypted.
 	Plain *T `json:"plain,omitempty"`
 	// Sealed is the encrypted content; nil when plain.
-	Sealed *Sealed `json:"sealed,omitempty"`
+	Sealed *EncryptedContent `json:"sealed,omitempty"`
 }
 
 // Plain returns unencrypted content.
@@ -86,8 +86,8 @@ func (c Content[T]) Value() T {
 	return *c.Plain
 }
 
-// Sealed is content encrypted under a key that is stored outside the ledger.
-type Sealed struct {
+// EncryptedContent is content encrypted under a key that is stored outside the ledger.
+type EncryptedContent struct {
 	// KeyID names the key.
 	KeyID string `json:"key_id"`
 	// Algorithm names the cipher.
@@ -356,8 +356,8 @@ type ExecutionTimedOut struct{ Ending }
 // time. An execution has exactly one terminal event.
 type ExecutionCancelled struct{ Ending }
 
-// Ended returns the common part of a terminal payload, or nil for any other payload.
-func Ended(d Data) *Ending {
+// EndingOf returns the common part of a terminal payload, or nil for any other payload.
+func EndingOf(d Data) *Ending {
 	switch d := d.(type) {
 	case *ExecutionCompleted:
 		return &d.Ending

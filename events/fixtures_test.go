@@ -176,26 +176,26 @@ func examples() []events.Data {
 				{From: 12, To: 12, NamedAt: 1051, Hashes: []string{"n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="}}, {From: 1044, To: 1050, NamedAt: 1051},
 			},
 			LostBlobs: []events.LostBlob{{Tenant: "default", Kind: "heap", SHA256: heapOut}},
-			Signed:    &events.Covers{Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="},
+			Signed:    &events.CheckpointRef{Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="},
 			Kept:      "damaged-20261121T093002.625Z",
 			Actor:     events.Actor{Principal: "daybook", Transport: "embed"},
 		},
 		&events.AgentSessionCreated{
 			SessionID: logical, Content: events.Plain(events.AgentWorkspace{Cwd: "/home/user/project", AdditionalDirectories: []string{"/home/user/shared"}}),
-			Config: events.AgentConfig{Mode: events.AgentAsks, HeapMemoryMaxMB: 128, ExecutionTimeoutSecs: 60}, Servers: []string{"filesystem"},
+			Config: events.AgentConfig{Mode: events.AgentModeAsk, HeapMemoryMaxMB: 128, ExecutionTimeoutSecs: 60}, Servers: []string{"filesystem"},
 			Fork: &events.AgentFork{SessionID: heapIn, Position: 1041}, Actor: editor,
 		},
 		&events.AgentSessionAttached{
 			SessionID: logical, Replayed: true, Content: events.Plain(events.AgentWorkspace{Cwd: "/home/user/project"}), Servers: []string{"filesystem"}, Actor: editor,
 		},
-		&events.AgentSessionConfigured{SessionID: logical, Config: events.AgentConfig{Mode: events.AgentActs, ExecutionTimeoutSecs: 120}, Actor: editor},
+		&events.AgentSessionConfigured{SessionID: logical, Config: events.AgentConfig{Mode: events.AgentModeAuto, ExecutionTimeoutSecs: 120}, Actor: editor},
 		&events.AgentPrompted{
 			SessionID: logical, PromptID: webhook, ExecutionID: execution, Actor: editor,
 			Content: events.Plain(events.PromptContent{Blocks: events.Body{Text: `[{"type":"text","text":"1 + 1"}]`}, Title: "1 + 1"}),
 		},
 		&events.AgentAnswered{SessionID: logical, PromptID: webhook, Content: events.Plain(events.AnswerContent{Text: events.Body{Text: "The session has no heap yet."}}), Cleared: true},
 		&events.AgentPermissionDecided{
-			SessionID: logical, ExecutionID: execution, Server: "filesystem", Tool: "delete_file", Outcome: "rejected", Mode: events.AgentAsks, Actor: editor,
+			SessionID: logical, ExecutionID: execution, Server: "filesystem", Tool: "delete_file", Outcome: "rejected", Mode: events.AgentModeAsk, Actor: editor,
 		},
 		&events.AgentSessionClosed{SessionID: logical, Actor: editor},
 		&events.AgentSessionDeleted{SessionID: logical, Actor: editor},
@@ -447,8 +447,8 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s does not have the form daybook.<subject>.<fact>.v<N>", typ)
 		}
 		status, terminal := typ.Status()
-		if terminal != (events.Ended(d) != nil) || terminal != typ.Terminal() || terminal != status.Terminal() {
-			t.Errorf("%s: status %q, terminal %t, ending %t", typ, status, typ.Terminal(), events.Ended(d) != nil)
+		if terminal != (events.EndingOf(d) != nil) || terminal != typ.Terminal() || terminal != status.Terminal() {
+			t.Errorf("%s: status %q, terminal %t, ending %t", typ, status, typ.Terminal(), events.EndingOf(d) != nil)
 		}
 		if terminal {
 			if statuses[status] {

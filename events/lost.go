@@ -47,8 +47,8 @@ type LostBlob struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Covers refers to a known checkpoint.
-type Covers struct {
+// CheckpointRef refers to a known checkpoint.
+type CheckpointRef struct {
 	// Size is the number of positions that it covers.
 	Size uint64 `json:"size"`
 	// RootHash is the RFC 6962 tree hash over their leaves, in base64.
@@ -113,10 +113,10 @@ func (l Lost) After(position uint64) (LostRange, bool) {
 	return LostRange{}, false
 }
 
-// Pieces calls fn in order for each part of a range that has one hash: a full tile of
+// HashSegments calls fn in order for each part of a range that has one hash: a full tile of
 // the tree, or one position. hash is nil if it is not known. Pieces returns the first
 // error of fn.
-func (r LostRange) Pieces(fn func(from, to uint64, hash []byte) error) error {
+func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) error {
 	next := r.Hashes
 	for from := r.From; from <= r.To; {
 		to := from
@@ -149,7 +149,7 @@ func (l Lost) valid(position uint64) bool {
 		}
 		if n := len(r.Hashes); n > 0 {
 			whole := true
-			if r.Pieces(func(_, _ uint64, hash []byte) error {
+			if r.HashSegments(func(_, _ uint64, hash []byte) error {
 				whole = whole && len(hash) == 32
 				n--
 				return nil

@@ -22,30 +22,30 @@ const SealAlgorithm = "AES-256-GCM"
 
 // Keys finds content keys by their id. A key has 32 bytes.
 type Keys interface {
-	// SealKey returns a key, or false if it is unknown or was destroyed.
-	SealKey(id string) ([]byte, bool)
+	// ContentKey returns a key, or false if it is unknown or was destroyed.
+	ContentKey(id string) ([]byte, bool)
 }
 
 // sealable is the content of a payload, of any type.
 type sealable interface {
-	sealed() *Sealed
+	sealed() *EncryptedContent
 	encode() ([]byte, error)
 	decode(plain []byte) error
-	replace(s *Sealed)
+	replace(s *EncryptedContent)
 	hide()
 }
 
-// holder is a payload with content that can be encrypted.
-type holder interface {
+// encryptable is a payload with content that can be encrypted.
+type encryptable interface {
 	sealable() sealable
 	// prepared returns a copy whose content can be replaced without changing the
 	// original, and the hashes of the blobs that the content references.
 	prepared() (copied Data, blobs []string)
 }
 
-func (c *Content[T]) sealed() *Sealed         { return c.Sealed }
-func (c *Content[T]) encode() ([]byte, error) { return json.Marshal(c.Plain) }
-func (c *Content[T]) replace(s *Sealed)       { c.Plain, c.Sealed = nil, s }
+func (c *Content[T]) sealed() *EncryptedContent   { return c.Sealed }
+func (c *Content[T]) encode() ([]byte, error)     { return json.Marshal(c.Plain) }
+func (c *Content[T]) replace(s *EncryptedContent) { c.Plain, c.Sealed = nil, s }
 
 func (c *Content[T]) decode(plain []byte) error {
 	c.Plain = new(T)
@@ -83,20 +83,20 @@ func gcm(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Seal returns a copy of the event with its content encrypted under a key. An event
+// Encrypt returns a copy of the event with its content encrypted under a key. An event
 // without content is returned as it is, and one whose content is encrypted under the key
 // already is returned without the plain content. The error is ErrShredded if the key is
 // not available.
-func Seal(e Event, keyID string, keys Keys) (Event, error) {
-	h, ok := e.Data.(holder)
+func Encrypt(e Event, keyID string, keys Keys) (Event, error) {
+	h, ok := e.Data.(encryptable)
 	if !ok {
 		return e, nil
 	}
 	if s := h.sealable().sealed(); s != nil && s.KeyID == keyID {
-		Conceal(&e)
+		StripPlaintext(&e)
 		return e, nil
 	}
-	key, ok := keys.SealKey(keyID)
+	key, ok := keys.ContentKey(keyID)
 	if !ok {
 		return e, fmt.Errorf("encrypt %s under key %s: %w", e.Type, keyID, ErrShredded)
 	}
@@ -105,12 +105,12 @@ func Seal(e Event, keyID string, keys Keys) (Event, error) {
 		return e, fmt.Errorf("encrypt %s: %w", e.Type, err)
 	}
 	data, blobs := h.prepared()
-	content := data.(holder).sealable()
+	content := data.(encryptable).sealable()
 	plain, err := content.encode()
 	if err != nil {
 		return e, fmt.Errorf("encrypt %s: %w", e.Type, err)
 	}
-	sealed := &Sealed{KeyID: keyID, Algorithm: SealAlgorithm, Nonce: make([]byte, aead.NonceSize()), Blobs: blobs}
+	sealed := &EncryptedContent{KeyID: keyID, Algorithm: SealAlgorithm, Nonce: make([]byte, aead.NonceSize()), Blobs: blobs}
 	if sealed.Packed = len(plain) > packBytes; sealed.Packed {
 		if plain, err = deflate(plain); err != nil {
 			return e, fmt.Errorf("encrypt %s: %w", e.Type, err)
@@ -123,11 +123,11 @@ func Seal(e Event, keyID string, keys Keys) (Event, error) {
 	return e, nil
 }
 
-// Open decrypts the content of the event in place and keeps the encrypted form beside
+// Decrypt decrypts the content of the event in place and keeps the encrypted form beside
 // it. It does nothing if the content is not encrypted or the key is not available. The
 // error is ErrDamaged if the content fails authentication.
-func Open(e *Event, keys Keys) error {
-	h, ok := e.Data.(holder)
+func Decrypt(e *Event, keys Keys) error {
+	h, ok := e.Data.(encryptable)
 	if !ok {
 		return nil
 	}
@@ -136,7 +136,7 @@ func Open(e *Event, keys Keys) error {
 	if s == nil {
 		return nil
 	}
-	key, ok := keys.SealKey(s.KeyID)
+	key, ok := keys.ContentKey(s.KeyID)
 	if !ok {
 		return nil
 	}
@@ -193,11 +193,11 @@ func inflate(packed []byte) ([]byte, error) {
 	return plain, err
 }
 
-// SealedHash returns the keyed hash that replaces the hash of encrypted content. Without
+// KeyedHash returns the keyed hash that replaces the hash of encrypted content. Without
 // the key, guesses of the content cannot be tested against it. It has the form of a
 // hash.
-func SealedHash(keyID, hash string, keys Keys) (string, error) {
-	key, ok := keys.SealKey(keyID)
+func KeyedHash(keyID, hash string, keys Keys) (string, error) {
+	key, ok := keys.ContentKey(keyID)
 	if !ok {
 		return "", fmt.Errorf("compute a keyed hash under key %s: %w", keyID, ErrShredded)
 	}
@@ -206,20 +206,20 @@ func SealedHash(keyID, hash string, keys Keys) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// Conceal replaces the payload with a copy without the plain content that Open added, to
+// StripPlaintext replaces the payload with a copy without the plain content that Open added, to
 // show the event as it is stored.
-func Conceal(e *Event) {
-	if h, ok := e.Data.(holder); ok && h.sealable().sealed() != nil {
+func StripPlaintext(e *Event) {
+	if h, ok := e.Data.(encryptable); ok && h.sealable().sealed() != nil {
 		data, _ := h.prepared()
-		data.(holder).sealable().hide()
+		data.(encryptable).sealable().hide()
 		e.Data = data
 	}
 }
 
-// SealedUnder returns the id of the key that encrypts the content of a payload, or
+// ContentKeyID returns the id of the key that encrypts the content of a payload, or
 // empty.
-func SealedUnder(d Data) string {
-	if h, ok := d.(holder); ok {
+func ContentKeyID(d Data) string {
+	if h, ok := d.(encryptable); ok {
 		if s := h.sealable().sealed(); s != nil {
 			return s.KeyID
 		}
@@ -227,10 +227,10 @@ func SealedUnder(d Data) string {
 	return ""
 }
 
-// SealText encrypts a text that is stored as a blob. The result contains everything that
+// EncryptBlob encrypts a text that is stored as a blob. The result contains everything that
 // OpenText needs except the key.
-func SealText(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
-	key, ok := keys.SealKey(keyID)
+func EncryptBlob(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
+	key, ok := keys.ContentKey(keyID)
 	if !ok {
 		return nil, fmt.Errorf("encrypt a blob under key %s: %w", keyID, ErrShredded)
 	}
@@ -243,10 +243,10 @@ func SealText(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
 	return aead.Seal(nonce, nonce, text, textBinding(tenant, keyID)), nil
 }
 
-// OpenText decrypts a blob. The error is ErrShredded if the key is not available, and
+// DecryptBlob decrypts a blob. The error is ErrShredded if the key is not available, and
 // ErrDamaged if the blob fails authentication.
-func OpenText(tenant, keyID string, sealed []byte, keys Keys) ([]byte, error) {
-	key, ok := keys.SealKey(keyID)
+func DecryptBlob(tenant, keyID string, sealed []byte, keys Keys) ([]byte, error) {
+	key, ok := keys.ContentKey(keyID)
 	if !ok {
 		return nil, fmt.Errorf("decrypt a blob under key %s: %w", keyID, ErrShredded)
 	}

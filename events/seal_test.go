@@ -16,7 +16,7 @@ import (
 // ring is keys in a map.
 type ring map[string][]byte
 
-func (r ring) SealKey(id string) ([]byte, bool) { k, ok := r[id]; return k, ok }
+func (r ring) ContentKey(id string) ([]byte, bool) { k, ok := r[id]; return k, ok }
 
 var keys = ring{"k1": bytes.Repeat([]byte{1}, 32), "k2": bytes.Repeat([]byte{2}, 32)}
 
@@ -57,7 +57,7 @@ func TestSealAndOpen(t *testing.T) {
 	for _, d := range withSecret() {
 		e := events.New("default", began, d)
 		_, before := onRecord(t, e)
-		sealed, err := events.Seal(e, "k1", keys)
+		sealed, err := events.Encrypt(e, "k1", keys)
 		if err != nil {
 			t.Fatalf("%s: %v", e.Type, err)
 		}
@@ -68,14 +68,14 @@ func TestSealAndOpen(t *testing.T) {
 		if bytes.Contains(m.Body, []byte(secret)) || !bytes.Contains(before.Body, []byte(secret)) {
 			t.Errorf("%s is stored as %s", e.Type, m.Body)
 		}
-		if id := events.SealedUnder(read.Data); id != "k1" {
+		if id := events.ContentKeyID(read.Data); id != "k1" {
 			t.Errorf("%s is encrypted under %q", e.Type, id)
 		}
 		blind, _ := onRecord(t, sealed)
-		if err := events.Open(&blind, ring{}); err != nil || cmp.Diff(blind.Data, read.Data) != "" {
+		if err := events.Decrypt(&blind, ring{}); err != nil || cmp.Diff(blind.Data, read.Data) != "" {
 			t.Errorf("%s without the key: %v", e.Type, err)
 		}
-		if err := events.Open(&read, keys); err != nil {
+		if err := events.Decrypt(&read, keys); err != nil {
 			t.Errorf("%s: %v", e.Type, err)
 		}
 		_, open := onRecord(t, read)
@@ -83,14 +83,14 @@ func TestSealAndOpen(t *testing.T) {
 			t.Errorf("%s is shown as %s", e.Type, open.Body)
 		}
 		shown := read
-		events.Conceal(&shown)
+		events.StripPlaintext(&shown)
 		if _, hidden := onRecord(t, shown); !bytes.Equal(hidden.Body, m.Body) {
 			t.Errorf("%s is concealed as %s, stored as %s", e.Type, hidden.Body, m.Body)
 		}
 		if _, still := onRecord(t, read); !bytes.Contains(still.Body, []byte(secret)) {
 			t.Errorf("%s: concealing a copy has changed the original", e.Type)
 		}
-		again, err := events.Seal(read, "k1", ring{})
+		again, err := events.Encrypt(read, "k1", ring{})
 		if _, same := onRecord(t, again); err != nil || !bytes.Equal(same.Body, m.Body) {
 			t.Errorf("%s is encrypted anew: %v", e.Type, err)
 		}
@@ -101,7 +101,7 @@ func TestSealAndOpen(t *testing.T) {
 func TestSealedContentCannotBeMoved(t *testing.T) {
 	t.Parallel()
 	for _, d := range withSecret() {
-		sealed, err := events.Seal(events.New("default", began, d), "k1", keys)
+		sealed, err := events.Encrypt(events.New("default", began, d), "k1", keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestSealedContentCannotBeMoved(t *testing.T) {
 			e, _ := onRecord(t, sealed)
 			r := ring{"k1": keys["k1"]}
 			move(&e, r)
-			if err := events.Open(&e, r); !errors.Is(err, events.ErrDamaged) {
+			if err := events.Decrypt(&e, r); !errors.Is(err, events.ErrDamaged) {
 				t.Errorf("%s, %s: %v", e.Type, name, err)
 			}
 		}
@@ -128,7 +128,7 @@ func TestSealedContentCannotBeMoved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := events.Open(&e, keys); !errors.Is(err, events.ErrDamaged) {
+			if err := events.Decrypt(&e, keys); !errors.Is(err, events.ErrDamaged) {
 				t.Errorf("%s about another: %v", e.Type, err)
 			}
 		}
@@ -149,29 +149,29 @@ func withSubject(t *testing.T, e events.Event, m events.Message, about string) e
 func TestSealRefuses(t *testing.T) {
 	t.Parallel()
 	e := events.New("default", began, withSecret()[0])
-	if _, err := events.Seal(e, "gone", keys); !errors.Is(err, events.ErrShredded) {
+	if _, err := events.Encrypt(e, "gone", keys); !errors.Is(err, events.ErrShredded) {
 		t.Errorf("under a key that is gone: %v", err)
 	}
-	if _, err := events.SealedHash("gone", heapIn, keys); !errors.Is(err, events.ErrShredded) {
+	if _, err := events.KeyedHash("gone", heapIn, keys); !errors.Is(err, events.ErrShredded) {
 		t.Errorf("a hash: %v", err)
 	}
-	if _, err := events.SealText("default", "gone", nil, keys); !errors.Is(err, events.ErrShredded) {
+	if _, err := events.EncryptBlob("default", "gone", nil, keys); !errors.Is(err, events.ErrShredded) {
 		t.Errorf("a text: %v", err)
 	}
 	started := events.New("default", began, &events.ExecutionStarted{ExecutionID: execution})
-	if same, err := events.Seal(started, "k1", keys); err != nil || same.Data != started.Data {
+	if same, err := events.Encrypt(started, "k1", keys); err != nil || same.Data != started.Data {
 		t.Errorf("an event without content: %v", err)
 	}
 }
 
 func TestSealedHash(t *testing.T) {
 	t.Parallel()
-	one, err := events.SealedHash("k1", heapIn, keys)
+	one, err := events.KeyedHash("k1", heapIn, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, _ := events.SealedHash("k1", heapIn, keys)
-	other, _ := events.SealedHash("k2", heapIn, keys)
+	same, _ := events.KeyedHash("k1", heapIn, keys)
+	other, _ := events.KeyedHash("k2", heapIn, keys)
 	if !events.ValidHash(one) || one != same || one == other || one == heapIn {
 		t.Errorf("%s, %s, %s", one, same, other)
 	}
@@ -190,7 +190,7 @@ func TestSealedOutput(t *testing.T) {
 		{{Text: "a"}, {Text: "b", Continued: true}}, {{Text: ""}}, {{Text: noise.String()}}, {},
 	} {
 		d := &events.ExecutionOutput{ExecutionID: execution, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: lines})}
-		sealed, err := events.Seal(events.New("default", began, d), "k1", keys)
+		sealed, err := events.Encrypt(events.New("default", began, d), "k1", keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestSealedOutput(t *testing.T) {
 		if !want.Add(d) || !got.Add(back.Data.(*events.ExecutionOutput)) || got != want {
 			t.Errorf("%d lines reach %+v, want %+v", len(lines), got, want)
 		}
-		if err := events.Open(&back, keys); err != nil || cmp.Diff(d.Content.Plain, back.Data.(*events.ExecutionOutput).Content.Plain) != "" {
+		if err := events.Decrypt(&back, keys); err != nil || cmp.Diff(d.Content.Plain, back.Data.(*events.ExecutionOutput).Content.Plain) != "" {
 			t.Errorf("%d lines: %v", len(lines), err)
 		}
 	}
@@ -207,17 +207,17 @@ func TestSealedOutput(t *testing.T) {
 
 func TestSealedText(t *testing.T) {
 	t.Parallel()
-	sealed, err := events.SealText("default", "k1", []byte(secret), keys)
+	sealed, err := events.EncryptBlob("default", "k1", []byte(secret), keys)
 	if err != nil || bytes.Contains(sealed, []byte(secret)) {
 		t.Fatalf("%q, %v", sealed, err)
 	}
-	if text, err := events.OpenText("default", "k1", sealed, keys); err != nil || string(text) != secret {
+	if text, err := events.DecryptBlob("default", "k1", sealed, keys); err != nil || string(text) != secret {
 		t.Errorf("%q, %v", text, err)
 	}
 	sealed[len(sealed)-1] ^= 1
 	for name, err := range map[string]error{
-		"a changed bit": second(events.OpenText("default", "k1", sealed, keys)), "another tenant": second(events.OpenText("other", "k1", sealed, keys)),
-		"another key": second(events.OpenText("default", "k2", sealed, keys)), "nothing": second(events.OpenText("default", "k1", nil, keys)),
+		"a changed bit": second(events.DecryptBlob("default", "k1", sealed, keys)), "another tenant": second(events.DecryptBlob("other", "k1", sealed, keys)),
+		"another key": second(events.DecryptBlob("default", "k2", sealed, keys)), "nothing": second(events.DecryptBlob("default", "k1", nil, keys)),
 	} {
 		if !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
@@ -230,7 +230,7 @@ func second[T any](_ T, err error) error { return err }
 // FuzzOpen: whatever is stored as encrypted content, reading it is no panic and
 // gives nothing that was not encrypted.
 func FuzzOpen(f *testing.F) {
-	sealed, err := events.Seal(events.New("default", began, withSecret()[0]), "k1", keys)
+	sealed, err := events.Encrypt(events.New("default", began, withSecret()[0]), "k1", keys)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -241,13 +241,13 @@ func FuzzOpen(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"key_id":"k1","algorithm":"AES-256-GCM","nonce":"","ciphertext":"","packed":true}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s events.Sealed
+		var s events.EncryptedContent
 		if json.Unmarshal(raw, &s) != nil {
 			return
 		}
 		e := sealed
 		e.Data = &events.ExecutionRequested{ExecutionID: execution, Pool: "p", Content: events.Content[events.RequestedContent]{Sealed: &s}}
-		if err := events.Open(&e, keys); err != nil || e.Data.(*events.ExecutionRequested).Content.Plain == nil {
+		if err := events.Decrypt(&e, keys); err != nil || e.Data.(*events.ExecutionRequested).Content.Plain == nil {
 			return
 		}
 		if got := e.Data.(*events.ExecutionRequested).Content.Value().Source.Text; got != secret {

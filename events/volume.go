@@ -98,7 +98,7 @@ type LedgerVolumeOpened struct {
 	// LostBlobs are the heaps and texts found missing, at most 1000.
 	LostBlobs []LostBlob `json:"lost_blobs,omitempty"`
 	// Signed is the newest checkpoint known when the loss was accepted.
-	Signed *Covers `json:"signed,omitempty"`
+	Signed *CheckpointRef `json:"signed,omitempty"`
 	// Kept is the directory, within the data directory, where the damaged files are kept
 	// unchanged.
 	Kept string `json:"kept,omitempty"`
@@ -108,9 +108,9 @@ type LedgerVolumeOpened struct {
 	Actor Actor `json:"actor"`
 }
 
-// Fills reports whether the event records exactly the positions between the previous
+// AccountsForGap reports whether the event records exactly the positions between the previous
 // event (at before) and itself as lost, so that the gap is not damage.
-func (d *LedgerVolumeOpened) Fills(before, position uint64) bool {
+func (d *LedgerVolumeOpened) AccountsForGap(before, position uint64) bool {
 	return d.Reason == VolumeDamaged && d.First == position && d.Hole != nil && d.Hole.From == before+1 && d.Hole.To == position-1
 }
 

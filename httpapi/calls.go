@@ -29,7 +29,7 @@ type callsAnswer struct {
 }
 
 func (a *api) executionCalls(ctx context.Context, in *callsInput) (*callsAnswer, error) {
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	calls, err := found(ctx, a, func() ([]projections.Call, error) { return a.q.Calls(ctx, requestOf(ctx).tenant, in.ID) })

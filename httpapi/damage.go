@@ -59,7 +59,7 @@ func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 	}
 	switch {
 	case a.damage.Err() != nil:
-		report.Damaged, report.ReadOnly, report.Advice = true, true, damage.Advice
+		report.Damaged, report.ReadOnly, report.Advice = true, true, damage.RecoveryAdvice
 	case len(a.damage.Blobs()) > 0:
 		report.Damaged, report.Advice = true, damage.BlobAdvice
 	}

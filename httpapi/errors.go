@@ -231,7 +231,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		}
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {
 			f.retryAfter = limit.RetryAfterSeconds()
-			f.problem.Permanent = limit.Standing
+			f.problem.Permanent = limit.Permanent
 		}
 		if errors.As(err, &unwritable) && unwritable.Passes {
 			f.retryAfter = retryWhenWritable
@@ -256,7 +256,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case blobDamage(err) != nil:
 		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
-		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.Advice)
+		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.RecoveryAdvice)
 	case errors.Is(err, projections.ErrBadQuery):
 		// The text begins with the name of the parameter at fault.
 		field, _, _ := strings.Cut(err.Error(), " ")

@@ -113,7 +113,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 		return out, nil
 	}
 	// The run is accepted: the client gets its id also when it cannot be read now.
-	if err := a.fresh(ctx, Reading{}); err != nil {
+	if err := a.waitForPosition(ctx, Reading{}); err != nil {
 		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
 		return out, nil
 	}

@@ -93,7 +93,7 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 		return nil, f
 	}
 	filter.Tags = tags
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	session, err := a.sessionFilter(ctx, in.Session)
@@ -127,7 +127,7 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	d, err := a.awaitEnd(ctx, in.ID, in.Wait.Value, in.Wait.Set)

@@ -40,7 +40,7 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 	if !slices.Contains(executionTexts, in.Text) {
 		return nil, fail(http.StatusNotFound, "not_found", "text", "an execution has no text of that name; the names are %s", strings.Join(executionTexts, ", "))
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	if account := budget.From(ctx); account != nil {
@@ -64,7 +64,7 @@ func (a *api) execution(ctx context.Context, tenant, id string) (projections.Exe
 	if !exhausted || !full.Never() {
 		return d, err
 	}
-	if d, err = a.q.ExecutionCut(ctx, tenant, id); err != nil {
+	if d, err = a.q.ExecutionPreview(ctx, tenant, id); err != nil {
 		return d, err
 	}
 	for _, name := range executionTexts {

@@ -67,15 +67,15 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	if edge <= a.q.Applied() {
 		return v, err
 	}
-	if err := a.fresh(ctx, Reading{MinSequence: edge}); err != nil {
+	if err := a.waitForPosition(ctx, Reading{MinSequence: edge}); err != nil {
 		return v, err
 	}
 	return read()
 }
 
-// fresh waits until the read side has applied what the client asks for and
+// waitForPosition waits until the read side has applied what the client asks for and
 // what was written through this handler: reads follow own writes unasked.
-func (a *api) fresh(ctx context.Context, in Reading) error {
+func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	if err := a.q.Damage(); err != nil {
 		return fmt.Errorf("the read side has stopped: %w", errors.Join(err, events.ErrDamaged))
 	}

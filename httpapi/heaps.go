@@ -69,7 +69,7 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 	if f := between("limit", limit, 1, maxListLimit); f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	if tags == nil {
@@ -91,7 +91,7 @@ func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	h, err := found(ctx, a, func() (projections.Heap, error) { return a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap) })
@@ -130,7 +130,7 @@ func (a *api) heapTags(ctx context.Context, in *tagsInput) (*tagsAnswer, error) 
 	if f := between("limit", limit, 1, maxListLimit); f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	tenant, out := requestOf(ctx).tenant, &tagsAnswer{}
@@ -212,7 +212,7 @@ func (a *api) lineage(ctx context.Context, in *heapInput) (*lineageAnswer, error
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	steps, err := found(ctx, a, func() ([]projections.HeapOrigin, error) { return a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap) })

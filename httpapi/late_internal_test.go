@@ -30,7 +30,7 @@ func TestLateReads(t *testing.T) {
 		a := &api{q: behind{}, log: slog.New(slog.NewTextHandler(&log, nil)), countLate: func() { counted++ }}
 		a.late.warned.Interval = lateLogEvery
 		for range 4 { // each takes 5 s
-			err := a.fresh(t.Context(), Reading{MinSequence: 9})
+			err := a.waitForPosition(t.Context(), Reading{MinSequence: 9})
 			f, ok := errors.AsType[*failure](err)
 			if !ok || f.problem.Status != http.StatusServiceUnavailable || f.retryAfter == 0 || !errors.Is(err, errLate) {
 				t.Errorf("a late read is answered %v", err)

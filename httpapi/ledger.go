@@ -509,7 +509,7 @@ func (a *api) removed(ctx context.Context, tenant, heap string, err error) error
 	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
 		return why
 	}
-	if lost, ok := errors.AsType[*events.LostError](a.cmd.Removed(ctx, tenant, heap)); ok {
+	if lost, ok := errors.AsType[*events.LostError](a.cmd.ExplainRemoval(ctx, tenant, heap)); ok {
 		return lost
 	}
 	return err

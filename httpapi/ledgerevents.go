@@ -271,8 +271,8 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 	})
 }
 
-// broke logs why a stream ended early after its start, at DEBUG if the client caused it.
-func (er *eventReader) broke(ctx context.Context, err error) {
+// logStreamError logs why a stream ended early after its start, at DEBUG if the client caused it.
+func (er *eventReader) logStreamError(ctx context.Context, err error) {
 	if err != nil {
 		er.a.brokeOff(ctx, "event stream broke off", err, "after", er.after)
 	}
@@ -285,7 +285,7 @@ func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r
 		return
 	}
 	if err := er.readTo(ctx, edge, s.encoded, s.flush); err != nil {
-		er.broke(ctx, err)
+		er.logStreamError(ctx, err)
 		// A clean end would pass for the whole answer.
 		panic(http.ErrAbortHandler)
 	}
@@ -313,7 +313,7 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 		return
 	}
 	if err := er.readTo(ctx, edge, s.encoded, s.flush); err != nil {
-		er.broke(ctx, err)
+		er.logStreamError(ctx, err)
 		return
 	}
 	if er.done() {
@@ -322,7 +322,7 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 	if s.caughtUp(strconv.FormatUint(er.after, 10)) != nil || s.flush() != nil {
 		return
 	}
-	er.broke(ctx, er.followLive(ctx, s))
+	er.logStreamError(ctx, er.followLive(ctx, s))
 }
 
 // followLive passes on what is recorded after the position reached. A client that

@@ -23,7 +23,7 @@ type Catalog interface {
 // *ledger.Ledger implements it.
 type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
-	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
 // LogicalSessions answers questions about sessions that keep state.
@@ -159,7 +159,7 @@ func (a *api) listLogical(ctx context.Context, in *listLogicalInput) (*listLogic
 	if in.Limit.Set && in.Limit.Value < 1 {
 		return nil, invalid("limit", "limit must be 1 to %d, not %d", projections.MaxListLimit, in.Limit.Value)
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	page, err := a.q.LogicalSessions(ctx, requestOf(ctx).tenant, in.Limit.Value, in.Cursor)
@@ -178,7 +178,7 @@ type getLogicalAnswer struct {
 }
 
 func (a *api) getLogical(ctx context.Context, in *getLogicalInput) (*getLogicalAnswer, error) {
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	d, err := found(ctx, a, func() (projections.LogicalSessionDetail, error) {

@@ -26,16 +26,16 @@ type Commands interface {
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
 	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
-	// Removed explains why a recorded heap is no longer in the blob store.
-	Removed(ctx context.Context, tenant, heap string) error
+	// ExplainRemoval explains why a recorded heap is no longer in the blob store.
+	ExplainRemoval(ctx context.Context, tenant, heap string) error
 }
 
 // Executions answers questions about runs and their output.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
-	// ExecutionCut is Execution with the beginning of large texts only, and
+	// ExecutionPreview is Execution with the beginning of large texts only, and
 	// ExecutionText returns one of them whole.
-	ExecutionCut(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	ExecutionPreview(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
 	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
@@ -61,7 +61,7 @@ type Sessions interface {
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
 	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
-	EachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
+	ForEachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
 	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
 }

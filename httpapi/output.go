@@ -63,7 +63,7 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	if f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	r := requestOf(ctx)

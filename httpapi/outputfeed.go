@@ -96,7 +96,7 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	defer stop()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	var pace pacer
+	var pace readLimiter
 	for from := f.next; ctx.Err() == nil; {
 		lines, status, err := o.lines(ctx, f.runKey, from)
 		from += int64(len(lines))

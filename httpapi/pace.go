@@ -8,8 +8,8 @@ import (
 	"daybook/ledger"
 )
 
-// pace spreads events over time as they were spread when they were recorded.
-type pace struct {
+// replaySchedule spreads events over time as they were spread when they were recorded.
+type replaySchedule struct {
 	// speed divides the pauses; infinite leaves them out.
 	speed float64
 	// longest bounds a pause; 0 does not.
@@ -19,8 +19,8 @@ type pace struct {
 }
 
 // newPace reads how a client wants it.
-func newPace(speed, longest string) (*pace, *failure) {
-	p := &pace{speed: math.Inf(1)}
+func newPace(speed, longest string) (*replaySchedule, *failure) {
+	p := &replaySchedule{speed: math.Inf(1)}
 	if speed != "max" {
 		var err error
 		if p.speed, err = strconv.ParseFloat(speed, 64); err != nil || !(p.speed >= 1e-3 && p.speed <= 1e6) {
@@ -38,7 +38,7 @@ func newPace(speed, longest string) (*pace, *failure) {
 
 // before is how long to wait before the next event is told, given its time and
 // the present. Delays do not add up: a late event does not make the next late.
-func (p *pace) before(at, now time.Time) time.Duration {
+func (p *replaySchedule) before(at, now time.Time) time.Duration {
 	pause := time.Duration(0)
 	if !p.last.IsZero() && at.After(p.last) {
 		pause = time.Duration(min(float64(at.Sub(p.last))/p.speed, math.MaxInt64/4))

@@ -22,12 +22,12 @@ func livePause(followers int64) time.Duration {
 	return min(leastPause+time.Duration(followers)*followerPause, mostPause)
 }
 
-// pacer spaces the reads that are made because something changed. The first is
+// readLimiter spaces the reads that are made because something changed. The first is
 // immediate.
-type pacer struct{ last time.Time }
+type readLimiter struct{ last time.Time }
 
 // wait returns when the next read may be made, or with ctx's error.
-func (p *pacer) wait(ctx context.Context, pause time.Duration) error {
+func (p *readLimiter) wait(ctx context.Context, pause time.Duration) error {
 	if early := pause - time.Since(p.last); !p.last.IsZero() && early > 0 {
 		t := time.NewTimer(early)
 		defer t.Stop()

@@ -101,7 +101,7 @@ func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(contex
 	if f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	re, err := a.newReplay(ctx, in)
@@ -124,7 +124,7 @@ type replay struct {
 	selector    *events.Selector
 	// runs are those of the entries asked for; nil for all of the session.
 	runs map[string]bool
-	pace *pace
+	pace *replaySchedule
 	also func(context.Context, events.Event) error
 }
 
@@ -164,7 +164,7 @@ func (re *replay) choose(ctx context.Context, in *ReplayInput, session projectio
 		id    string
 	}
 	var runs []run
-	err := re.a.q.EachEntry(ctx, re.r.tenant, session, func(e projections.Entry) error {
+	err := re.a.q.ForEachEntry(ctx, re.r.tenant, session, func(e projections.Entry) error {
 		runs = append(runs, run{e.Index, e.ExecutionID})
 		return nil
 	})

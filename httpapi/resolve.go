@@ -47,7 +47,7 @@ type resolved struct {
 }
 
 func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	find := a.q.ResolveExecution

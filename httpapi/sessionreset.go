@@ -64,7 +64,7 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	if keys := r.header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
 		return nil, invalid("Idempotency-Key", "give one Idempotency-Key that is not empty, or none")
 	}
-	if err := a.fresh(ctx, Reading{}); err != nil {
+	if err := a.waitForPosition(ctx, Reading{}); err != nil {
 		return nil, err
 	}
 	s, err := a.session(ctx, in.Name)

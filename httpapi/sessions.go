@@ -124,7 +124,7 @@ func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer,
 		}
 		f.Limit = in.Limit.Value
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	names, err := a.q.Sessions(ctx, requestOf(ctx).tenant)
@@ -156,7 +156,7 @@ type getSessionInput struct {
 type getSessionAnswer struct{ Body projections.Session }
 
 func (a *api) getSession(ctx context.Context, in *getSessionInput) (*getSessionAnswer, error) {
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	s, err := a.session(ctx, in.Name)
@@ -202,7 +202,7 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) 
 	if f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	s, err := a.session(ctx, in.Name)
@@ -215,7 +215,7 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) 
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
 		list.prefix = `{"entries":[`
-		err := a.q.EachEntry(ctx, requestOf(ctx).tenant, s, func(from projections.Entry) error {
+		err := a.q.ForEachEntry(ctx, requestOf(ctx).tenant, s, func(from projections.Entry) error {
 			var e entry
 			for _, name := range fields {
 				entryFields[name](&e, &from)

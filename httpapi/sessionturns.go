@@ -88,7 +88,7 @@ func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, e
 	if f := between("max_bytes", most, 0, maxTurnBytes); f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.Reading); err != nil {
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	tenant := requestOf(ctx).tenant

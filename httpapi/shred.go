@@ -15,7 +15,7 @@ import (
 
 // Shredder erases the content of sessions, as *embed.Daybook does.
 type Shredder interface {
-	Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.Erasure, error)
+	Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
 }
 
 func (a *api) shredRoutes(r *router) {
@@ -37,7 +37,7 @@ func (in shredInput) about() subject { return subject{"session", "Session", in.N
 
 type shredAnswer struct {
 	Written
-	Body retention.Erasure
+	Body retention.ShredResult
 }
 
 func (a *api) shred(ctx context.Context, in *shredInput) (*shredAnswer, error) {

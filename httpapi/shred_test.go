@@ -15,19 +15,19 @@ import (
 )
 
 // shredder answers as it is told to.
-type shredder func(tenant, session string, force bool, actor events.Actor) (retention.Erasure, error)
+type shredder func(tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
 
-func (s shredder) Shred(_ context.Context, tenant, session string, force bool, actor events.Actor) (retention.Erasure, error) {
+func (s shredder) Shred(_ context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
 	return s(tenant, session, force, actor)
 }
 
 func TestShredSession(t *testing.T) {
 	t.Parallel()
 	const name = "notes/of mine"
-	erased := retention.Erasure{Seq: 7, Last: 9, At: "2026-11-21T10:00:00.000Z", Executions: 2, Heaps: 1, Kept: 3}
+	erased := retention.ShredResult{Seq: 7, Last: 9, At: "2026-11-21T10:00:00.000Z", Executions: 2, Heaps: 1, Kept: 3}
 	for _, c := range []struct {
 		name, query string
-		done        retention.Erasure
+		done        retention.ShredResult
 		err         error
 		status      int
 		want        []string
@@ -35,14 +35,14 @@ func TestShredSession(t *testing.T) {
 		{"erased", "", erased, nil, http.StatusOK, []string{`"seq":7`, `"executions":2`, `"heaps":1`, `"kept":3`, erased.At}},
 		{"with force", "?force=true", erased, nil, http.StatusOK, []string{`"seq":7`}},
 		{"malformed force", "?force=perhaps", erased, nil, http.StatusUnprocessableEntity, []string{"force"}},
-		{"refused", "", retention.Erasure{}, &retention.RefusedError{Message: "runs go on"}, http.StatusConflict, []string{"runs go on", `"code":"conflict"`}},
-		{"unknown", "", retention.Erasure{}, fmt.Errorf("session: %w", events.ErrNotFound), http.StatusNotFound, []string{`"code":"not_found"`}},
-		{"failed", "", retention.Erasure{}, errors.New("disk on fire"), http.StatusInternalServerError, []string{`"code":"internal"`}},
+		{"refused", "", retention.ShredResult{}, &retention.RefusedError{Message: "runs go on"}, http.StatusConflict, []string{"runs go on", `"code":"conflict"`}},
+		{"unknown", "", retention.ShredResult{}, fmt.Errorf("session: %w", events.ErrNotFound), http.StatusNotFound, []string{`"code":"not_found"`}},
+		{"failed", "", retention.ShredResult{}, errors.New("disk on fire"), http.StatusInternalServerError, []string{`"code":"internal"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, func(o *httpapi.Options) {
-				o.Shredder = shredder(func(tenant, session string, force bool, actor events.Actor) (retention.Erasure, error) {
+				o.Shredder = shredder(func(tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
 					if tenant != events.DefaultTenant || session != name || force != (c.query == "?force=true") || actor.Transport == "" {
 						t.Errorf("tenant %q, session %q, force %t, actor %+v", tenant, session, force, actor)
 					}

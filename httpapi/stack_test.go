@@ -149,7 +149,7 @@ func (s *stack) submit(body string) string {
 type attempt struct {
 	s            *stack
 	request      ledger.Request
-	run          *ledger.Run
+	run          *ledger.StartedAttempt
 	lines, bytes int64
 }
 
@@ -209,7 +209,7 @@ func (a *attempt) finish(status events.Status, result, heap string) {
 	if err != nil {
 		a.s.t.Fatal(err)
 	}
-	if err := a.s.ledger.Settle(ctx, a.request, terminal); err != nil {
+	if err := a.s.ledger.Finalize(ctx, a.request, terminal); err != nil {
 		a.s.t.Fatal(err)
 	}
 	a.s.catchUp()

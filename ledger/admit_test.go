@@ -99,7 +99,7 @@ func TestAdmitPrompt(t *testing.T) {
 	var a admission
 	b := openBook(t, ledger.Options{Admit: a.admit})
 	session, _, err := b.OpenAgentSession(t.Context(), ledger.AgentOpening{
-		Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentAsks}, Actor: alice,
+		Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}, Actor: alice,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 		return "", 0, err
 	}
 	d := &events.AgentSessionCreated{
-		Content: events.Plain(o.Workspace), Config: o.Config, Servers: serverNames(o.Servers), Actor: bounded(o.Actor),
+		Content: events.Plain(o.Workspace), Config: o.Config, Servers: serverNames(o.Servers), Actor: sanitizeActor(o.Actor),
 	}
 	opening := Opening{Tenant: o.Tenant, Kind: events.SessionACP, Parent: o.Parent, Actor: o.Actor, Traceparent: o.Traceparent}
 	if o.Parent != "" {
@@ -73,7 +73,7 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 		return "", 0, err
 	}
 	d.SessionID = opened.SessionID
-	if seq, err = l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), d), 0); err != nil {
+	if seq, err = l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), d), 0); err != nil {
 		return "", 0, unavailable("open the session", err)
 	}
 	return opened.SessionID, seq, nil
@@ -92,14 +92,14 @@ func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ str
 	if err != nil {
 		return "", unavailable("read session "+session, err)
 	}
-	next, err := nextOf(last)
+	next, err := nextTurn(last)
 	if err != nil {
 		return "", err
 	}
 	if next.Reset || next.ExecutionID == "" {
 		return next.Heap, nil
 	}
-	h, err := l.inherit(ctx, tenant, events.Turn{SessionID: session, Number: next.Turn + 1, After: next.ExecutionID})
+	h, err := l.headForTurn(ctx, tenant, events.Turn{SessionID: session, Number: next.Turn + 1, After: next.ExecutionID})
 	switch {
 	case err != nil:
 		return "", err
@@ -116,7 +116,7 @@ func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events
 	if err := checkWorkspace(d.Content.Value()); err != nil {
 		return 0, err
 	}
-	d.Servers, d.Actor = serverNames(d.Servers), bounded(d.Actor)
+	d.Servers, d.Actor = serverNames(d.Servers), sanitizeActor(d.Actor)
 	return l.inAgentSession(ctx, tenant, &d)
 }
 
@@ -127,14 +127,14 @@ func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session stri
 	if err := l.checkAgentConfig(c); err != nil {
 		return 0, err
 	}
-	return l.inAgentSession(ctx, tenant, &events.AgentSessionConfigured{SessionID: session, Config: c, Actor: bounded(actor)})
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionConfigured{SessionID: session, Config: c, Actor: sanitizeActor(actor)})
 }
 
 // CloseAgentSession records that a client put a session away.
 func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: bounded(actor)})
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: sanitizeActor(actor)})
 }
 
 // DeleteAgentSession records that a session is not to be found any more. One
@@ -142,14 +142,14 @@ func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, 
 func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: bounded(actor)})
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: sanitizeActor(actor)})
 }
 
 // DecidePermission records whether code was let call a tool.
 func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	d.Actor = bounded(d.Actor)
+	d.Actor = sanitizeActor(d.Actor)
 	return l.inAgentSession(ctx, tenant, &d)
 }
 
@@ -186,7 +186,7 @@ type Prompted struct {
 func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	d := &events.AgentPrompted{SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: bounded(p.Actor)}
+	d := &events.AgentPrompted{SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: sanitizeActor(p.Actor)}
 	if p.Run == nil {
 		return l.recordPrompt(ctx, p, d)
 	}
@@ -228,11 +228,11 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 	if p.Recorded {
 		return done, nil
 	}
-	blocks, err := l.body(ctx, p.Tenant, p.Blocks)
+	blocks, err := l.storeBody(ctx, p.Tenant, p.Blocks)
 	if err != nil {
 		return Prompted{}, err
 	}
-	d.Content = events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)})
+	d.Content = events.Plain(events.PromptContent{Blocks: blocks, Title: truncate(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)})
 	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
 	if err != nil {
 		return Prompted{}, err
@@ -245,7 +245,7 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	body, err := l.body(ctx, tenant, text)
+	body, err := l.storeBody(ctx, tenant, text)
 	if err != nil {
 		return 0, err
 	}
@@ -284,7 +284,7 @@ func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent s
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err
 	}
-	e := l.event(tenant, tracing(traceparent), d)
+	e := l.event(tenant, validTraceparent(traceparent), d)
 	err := retry(ctx, "write to session "+e.About(), func() error {
 		last, err := l.agentSession(ctx, tenant, e.About())
 		if err != nil {
@@ -326,7 +326,7 @@ func checkDirectory(field, dir string) error {
 }
 
 func (l *Ledger) checkAgentConfig(c events.AgentConfig) error {
-	if !slices.Contains([]events.AgentMode{events.AgentAsks, events.AgentActs, events.AgentReads}, c.Mode) {
+	if !slices.Contains([]events.AgentMode{events.AgentModeAsk, events.AgentModeAuto, events.AgentModeReadOnly}, c.Mode) {
 		return Invalid("mode", `mode must be ask, auto or readonly, not "%s"`, Excerpt(string(c.Mode)))
 	}
 	s := Submission{}
@@ -343,7 +343,7 @@ func (l *Ledger) checkAgentConfig(c events.AgentConfig) error {
 func serverNames(names []string) []string {
 	var list []string
 	for _, n := range names[:min(len(names), maxToolServers)] {
-		list = append(list, cut(strings.ToValidUTF8(n, "\uFFFD"), maxActorBytes))
+		list = append(list, truncate(strings.ToValidUTF8(n, "\uFFFD"), maxActorBytes))
 	}
 	return list
 }

@@ -135,10 +135,10 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 // otherwise.
 var ErrAbandoned = errors.New("the process ends, and nothing more is recorded")
 
-// decided returns a context for work that must be done even if the caller has
+// commitContext returns a context for work that must be done even if the caller has
 // gone: what it is about to record has already happened. Only ErrAbandoned ends it before
 // its time.
-func decided(ctx context.Context) (context.Context, context.CancelFunc) {
+func commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	alone, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unbind := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, ErrAbandoned) {
@@ -149,7 +149,7 @@ func decided(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		alone, stop = context.WithDeadlineCause(alone, a.until, errNoAnswer)
 	} else {
-		alone, stop = context.WithTimeout(alone, outlive)
+		alone, stop = context.WithTimeout(alone, commitTimeout)
 	}
 	return alone, func() {
 		unbind()

@@ -49,7 +49,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	}
 	if !redelivered {
 		p := Plan{Request: r, Attempt: 1, FirstLine: 1}
-		l.newRun(&p)
+		l.initSeedAndClock(&p)
 		return p, nil
 	}
 	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
@@ -70,7 +70,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		})
 	case r.Interactive && h.first != nil:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
-			return l.endAbandoned(ctx, r)
+			return l.endInterrupted(ctx, r)
 		})
 	case h.attempts >= MaxAttempts:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
@@ -79,13 +79,13 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	}
 	p := Plan{Request: r, Attempt: h.attempts + 1, FirstLine: 1, Position: h.position}
 	if h.first == nil {
-		l.newRun(&p)
+		l.initSeedAndClock(&p)
 		return p, nil
 	}
 	if !h.handedBack {
 		p.Runner = h.newest.Runner
 	}
-	if err := resume(&p, h.first); err != nil {
+	if err := restoreSeedAndClock(&p, h.first); err != nil {
 		return Plan{}, err
 	}
 	why, err := l.resumeCalls(ctx, &p, h)
@@ -109,21 +109,21 @@ func (l *Ledger) heldElsewhere(ctx context.Context, r Request, h *history) (bool
 	if r.Turn == nil || h.newest == nil || h.terminal != nil || h.unknown != nil || h.handedBack {
 		return false, nil
 	}
-	held, err := l.store.Held(ctx, r.Tenant, r.ExecutionID)
+	held, err := l.store.IsHeld(ctx, r.Tenant, r.ExecutionID)
 	if err != nil {
 		return false, fmt.Errorf("ask for the runner of execution %s: %w", r.ExecutionID, err)
 	}
 	return held, nil
 }
 
-// newRun gives a plan what the first attempt decides for all.
-func (l *Ledger) newRun(p *Plan) {
+// initSeedAndClock gives a plan what the first attempt decides for all.
+func (l *Ledger) initSeedAndClock(p *Plan) {
 	_, _ = rand.Read(p.Seed[:]) // never fails: it crashes the program instead
 	p.StartTime = l.opts.Now().UTC().Truncate(time.Millisecond)
 }
 
-// resume gives a plan what the first attempt decided.
-func resume(p *Plan, first *events.ExecutionStarted) error {
+// restoreSeedAndClock gives a plan what the first attempt decided.
+func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	seed, err := hex.DecodeString(first.Seed)
 	if err != nil || len(seed) != len(p.Seed) {
 		return fmt.Errorf("resume execution %s: its seed is %q, not 32 hex characters: %w", first.ExecutionID, first.Seed, events.ErrDamaged)
@@ -160,13 +160,13 @@ func (l *Ledger) outputEnd(ctx context.Context, r Request, h *history) (firstLin
 // planEnd is a plan that ends the execution. When only settling went wrong the
 // plan stands: the runner settles anyway.
 func (l *Ledger) planEnd(ctx context.Context, r Request, end func(context.Context) (events.Event, error)) (Plan, error) {
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	e, err := end(ctx)
 	if e.Seq == 0 {
 		return Plan{}, err
 	}
-	return Plan{Request: r, Attempt: events.Ended(e.Data).Attempt, Position: e.Seq, Ended: &e}, nil
+	return Plan{Request: r, Attempt: events.EndingOf(e.Data).Attempt, Position: e.Seq, Ended: &e}, nil
 }
 
 func (l *Ledger) endExhausted(ctx context.Context, r Request) (events.Event, error) {
@@ -185,7 +185,7 @@ func (l *Ledger) endExhausted(ctx context.Context, r Request) (events.Event, err
 // execution is over: settle and acknowledge) or ErrReplan (discard what was
 // started, and Plan again with redelivered set: seed, attempt and line numbers
 // may differ).
-func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
+func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, error) {
 	if p.Ended != nil {
 		return nil, &EndedError{Event: *p.Ended}
 	}
@@ -211,7 +211,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		FirstByte:   p.FirstByte,
 		Callable:    callable,
 		Layers:      s.Layers,
-		Warnings:    cautions(warnings),
+		Warnings:    clampWarnings(warnings),
 	})
 	seq, err := l.store.Append(ctx, e, int64(p.Position))
 	switch {
@@ -228,7 +228,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 	case err != nil:
 		return nil, unavailable("start execution "+req.ExecutionID, err)
 	}
-	return &Run{Plan: p, Runner: s.Runner, Position: seq, InputHeap: s.InputHeap, started: seq}, nil
+	return &StartedAttempt{Plan: p, Runner: s.Runner, Position: seq, InputHeap: s.InputHeap, started: seq}, nil
 }
 
 // HandBack records that the runner gives the run back, at no cost of an
@@ -236,14 +236,14 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 // that the execution is over and only to be settled, ErrSuperseded that the run
 // was no longer this runner's. It is recorded even if ctx ends meanwhile, unless with
 // ErrAbandoned.
-func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
-	ctx, stop := decided(ctx)
+func (l *Ledger) HandBack(ctx context.Context, r *StartedAttempt, reason string) error {
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	req := r.Plan.Request
 	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionHandedBack{
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Runner: r.Runner, Reason: reason,
 	})
-	return l.underRun(ctx, r, "hand back execution "+req.ExecutionID, func(h *history) error {
+	return l.withRunPosition(ctx, r, "hand back execution "+req.ExecutionID, func(h *history) error {
 		if h != nil && h.terminal != nil {
 			return &EndedError{Event: *h.terminal}
 		}
@@ -252,14 +252,14 @@ func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
 	})
 }
 
-// underRun does something under the run's position. After a conflict it
+// withRunPosition does something under the run's position. After a conflict it
 // refreshes the position from the record, which do then receives, and does it
 // again; ErrSuperseded when the run is no longer this runner's.
 //
 // The position never moves past an event that took the run away, an end or a
 // hand-back, our own included: whatever is tried afterwards meets a conflict
 // and learns the truth.
-func (l *Ledger) underRun(ctx context.Context, r *Run, doing string, do func(*history) error) error {
+func (l *Ledger) withRunPosition(ctx context.Context, r *StartedAttempt, doing string, do func(*history) error) error {
 	req := r.Plan.Request
 	stale := false
 	return retry(ctx, doing, func() error {

@@ -53,7 +53,7 @@ func TestPlanRepeatsTheFirstAttempt(t *testing.T) {
 	if err != nil || p.Ended == nil {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	end := events.Ended(p.Ended.Data)
+	end := events.EndingOf(p.Ended.Data)
 	if p.Ended.Type != events.TypeExecutionFailed || end.Reason != "attempts_exhausted" || end.Attempt != 3 || end.Output != nil || end.Runner != "" ||
 		end.Content.Value().Error.Text != "The runner died 3 times while running this script; it was given up." {
 		t.Errorf("ended %+v", end)
@@ -128,7 +128,7 @@ func TestPlanCancelsWhatWasToBeCancelled(t *testing.T) {
 	if err != nil || p.Ended == nil {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	end := events.Ended(p.Ended.Data)
+	end := events.EndingOf(p.Ended.Data)
 	if p.Ended.Type != events.TypeExecutionCancelled || end.Attempt != 0 || *end.Actor != alice || end.Content.Value().Error.Text != "Cancelled by user" {
 		t.Errorf("ended %+v", end)
 	}
@@ -262,7 +262,7 @@ func TestOutputOfEarlierTriesIsPointedOut(t *testing.T) {
 	}
 }
 
-func startedOf(t *testing.T, b *book, run *ledger.Run) *events.ExecutionStarted {
+func startedOf(t *testing.T, b *book, run *ledger.StartedAttempt) *events.ExecutionStarted {
 	t.Helper()
 	list, err := b.History(t.Context(), tenant, run.Plan.Request.ExecutionID)
 	if err != nil {

@@ -23,7 +23,7 @@ const cancelledMessage = "Cancelled by user"
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	actor = bounded(actor)
+	actor = sanitizeActor(actor)
 	seq, err = l.cancelQueued(ctx, tenant, execution, actor)
 	if !errors.Is(err, errStarted) {
 		return seq, err
@@ -31,7 +31,7 @@ func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor eve
 	if err := l.requestCancel(ctx, tenant, execution, actor); err != nil {
 		return 0, err
 	}
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	l.askRunner(ctx, tenant, execution)
 	return l.cancelled(ctx, tenant, execution, actor)
@@ -44,7 +44,7 @@ var errStarted = errors.New("the run has no turn to wait for, or was started")
 // cancelQueued ends a run that has a turn in a session and was not started. The
 // expected position keeps a runner that is about to start it from doing so.
 func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
-	h, req, err := l.requestOf(ctx, tenant, execution)
+	h, req, err := l.loadExecution(ctx, tenant, execution)
 	switch {
 	case err != nil:
 		return 0, err
@@ -55,7 +55,7 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 	case req.Turn == nil || h.newest != nil:
 		return 0, errStarted
 	}
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	e, err := l.end(ctx, *req, func(h *history) events.Data {
 		if h.newest != nil {

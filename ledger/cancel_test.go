@@ -31,7 +31,7 @@ func TestCancelOfARunNobodyRuns(t *testing.T) {
 			if len(ends) != 1 || ends[0].Seq != seq || ends[0].Type != events.TypeExecutionCancelled {
 				t.Fatalf("answer %d, recorded %+v", seq, ends)
 			}
-			end := events.Ended(ends[0].Data)
+			end := events.EndingOf(ends[0].Data)
 			if end.Attempt != attempt || end.Runner != "" || end.Output != nil || *end.Actor != alice || end.Content.Value().Error.Text != "Cancelled by user" {
 				t.Errorf("recorded %+v", end)
 			}
@@ -88,7 +88,7 @@ func TestCancelAsksTheRunner(t *testing.T) {
 			defer stop()
 			seq, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
 			ends := b.terminals(req.ExecutionID)
-			if len(ends) != 1 || events.Ended(ends[0].Data).Output.Lines != 7 {
+			if len(ends) != 1 || events.EndingOf(ends[0].Data).Output.Lines != 7 {
 				t.Fatalf("recorded %+v", ends)
 			}
 			if status == events.StatusCompleted {

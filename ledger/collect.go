@@ -75,11 +75,11 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 	return nil
 }
 
-// Removed explains why a recorded heap is no longer in the blob store. The error
+// ExplainRemoval explains why a recorded heap is no longer in the blob store. The error
 // is CodeGone: it wraps *events.RemovedError for a collected heap and
 // *events.LostError for one lost with accepted damage. Without an event that says
 // why, the error is events.ErrDamaged: another program removed the heap.
-func (l *Ledger) Removed(ctx context.Context, tenant, heap string) error {
+func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
 	doing := "find out why heap " + heap + " was removed"
 	edits, _, err := l.store.TagEdits(ctx, tenant, heap)
 	if err != nil {

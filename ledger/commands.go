@@ -109,17 +109,17 @@ type Plan struct {
 	// Calls are what earlier attempts called, all with their answers: the next
 	// one is given these instead of calling again. Callable is what the first
 	// attempt was allowed to call, and Resumed tells that it is known.
-	Calls    []RecordedCall
-	Callable map[string][]string
-	Resumed  bool
+	Calls         []RecordedCall
+	Callable      map[string][]string
+	CallableKnown bool
 	// Ended is the terminal event when the execution has already ended (also
 	// when planning itself ended it: cancelled while queued, or too many
 	// attempts). There is then nothing to run, only to settle.
 	Ended *events.Event
 }
 
-// Run is a started attempt. It belongs to one runner goroutine.
-type Run struct {
+// StartedAttempt is a started attempt. It belongs to one runner goroutine.
+type StartedAttempt struct {
 	Plan   Plan
 	Runner string
 	// Position is the last known position on the control subject at which the run

@@ -10,14 +10,14 @@ import (
 func TestDecided(t *testing.T) {
 	t.Parallel()
 	caller, leave := context.WithCancel(t.Context())
-	ctx, stop := decided(caller)
+	ctx, stop := commitContext(caller)
 	defer stop()
 	leave()
 	if ctx.Err() != nil {
 		t.Errorf("the work of a caller that has gone ends with %v", context.Cause(ctx))
 	}
 	process, abandon := context.WithCancelCause(t.Context())
-	ctx, stop = decided(process)
+	ctx, stop = commitContext(process)
 	defer stop()
 	abandon(ErrAbandoned)
 	<-ctx.Done()

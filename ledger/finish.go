@@ -24,8 +24,8 @@ const timedOutMessage = "Execution timed out"
 // events. Across processes a runner could, between its terminal event and its
 // entry, be overtaken by another: the index then follows the entries. Everything
 // is recorded even if ctx ends meanwhile.
-func (l *Ledger) Complete(ctx context.Context, r *Run, status events.Status, res Result) (events.Event, error) {
-	ctx, stop := decided(ctx)
+func (l *Ledger) Complete(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Event, error) {
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	unlock, err := l.lockSession(ctx, r.Plan.Request)
 	if err != nil {
@@ -41,8 +41,8 @@ func (l *Ledger) Complete(ctx context.Context, r *Run, status events.Status, res
 
 // Finish records only the terminal event; Settle must follow. Prefer Complete,
 // which keeps the order of a session's entries.
-func (l *Ledger) Finish(ctx context.Context, r *Run, status events.Status, res Result) (events.Event, error) {
-	ctx, stop := decided(ctx)
+func (l *Ledger) Finish(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Event, error) {
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	terminal, _, err := l.finish(ctx, r, status, res)
 	return terminal, err
@@ -50,7 +50,7 @@ func (l *Ledger) Finish(ctx context.Context, r *Run, status events.Status, res R
 
 // finish returns the terminal event on record and the heap its attempt
 // restored.
-func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res Result) (terminal events.Event, input string, err error) {
+func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (terminal events.Event, input string, err error) {
 	req := r.Plan.Request
 	end, err := l.ending(ctx, r, status, res)
 	if err != nil {
@@ -60,16 +60,16 @@ func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res R
 	if data == nil {
 		return events.Event{}, "", fmt.Errorf("finish execution %s: %q is not a final status", req.ExecutionID, status)
 	}
-	e := l.ofRun(req, data)
+	e := l.executionEvent(req, data)
 	input = r.InputHeap
-	err = l.underRun(ctx, r, "finish execution "+req.ExecutionID, func(h *history) error {
+	err = l.withRunPosition(ctx, r, "finish execution "+req.ExecutionID, func(h *history) error {
 		if h != nil {
 			if h.terminal != nil {
 				terminal, input = *h.terminal, h.inputHeap()
 				return nil
 			}
 			if status == events.StatusCancelled && h.cancel != nil {
-				events.Ended(e.Data).Actor = &h.cancel.Actor
+				events.EndingOf(e.Data).Actor = &h.cancel.Actor
 			}
 		}
 		if e.Seq, err = l.store.Append(ctx, e, int64(r.Position)); err != nil {
@@ -82,28 +82,28 @@ func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res R
 }
 
 // ending makes the terminal payload, storing large text first.
-func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res Result) (events.Ending, error) {
+func (l *Ledger) ending(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Ending, error) {
 	req := r.Plan.Request
 	var content events.EndingContent
 	if res.Value != nil && status == events.StatusCompleted {
-		b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), *res.Value)
+		b, err := l.storeEncryptedBody(ctx, req.Tenant, req.ContentKeyID(), *res.Value)
 		if err != nil {
 			return events.Ending{}, err
 		}
 		content.Result, content.ResultTruncated = &b, res.ValueTruncated
 	}
 	if message := errorMessage(status, res.Error); message != "" {
-		b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), message)
+		b, err := l.storeEncryptedBody(ctx, req.Tenant, req.ContentKeyID(), message)
 		if err != nil {
 			return events.Ending{}, err
 		}
 		content.Error = &b
 	}
-	transpiled, err := l.hidden(req.KeyID(), res.TranspiledSHA256)
+	transpiled, err := l.keyedHash(req.ContentKeyID(), res.TranspiledSHA256)
 	if err != nil {
 		return events.Ending{}, err
 	}
-	if res.Output.SHA256, err = l.hidden(req.KeyID(), res.Output.SHA256); err != nil {
+	if res.Output.SHA256, err = l.keyedHash(req.ContentKeyID(), res.Output.SHA256); err != nil {
 		return events.Ending{}, err
 	}
 	return events.Ending{
@@ -118,7 +118,7 @@ func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res R
 		Usage:            &res.Usage,
 		TimersCancelled:  res.TimersCancelled,
 		Pristine:         res.Pristine,
-		Warnings:         cautions(res.Warnings),
+		Warnings:         clampWarnings(res.Warnings),
 	}, nil
 }
 
@@ -168,7 +168,7 @@ func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) eve
 		if data == nil {
 			return &Error{Code: CodeConflict, Message: errStarted.Error(), Err: errStarted}
 		}
-		e := l.ofRun(req, data)
+		e := l.executionEvent(req, data)
 		if e.Seq, err = l.store.Append(ctx, e, int64(h.position)); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func TestCompleteStoresLargeTextApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content := events.Ended(e.Data).Content.Value()
+			content := events.EndingOf(e.Data).Content.Value()
 			got := content.Result.Text
 			if ref := content.Result.Blob; ref != nil {
 				stored, err := b.store.Text(t.Context(), tenant, ref.SHA256)
@@ -121,7 +121,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if end := events.Ended(e.Data); end.Actor == nil || *end.Actor != alice || end.Output == nil {
+		if end := events.EndingOf(e.Data); end.Actor == nil || *end.Actor != alice || end.Output == nil {
 			t.Errorf("ended %+v", end)
 		}
 	})
@@ -283,7 +283,7 @@ func TestStoreFailures(t *testing.T) {
 		if err != nil || p.Ended == nil {
 			t.Fatal(err)
 		}
-		if err := b.Settle(t.Context(), req, *p.Ended); err != nil || len(b.entries("late")) != 1 {
+		if err := b.Finalize(t.Context(), req, *p.Ended); err != nil || len(b.entries("late")) != 1 {
 			t.Errorf("settled: %v", err)
 		}
 	})

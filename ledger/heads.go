@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// heads remembers what was read of the turns of sessions. Forgetting all of it
+// headCache remembers what was read of the turns of sessions. Forgetting all of it
 // costs only look-ups.
-type heads struct {
+type headCache struct {
 	mu sync.Mutex
-	by map[headKey]head // states after a turn, which never change
+	by map[headKey]sessionHead // states after a turn, which never change
 	// blocked is the last turn of each session that was found to have a run without
 	// an end.
 	blocked map[string]turnRun
@@ -39,18 +39,18 @@ type turnRun struct {
 // maxHeads bounds each map of heads; an entry takes about 300 bytes.
 const maxHeads = 10_000
 
-func (c *heads) get(session string, turn int64) (head, bool) {
+func (c *headCache) get(session string, turn int64) (sessionHead, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, ok := c.by[headKey{session, turn}]
 	return h, ok
 }
 
-func (c *heads) put(session string, turn int64, h head) {
+func (c *headCache) put(session string, turn int64, h sessionHead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil || len(c.by) >= maxHeads {
-		c.by = map[headKey]head{}
+		c.by = map[headKey]sessionHead{}
 	}
 	c.by[headKey{session, turn}] = h
 	if c.over == nil || len(c.over) >= maxHeads {
@@ -60,7 +60,7 @@ func (c *heads) put(session string, turn int64, h head) {
 }
 
 // final returns the newest turn of a session that is known to be over.
-func (c *heads) final(session string) int64 {
+func (c *headCache) final(session string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over[session]
@@ -68,7 +68,7 @@ func (c *heads) final(session string) int64 {
 
 // pastEnded returns the position from which on the turns after a position are to be
 // looked at, if those between are known to have ended.
-func (c *heads) pastEnded(tenant, session string, after uint64) uint64 {
+func (c *headCache) pastEnded(tenant, session string, after uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.ended[endedKey{tenant, session}]; known.after <= after {
@@ -79,7 +79,7 @@ func (c *heads) pastEnded(tenant, session string, after uint64) uint64 {
 
 // passEnded remembers that the turns queued after a position and up to another have
 // ended without a start.
-func (c *heads) passEnded(tenant, session string, after, upTo uint64) {
+func (c *headCache) passEnded(tenant, session string, after, upTo uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := endedKey{tenant, session}
@@ -94,7 +94,7 @@ func (c *heads) passEnded(tenant, session string, after, upTo uint64) {
 }
 
 // block remembers that the run of a turn has no end.
-func (c *heads) block(session string, turn int64, execution string) {
+func (c *headCache) block(session string, turn int64, execution string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.blocked == nil || len(c.blocked) >= maxHeads {
@@ -106,7 +106,7 @@ func (c *heads) block(session string, turn int64, execution string) {
 }
 
 // blockedBefore returns the remembered run if its turn comes before another.
-func (c *heads) blockedBefore(session string, turn int64) (turnRun, bool) {
+func (c *headCache) blockedBefore(session string, turn int64) (turnRun, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run, ok := c.blocked[session]
@@ -114,7 +114,7 @@ func (c *heads) blockedBefore(session string, turn int64) (turnRun, bool) {
 }
 
 // unblock forgets a run that has ended.
-func (c *heads) unblock(session string, run turnRun) {
+func (c *headCache) unblock(session string, run turnRun) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.blocked[session] == run {
@@ -129,7 +129,7 @@ func (l *Ledger) stillRunning(ctx context.Context, tenant, session string, turn 
 	if !ok {
 		return "", nil
 	}
-	h, _, err := l.requestOf(ctx, tenant, run.execution)
+	h, _, err := l.loadExecution(ctx, tenant, run.execution)
 	if err != nil {
 		return "", err
 	}

@@ -10,9 +10,9 @@ import (
 	"daybook/events"
 )
 
-// inlineCallable is the longest list of what a script may call that each start
+// maxInlineCallable is the longest list of what a script may call that each start
 // repeats, in bytes. Longer ones are stored once.
-const inlineCallable = 2 << 10
+const maxInlineCallable = 2 << 10
 
 // HostCall is a call that a script makes.
 type HostCall struct {
@@ -50,8 +50,8 @@ type RecordedCall struct {
 	hide func(hash string) (string, error)
 }
 
-// Made reports whether the call was made with the arguments, their JSON text.
-func (c RecordedCall) Made(arguments []byte) bool {
+// MatchesArguments reports whether the call was made with the arguments, their JSON text.
+func (c RecordedCall) MatchesArguments(arguments []byte) bool {
 	hash := events.Hash(arguments)
 	if c.hide != nil {
 		var err error
@@ -88,7 +88,7 @@ func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
 
 // RecordCall records that the script calls something. The call may leave once it
 // returns. *EndedError and ErrSuperseded mean that it must not.
-func (l *Ledger) RecordCall(ctx context.Context, r *Run, c HostCall) error {
+func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) error {
 	req := r.Plan.Request
 	body, hash, err := l.hostBody(ctx, req, c.Arguments)
 	if err != nil {
@@ -104,8 +104,8 @@ func (l *Ledger) RecordCall(ctx context.Context, r *Run, c HostCall) error {
 // RecordReturn records the answer to a call. The script may have it once it
 // returns. Errors are those of RecordCall. It is recorded even if ctx ends
 // meanwhile: the call was made.
-func (l *Ledger) RecordReturn(ctx context.Context, r *Run, a HostReturn) error {
-	ctx, stop := decided(ctx)
+func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostReturn) error {
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	req := r.Plan.Request
 	body, hash, err := l.hostBody(ctx, req, a.Result)
@@ -122,18 +122,18 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *Run, a HostReturn) error {
 // hostBody is what is kept of arguments or a result, and the hash that is
 // recorded of them.
 func (l *Ledger) hostBody(ctx context.Context, req Request, text []byte) (*events.Body, string, error) {
-	hash, err := l.hidden(req.KeyID(), events.Hash(text))
+	hash, err := l.keyedHash(req.ContentKeyID(), events.Hash(text))
 	if err != nil || l.opts.HostCallHashes {
 		return nil, hash, err
 	}
-	b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), string(text))
+	b, err := l.storeEncryptedBody(ctx, req.Tenant, req.ContentKeyID(), string(text))
 	return &b, hash, err
 }
 
-func (l *Ledger) recordHost(ctx context.Context, r *Run, d events.Data, doing string) error {
+func (l *Ledger) recordHost(ctx context.Context, r *StartedAttempt, d events.Data, doing string) error {
 	req := r.Plan.Request
-	e := l.ofRun(req, d)
-	return l.underRun(ctx, r, doing, func(h *history) error {
+	e := l.executionEvent(req, d)
+	return l.withRunPosition(ctx, r, doing, func(h *history) error {
 		if h != nil && h.terminal != nil {
 			return &EndedError{Event: *h.terminal}
 		}
@@ -152,15 +152,15 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 	if err != nil {
 		return nil, err
 	}
-	return l.recorded(tenant, h), nil
+	return l.loadResults(tenant, h), nil
 }
 
-// recorded prepares the calls of a history for readers.
-func (l *Ledger) recorded(tenant string, h *history) []RecordedCall {
+// loadResults prepares the calls of a history for readers.
+func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
 		c := &h.calls[i]
 		if c.keyID != "" {
-			c.hide = func(hash string) (string, error) { return l.hidden(c.keyID, hash) }
+			c.hide = func(hash string) (string, error) { return l.keyedHash(c.keyID, hash) }
 		}
 		if c.Answer != nil {
 			number, keyID, answer := c.Number, c.keyID, c.Answer
@@ -179,7 +179,7 @@ func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyI
 			return nil, unavailable(fmt.Sprintf("read the answer to call %d", number), err)
 		}
 	}
-	hash, err := l.hidden(keyID, events.Hash(text))
+	hash, err := l.keyedHash(keyID, events.Hash(text))
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyI
 func (h *history) applyHost(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.HostCalled:
-		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, keyID: events.SealedUnder(d)})
+		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, keyID: events.ContentKeyID(d)})
 	case *events.HostReturned:
 		if d.Number < 1 || d.Number > len(h.calls) || d.Outcome == events.HostCancelled {
 			return // a call that was given up never got its answer
@@ -211,7 +211,7 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 		if p.Callable, err = l.callable(ctx, p.Request.Tenant, h.first.Callable); err != nil {
 			return "", err
 		}
-		p.Resumed = true
+		p.CallableKnown = true
 	}
 	if len(h.calls) == 0 {
 		return "", nil
@@ -219,7 +219,7 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 	if l.opts.EngineID != "" && p.Request.Stateful && h.newest.Engine.ID != l.opts.EngineID {
 		return "the engine is another one now", nil
 	}
-	p.Calls = l.recorded(p.Request.Tenant, h)
+	p.Calls = l.loadResults(p.Request.Tenant, h)
 	for _, c := range p.Calls {
 		switch {
 		case c.Answer == nil:
@@ -256,14 +256,14 @@ func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[st
 	if err != nil {
 		return nil, fmt.Errorf("write down what the script may call: %w", err)
 	}
-	if len(text) <= inlineCallable {
+	if len(text) <= maxInlineCallable {
 		return &events.Body{Text: string(text)}, nil
 	}
 	hash, err := l.store.PutText(ctx, tenant, text)
 	if err != nil {
 		return nil, unavailable("store what the script may call", err)
 	}
-	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: cut(string(text), events.PreviewBytes)}}, nil
+	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: truncate(string(text), events.PreviewBytes)}}, nil
 }
 
 // endAfterCalls ends a run that was interrupted after it had called something

@@ -11,8 +11,8 @@ import (
 // anew.
 const ReasonInterrupted = "interrupted"
 
-// endAbandoned ends a run that is not to be begun anew.
-func (l *Ledger) endAbandoned(ctx context.Context, r Request) (events.Event, error) {
+// endInterrupted ends a run that is not to be begun anew.
+func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, error) {
 	return l.end(ctx, r, func(h *history) events.Data {
 		return events.NewEnding(events.StatusFailed, events.Ending{
 			ExecutionID: r.ExecutionID,
@@ -40,9 +40,9 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	if err := h.decidable(execution); err != nil {
 		return 0, err
 	}
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
-	e, err := l.endAbandoned(ctx, req)
+	e, err := l.endInterrupted(ctx, req)
 	var ended *EndedError
 	if errors.As(err, &ended) {
 		return ended.Event.Seq, nil
@@ -62,7 +62,7 @@ func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (
 	case err != nil:
 		return 0, unavailable("read session "+session, err)
 	}
-	next, err := nextOf(last)
+	next, err := nextTurn(last)
 	if err != nil || next.ExecutionID == "" {
 		return 0, err
 	}

@@ -84,8 +84,8 @@ type Heaps interface {
 type Texts interface {
 	// PutText stores text under its hash; storing it again costs nothing.
 	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
-	// PutSealedText stores text encrypted under a key, under the hash of that.
-	PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error)
+	// PutEncryptedText stores text encrypted under a key, under the hash of that.
+	PutEncryptedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error)
 	// Text returns a stored text after checking its hash, events.ErrNotFound, or
 	// events.ErrDamaged.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
@@ -93,9 +93,9 @@ type Texts interface {
 
 // Canceller reaches the runner of an execution.
 type Canceller interface {
-	// Held reports whether a runner holds the execution now: it waits a few seconds
+	// IsHeld reports whether a runner holds the execution now: it waits a few seconds
 	// at most for an answer.
-	Held(ctx context.Context, tenant, execution string) (bool, error)
+	IsHeld(ctx context.Context, tenant, execution string) (bool, error)
 	// RequestCancel asks whoever runs the execution to stop it and waits for
 	// the answer. It reports false when nobody runs it or nobody answered in
 	// time; the caller then ends the execution itself.
@@ -144,8 +144,8 @@ type Options struct {
 	HostCallHashes bool
 	// Keys are those that content is encrypted under; nil without. Erasable encrypts
 	// the content of runs in a named session, so that it can be erased.
-	Keys     Keys
-	Erasable bool
+	Keys                 Keys
+	EncryptNamedSessions bool
 	// AnswerWait is how long a client's command may take; default 4.5 s. A ledger
 	// that takes longer is CodeUnavailable.
 	AnswerWait time.Duration
@@ -186,7 +186,7 @@ type Ledger struct {
 	// rests on expected positions alone.
 	sessions, heaps keyedLocks
 	// heads and tagged spare look-ups.
-	heads  heads
+	heads  headCache
 	tagged tagged
 }
 
@@ -214,8 +214,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// outlive is how long an append of a runner may take once it is decided.
-const outlive = 30 * time.Second
+// commitTimeout is how long an append of a runner may take once it is decided.
+const commitTimeout = 30 * time.Second
 
 func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {
 	e := events.New(tenant, l.opts.Now(), d)

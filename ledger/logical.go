@@ -75,12 +75,12 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err erro
 	id := events.NewSessionID()
 	if o.Intent != "" {
 		var err error
-		if id, err = l.named(ctx, o); err != nil {
+		if id, err = l.sessionForIntent(ctx, o); err != nil {
 			return Opened{}, err
 		}
 		// The intent is recorded, and no limit counts an intent without a session.
 		var stop context.CancelFunc
-		ctx, stop = decided(ctx)
+		ctx, stop = commitContext(ctx)
 		defer stop()
 		switch _, err := l.store.LastLogical(ctx, o.Tenant, id); {
 		case err == nil:
@@ -91,12 +91,12 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err erro
 	}
 	d := &events.SessionOpened{
 		SessionID: id, Kind: o.Kind, Content: events.Plain(events.SessionContent{Intent: o.Intent}),
-		Actor: bounded(o.Actor), Parent: o.Parent, Head: o.Head,
+		Actor: sanitizeActor(o.Actor), Parent: o.Parent, Head: o.Head,
 	}
 	if o.Intent != "" {
 		d.IntentSHA256 = events.Hash([]byte(o.Intent))
 	}
-	seq, err := l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), d), 0)
+	seq, err := l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), d), 0)
 	switch {
 	case errors.Is(err, events.ErrConflict):
 		return Opened{SessionID: id}, nil // another opening with this intent was first
@@ -153,9 +153,9 @@ func checkSessionID(field, id string) error {
 	return nil
 }
 
-// named is the id of the session that an intent stands for. The first to ask
+// sessionForIntent is the id of the session that an intent stands for. The first to ask
 // decides it.
-func (l *Ledger) named(ctx context.Context, o Opening) (id string, err error) {
+func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, err error) {
 	key := events.IntentKey(o.Tenant, o.Intent)
 	err = retry(ctx, "look up the intent", func() error {
 		e, err := l.store.Intent(ctx, o.Tenant, key)
@@ -171,7 +171,7 @@ func (l *Ledger) named(ctx context.Context, o Opening) (id string, err error) {
 			return err
 		}
 		id = events.NewSessionID()
-		_, err = l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
+		_, err = l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
 		return err
 	})
 	return id, err
@@ -227,7 +227,7 @@ func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ Logic
 }
 
 func (s *LogicalSession) apply(e events.Event) error {
-	next, err := nextOf(e)
+	next, err := nextTurn(e)
 	if err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func (s *LogicalSession) apply(e events.Event) error {
 	return nil
 }
 
-// nextOf is where the next turn of a session continues after its last event.
-func nextOf(e events.Event) (events.SessionNext, error) {
+// nextTurn is where the next turn of a session continues after its last event.
+func nextTurn(e events.Event) (events.SessionNext, error) {
 	switch d := e.Data.(type) {
 	case *events.SessionOpened:
 		return events.SessionNext{Heap: d.Head}, nil

@@ -23,7 +23,7 @@ func TestP02_TenantsAreApart(t *testing.T) {
 	wantCode(t, err, ledger.CodeNotFound, "open_session")
 	_, err = b.LogicalSession(t.Context(), "other", mine)
 	wantCode(t, err, ledger.CodeNotFound)
-	_, err = b.Teach(t.Context(), ledger.Teaching{Tenant: "other", Session: mine, Entries: []events.TaughtEntry{{ID: "a"}}})
+	_, err = b.ExpandSession(t.Context(), ledger.Expansion{Tenant: "other", Session: mine, Entries: []events.TaughtEntry{{ID: "a"}}})
 	wantCode(t, err, ledger.CodeNotFound)
 	if events.IntentKey("other", "same words") == events.IntentKey(tenant, "same words") {
 		t.Error("two tenants share the key of an intent")
@@ -83,8 +83,8 @@ func TestP32_TraceOfASession(t *testing.T) {
 	}
 }
 
-func teaching(session string, ids ...string) ledger.Teaching {
-	t := ledger.Teaching{Tenant: tenant, Session: session, Primary: "p", Sources: map[string]string{"p": "1"}, Known: map[string]string{}, Actor: alice}
+func teaching(session string, ids ...string) ledger.Expansion {
+	t := ledger.Expansion{Tenant: tenant, Session: session, Primary: "p", Sources: map[string]string{"p": "1"}, Known: map[string]string{}, Actor: alice}
 	for _, id := range ids {
 		t.Entries = append(t.Entries, events.TaughtEntry{ID: id, SHA256: "h" + id})
 		t.Known[id] = "h" + id
@@ -101,7 +101,7 @@ func TestTeachCutShort(t *testing.T) {
 	s := b.open("cut short")
 	run := b.turn(s)
 	b.end(run, events.StatusCompleted, heapA) // which nobody has stored
-	if _, err := b.Teach(t.Context(), teaching(s, "a")); err != nil {
+	if _, err := b.ExpandSession(t.Context(), teaching(s, "a")); err != nil {
 		t.Fatal(err)
 	}
 	next := b.turn(s)
@@ -112,10 +112,10 @@ func TestTeachCutShort(t *testing.T) {
 		}
 		return nil
 	}}, ledger.Options{})
-	if _, err := dying.Teach(t.Context(), teaching(s, "a")); err == nil {
+	if _, err := dying.ExpandSession(t.Context(), teaching(s, "a")); err == nil {
 		t.Fatal("the declarations were recorded")
 	}
-	got, err := b.Teach(t.Context(), teaching(s, "a"))
+	got, err := b.ExpandSession(t.Context(), teaching(s, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestTeachAtOnce(t *testing.T) {
 		wg.Go(func() {
 			one := teaching(s, id)
 			one.Known = known
-			if _, err := books[i%2].Teach(t.Context(), one); err != nil {
+			if _, err := books[i%2].ExpandSession(t.Context(), one); err != nil {
 				t.Error(err)
 			}
 		})
@@ -167,11 +167,11 @@ func TestTeachPrincipal(t *testing.T) {
 	s := b.open("principals")
 	one := teaching(s, "a")
 	one.Principal = "alice"
-	if _, err := b.Teach(t.Context(), one); err != nil {
+	if _, err := b.ExpandSession(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
 	one.Principal = "bob"
-	got, err := b.Teach(t.Context(), one)
+	got, err := b.ExpandSession(t.Context(), one)
 	if err != nil || got.Broken != ledger.BreakPrincipalChanged || !got.NewSymbolSpace || got.StateLost {
 		t.Errorf("for another principal %+v, %v", got, err)
 	}

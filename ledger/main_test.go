@@ -76,7 +76,7 @@ func (b *book) request(id string) ledger.Request {
 	return req
 }
 
-func (b *book) start(req ledger.Request, redelivered bool) *ledger.Run {
+func (b *book) start(req ledger.Request, redelivered bool) *ledger.StartedAttempt {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, redelivered)
 	if err != nil {

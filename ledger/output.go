@@ -15,12 +15,12 @@ import (
 //
 // Chunks of a run must be appended one after the other, each after the one
 // before is acknowledged: a chunk behind a lost one would not count.
-func (l *Ledger) AppendOutput(ctx context.Context, r *Run, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error) {
+func (l *Ledger) AppendOutput(ctx context.Context, r *StartedAttempt, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error) {
 	if err := checkChunk(firstLine, firstByte, lines); err != nil {
 		return 0, err
 	}
 	req := r.Plan.Request
-	e := l.ofRun(req, &events.ExecutionOutput{
+	e := l.executionEvent(req, &events.ExecutionOutput{
 		ExecutionID: req.ExecutionID,
 		Attempt:     r.Plan.Attempt,
 		FirstLine:   firstLine,
@@ -36,7 +36,7 @@ func (l *Ledger) AppendOutput(ctx context.Context, r *Run, firstLine, firstByte 
 
 // TruncateOutput records that output reached its cap: firstLine and firstByte
 // number what would have come next, limit is the cap in bytes.
-func (l *Ledger) TruncateOutput(ctx context.Context, r *Run, firstLine, firstByte, limit int64) error {
+func (l *Ledger) TruncateOutput(ctx context.Context, r *StartedAttempt, firstLine, firstByte, limit int64) error {
 	req := r.Plan.Request
 	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionOutputTruncated{
 		ExecutionID: req.ExecutionID,

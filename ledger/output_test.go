@@ -57,7 +57,7 @@ func TestHistoryIsInLedgerOrder(t *testing.T) {
 	// Another execution's events lie in between.
 	noise := b.start(b.submit(ledger.Submission{Code: "2"}), false)
 	for i := range int64(3) {
-		for _, r := range []*ledger.Run{run, noise} {
+		for _, r := range []*ledger.StartedAttempt{run, noise} {
 			if _, err := b.AppendOutput(t.Context(), r, 1+i, 2*i, []events.Line{{Text: "x"}}); err != nil {
 				t.Fatal(err)
 			}

@@ -88,7 +88,7 @@ func runToEnd(t *testing.T, b *book, req ledger.Request, status events.Status, h
 		var over *ledger.EndedError
 		switch {
 		case errors.As(err, &over):
-			if err := b.Settle(t.Context(), req, over.Event); err != nil {
+			if err := b.Finalize(t.Context(), req, over.Event); err != nil {
 				t.Error(err)
 			}
 			return over.Event

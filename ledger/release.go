@@ -20,9 +20,9 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 	}
 	// A run that was started had its turn. One that was not may have ended while
 	// others are before it, and then the last of those releases the next.
-	started := events.Ended(terminal.Data).Attempt > 0
+	started := events.EndingOf(terminal.Data).Attempt > 0
 	if !started {
-		head, err := l.inherit(ctx, r.Tenant, *r.Turn)
+		head, err := l.headForTurn(ctx, r.Tenant, *r.Turn)
 		if err != nil || head.running != "" && head.again == 0 {
 			return err
 		}
@@ -43,7 +43,7 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 			after = e.Seq
 			continue
 		}
-		h, next, err := l.requestOf(ctx, r.Tenant, d.ExecutionID)
+		h, next, err := l.loadExecution(ctx, r.Tenant, d.ExecutionID)
 		switch {
 		case err != nil:
 			return err

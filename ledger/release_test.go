@@ -48,7 +48,7 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 		if err != nil || p.Ended == nil {
 			t.Fatalf("the cancelled run is not over: %+v, %v", p, err)
 		}
-		if err := l.Settle(t.Context(), req, *p.Ended); err != nil {
+		if err := l.Finalize(t.Context(), req, *p.Ended); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestLateRequestIsReleased(t *testing.T) {
 		if err != nil || p.Ended == nil {
 			t.Fatalf("the run is not over: %+v, %v", p, err)
 		}
-		if err := l.Settle(t.Context(), req, *p.Ended); err != nil {
+		if err := l.Finalize(t.Context(), req, *p.Ended); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -202,8 +202,8 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 		if err != nil {
 			return err
 		}
-		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, past.key, bounded(r.Actor)
-		seq, err := l.store.Append(ctx, l.event(r.Tenant, tracing(r.Traceparent), d), int64(last.Seq))
+		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, past.key, sanitizeActor(r.Actor)
+		seq, err := l.store.Append(ctx, l.event(r.Tenant, validTraceparent(r.Traceparent), d), int64(last.Seq))
 		done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
 		return err
 	})
@@ -262,7 +262,7 @@ func noTurns(session string) error {
 }
 
 func (t turnReset) next(ctx context.Context, last events.Event) (*events.SessionReset, error) {
-	next, err := nextOf(last)
+	next, err := nextTurn(last)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +288,12 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
 	for !past.named {
 		for _, id := range slices.Backward(past.runs) {
-			h, _, err := t.l.requestOf(ctx, t.r.Tenant, id)
+			h, _, err := t.l.loadExecution(ctx, t.r.Tenant, id)
 			if err != nil {
 				return false, err
 			}
 			if h != nil && h.terminal != nil {
-				if end := events.Ended(h.terminal.Data); end.Heap != nil && end.Heap.SHA256 == t.r.Heap {
+				if end := events.EndingOf(h.terminal.Data); end.Heap != nil && end.Heap.SHA256 == t.r.Heap {
 					return true, nil
 				}
 			}

@@ -15,42 +15,42 @@ type Keys interface {
 	Current(tenant, sessionID string) (id string, err error)
 }
 
-// KeyID is the key that the content of the run is encrypted under; empty for a
+// ContentKeyID is the key that the content of the run is encrypted under; empty for a
 // run whose content is recorded as it is.
-func (r Request) KeyID() string { return events.SealedUnder(&r.ExecutionRequested) }
+func (r Request) ContentKeyID() string { return events.ContentKeyID(&r.ExecutionRequested) }
 
-// ofRun makes an event of a run, encrypted like its request.
-func (l *Ledger) ofRun(req Request, d events.Data) events.Event {
+// executionEvent makes an event of a run, encrypted like its request.
+func (l *Ledger) executionEvent(req Request, d events.Data) events.Event {
 	e := l.event(req.Tenant, req.Traceparent, d)
-	e.SealUnder = req.KeyID()
+	e.EncryptWithKey = req.ContentKeyID()
 	return e
 }
 
-// sealRequest chooses the key for a run that is asked for, and hides the hashes of
+// encryptRequest chooses the key for a run that is asked for, and hides the hashes of
 // what it encrypts. Where sessions are not erasable, and outside of them, nothing happens.
-func (l *Ledger) sealRequest(tenant string, req *events.ExecutionRequested) (keyID string, err error) {
-	if l.opts.Keys == nil || !l.opts.Erasable || req.SessionID == "" {
+func (l *Ledger) encryptRequest(tenant string, req *events.ExecutionRequested) (keyID string, err error) {
+	if l.opts.Keys == nil || !l.opts.EncryptNamedSessions || req.SessionID == "" {
 		return "", nil
 	}
 	if keyID, err = l.opts.Keys.Current(tenant, req.SessionID); err != nil {
 		return "", unavailable("encrypt the run", err)
 	}
-	if req.SourceSHA256, err = l.hidden(keyID, req.SourceSHA256); err == nil {
-		req.RequestSHA256, err = l.hidden(keyID, req.RequestSHA256)
+	if req.SourceSHA256, err = l.keyedHash(keyID, req.SourceSHA256); err == nil {
+		req.RequestSHA256, err = l.keyedHash(keyID, req.RequestSHA256)
 	}
 	return keyID, err
 }
 
-// hidden is a hash as it is recorded beside content encrypted under a key; with
+// keyedHash is a hash as it is recorded beside content encrypted under a key; with
 // an empty key it is the hash itself.
-func (l *Ledger) hidden(keyID, hash string) (string, error) {
+func (l *Ledger) keyedHash(keyID, hash string) (string, error) {
 	if keyID == "" || hash == "" {
 		return hash, nil
 	}
 	if l.opts.Keys == nil {
 		return "", &Error{Code: CodeUnavailable, Message: "the run's content is encrypted, and this process has no keys; run it where the keys are"}
 	}
-	hash, err := events.SealedHash(keyID, hash, l.opts.Keys)
+	hash, err := events.KeyedHash(keyID, hash, l.opts.Keys)
 	if errors.Is(err, events.ErrShredded) {
 		return "", &Error{Code: CodeGone, Message: "the content of the run's session was shredded; use another session, and another idempotency key", Err: err}
 	}
@@ -63,7 +63,7 @@ func (l *Ledger) RecordShred(ctx context.Context, tenant string, d *events.Sessi
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err
 	}
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	e := l.event(tenant, "", d)
 	var err error

@@ -20,7 +20,7 @@ func sealedBook(t *testing.T, opts ledger.Options) *book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Keys, opts.Erasable = keys, true
+	opts.Keys, opts.EncryptNamedSessions = keys, true
 	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
 }
 
@@ -60,7 +60,7 @@ func TestSealedHostCalls(t *testing.T) {
 				t.Fatalf("%d calls, %v", len(calls), err)
 			}
 			for i, c := range calls {
-				if !c.Made([]byte(texts[i][0])) || c.Made([]byte(`{}`)) {
+				if !c.MatchesArguments([]byte(texts[i][0])) || c.MatchesArguments([]byte(`{}`)) {
 					t.Errorf("call %d is not known by its arguments", c.Number)
 				}
 				want := texts[i][1]

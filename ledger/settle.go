@@ -8,16 +8,16 @@ import (
 	"daybook/events"
 )
 
-// Settle records what belongs to the end of an execution and is still missing:
+// Finalize records what belongs to the end of an execution and is still missing:
 // the tags given to a completed run, and its session entry. It releases the next
 // turn of the run's logical session. It is safe to
 // repeat, and to race with itself in any process. Everything is recorded even
 // if ctx ends meanwhile.
-func (l *Ledger) Settle(ctx context.Context, r Request, terminal events.Event) error {
-	if events.Ended(terminal.Data) == nil || terminal.Seq == 0 {
+func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event) error {
+	if events.EndingOf(terminal.Data) == nil || terminal.Seq == 0 {
 		return fmt.Errorf("settle execution %s: %s at position %d is not a recorded end", r.ExecutionID, terminal.Type, terminal.Seq)
 	}
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	input := ""
 	if r.Session != "" {
@@ -49,16 +49,16 @@ func sessionLock(tenant, session string) string { return tenant + " " + session 
 // settle is Settle under the session's lock. input is the heap the run
 // restored.
 func (l *Ledger) settle(ctx context.Context, r Request, terminal events.Event, input string) error {
-	return errors.Join(l.releaseNext(ctx, r, terminal), l.settleTags(ctx, r, terminal), l.settleEntry(ctx, r, terminal, input))
+	return errors.Join(l.releaseNext(ctx, r, terminal), l.recordRunTags(ctx, r, terminal), l.recordSessionEntry(ctx, r, terminal, input))
 }
 
-func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Event) error {
-	tags, heap := r.Content.Value().Tags, events.Ended(terminal.Data).Heap
+func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.Event) error {
+	tags, heap := r.Content.Value().Tags, events.EndingOf(terminal.Data).Heap
 	if tags == nil || heap == nil || terminal.Type != events.TypeExecutionCompleted {
 		return nil
 	}
 	// An edit of the run comes after its end.
-	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.KeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
+	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.ContentKeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
 				return nil
@@ -76,7 +76,7 @@ func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Even
 	return err
 }
 
-func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Event, input string) error {
+func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal events.Event, input string) error {
 	if r.Session == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Eve
 		CompletedAt: events.Instant{Time: terminal.Time},
 		TerminalSeq: terminal.Seq,
 	}
-	if heap := events.Ended(terminal.Data).Heap; heap != nil {
+	if heap := events.EndingOf(terminal.Data).Heap; heap != nil {
 		entry.OutputHeap = heap.SHA256
 	}
 	return retry(ctx, "record execution "+r.ExecutionID+" in its session", func() error {

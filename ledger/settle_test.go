@@ -40,7 +40,7 @@ func TestSettleTags(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // again, as after a redelivery
-				if err := b.Settle(t.Context(), req, end); err != nil {
+				if err := b.Finalize(t.Context(), req, end); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -78,7 +78,7 @@ func TestSettleEntries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Settle(ctx, req, end); err != nil {
+		if err := b.Finalize(ctx, req, end); err != nil {
 			t.Fatal(err)
 		}
 		e := &events.SessionEntryRecorded{
@@ -124,7 +124,7 @@ func TestSettleUsesTheLastAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Settle(t.Context(), req, end); err != nil {
+	if err := b.Finalize(t.Context(), req, end); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.entries("s"); len(got) != 1 || got[0].InputHeap != heapA {
@@ -136,7 +136,7 @@ func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s"})
-	if err := b.Settle(t.Context(), req, b.control(req.ExecutionID)[0]); err == nil || len(b.entries("s")) != 0 {
+	if err := b.Finalize(t.Context(), req, b.control(req.ExecutionID)[0]); err == nil || len(b.entries("s")) != 0 {
 		t.Errorf("settled a running execution: %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestConcurrentSettling(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := books[(i+1)%processes].Settle(t.Context(), req, end); err != nil {
+					if err := books[(i+1)%processes].Finalize(t.Context(), req, end); err != nil {
 						t.Error(err)
 					}
 				})

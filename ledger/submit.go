@@ -62,7 +62,7 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 		Session:      s.Session,
 		Idempotent:   s.IdempotencyKey != "",
 		Interactive:  s.Interactive,
-		Actor:        bounded(s.Actor),
+		Actor:        sanitizeActor(s.Actor),
 	}
 	req.RequestSHA256 = fingerprint(s, req.SourceSHA256, !l.opts.Stateless)
 	if s.Session != "" {
@@ -132,11 +132,11 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 	}
 	req.Context = s.Context
 	req.Warnings = slices.Concat(s.Warnings, run.limitWarnings, unknown)
-	keyID, err := l.sealRequest(s.Tenant, req)
+	keyID, err := l.encryptRequest(s.Tenant, req)
 	if err != nil {
 		return Receipt{}, err
 	}
-	source, err := l.bodyUnder(ctx, s.Tenant, keyID, s.Code)
+	source, err := l.storeEncryptedBody(ctx, s.Tenant, keyID, s.Code)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -158,7 +158,7 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 		}
 		// The turn is taken, and the session waits for the request.
 		var stop context.CancelFunc
-		ctx, stop = decided(ctx)
+		ctx, stop = commitContext(ctx)
 		defer stop()
 		if left > 0 { // later, the run would be accepted and its turn passed over
 			ctx, stop = context.WithTimeout(ctx, left)
@@ -166,8 +166,8 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 		}
 	}
 
-	e := l.event(s.Tenant, tracing(s.Traceparent), req)
-	e.SealUnder = keyID
+	e := l.event(s.Tenant, validTraceparent(s.Traceparent), req)
+	e.EncryptWithKey = keyID
 	seq, err := l.store.Append(ctx, e, 0)
 	switch {
 	case errors.Is(err, events.ErrConflict) && req.Idempotent:
@@ -245,7 +245,7 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 	case errors.Is(err, events.ErrNotFound):
 		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
 	case errors.Is(err, events.ErrRemoved):
-		return nil, l.Removed(ctx, tenant, heap)
+		return nil, l.ExplainRemoval(ctx, tenant, heap)
 	case isBlobDamaged(err):
 		return nil, &Error{Code: CodeConflict, Field: "heap", Err: err, Message: fmt.Sprintf(
 			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again if the run leaves the same heap, continue from another heap, or start without one", heap)}
@@ -274,7 +274,7 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 	if !ok {
 		return Receipt{}, newer(req.ExecutionID, past[0])
 	}
-	if fingerprint, err = l.hidden(events.SealedUnder(first), fingerprint); err != nil {
+	if fingerprint, err = l.keyedHash(events.ContentKeyID(first), fingerprint); err != nil {
 		return Receipt{}, err
 	}
 	if first.RequestSHA256 != fingerprint {

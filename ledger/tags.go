@@ -28,7 +28,7 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
 			Edit:    events.EditSet,
-			Actor:   bounded(actor),
+			Actor:   sanitizeActor(actor),
 		}
 	})
 }
@@ -58,7 +58,7 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
 			Edit:    events.EditDelete,
-			Actor:   bounded(actor),
+			Actor:   sanitizeActor(actor),
 		}
 	})
 }
@@ -93,7 +93,7 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 			return nil
 		}
 		e := l.event(tenant, "", d)
-		e.SealUnder = keyID
+		e.EncryptWithKey = keyID
 		seq, err = l.store.Append(ctx, e, int64(position))
 		return err
 	})

@@ -103,7 +103,7 @@ func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	if _, err := b.SetTags(ctx, tenant, heapA, map[string]string{"by": "user", "new": "1"}, alice); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Settle(ctx, run.Plan.Request, end); err != nil {
+	if err := b.Finalize(ctx, run.Plan.Request, end); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.DeleteTags(ctx, tenant, heapA, []string{"new", "old"}, alice); err != nil {

@@ -22,8 +22,8 @@ const (
 	BreakPrincipalChanged = "principal_changed"
 )
 
-// Teaching says what code in a session is to be told it may use.
-type Teaching struct {
+// Expansion says what code in a session is to be told it may use.
+type Expansion struct {
 	Tenant, Session string
 	// Entries are what is asked for: ids and hashes of declarations, in any order.
 	Entries []events.TaughtEntry
@@ -40,8 +40,8 @@ type Teaching struct {
 	Traceparent string
 }
 
-// Taught is what became of a Teaching.
-type Taught struct {
+// ExpansionResult is what became of a Teaching.
+type ExpansionResult struct {
 	// Added are the entries that the session was not told of before, All those in
 	// force now, both in the order of their symbols.
 	Added, All []events.TaughtEntry
@@ -75,7 +75,7 @@ type ReuseKey struct {
 }
 
 // Key is the ReuseKey of a teaching on an engine.
-func (t Teaching) Key(engineID string) ReuseKey {
+func (t Expansion) Key(engineID string) ReuseKey {
 	ids := make([]string, len(t.Entries))
 	for i, e := range t.Entries {
 		ids[i] = e.ID
@@ -87,24 +87,24 @@ func (t Teaching) Key(engineID string) ReuseKey {
 	}
 }
 
-// Teach tells a session of entries of the catalogue. Those it knows already
+// ExpandSession tells a session of entries of the catalogue. Those it knows already
 // cost nothing; new ones are given symbols and recorded. Before that it finds
 // out whether the session can go on from where it is: when its heap cannot be
 // restored, or its sources are not what they were, the break is recorded, and
 // with a lost heap the next turn starts from a fresh isolate. Errors are
 // CodeNotFound for an unknown session, CodeTooLarge and CodeUnavailable.
-func (l *Ledger) Teach(ctx context.Context, t Teaching) (_ Taught, err error) {
+func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionResult, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	t.Actor = bounded(t.Actor)
-	var done Taught
+	t.Actor = sanitizeActor(t.Actor)
+	var done ExpansionResult
 	err = retry(ctx, "expand session "+t.Session, func() error {
 		s, err := l.LogicalSession(ctx, t.Tenant, t.Session)
 		if err != nil {
 			return err
 		}
-		done = Taught{}
-		reason, from, lost, err := l.breakOf(ctx, s, t)
+		done = ExpansionResult{}
+		reason, from, lost, err := l.continuityBreak(ctx, s, t)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (l *Ledger) Teach(ctx context.Context, t Teaching) (_ Taught, err error) {
 }
 
 // expand records what is new to the session.
-func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Teaching, done *Taught) error {
+func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done *ExpansionResult) error {
 	done.NewSymbolSpace = len(s.Taught) == 0
 	if done.NewSymbolSpace && s.lastBreak != nil {
 		done.Broken, done.StateLost = s.lastBreak.Reason, s.lastBreak.Next.Reset
@@ -151,7 +151,7 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Teaching, done 
 	d := &events.SessionExpanded{
 		SessionID: s.ID, DomainRevision: s.Revision + 1, Binding: binding, Added: done.Added, Next: s.Next, Actor: t.Actor,
 	}
-	seq, err := l.store.Append(ctx, l.event(t.Tenant, tracing(t.Traceparent), d), int64(s.Position))
+	seq, err := l.store.Append(ctx, l.event(t.Tenant, validTraceparent(t.Traceparent), d), int64(s.Position))
 	if err != nil {
 		return err
 	}
@@ -160,10 +160,10 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Teaching, done 
 	return nil
 }
 
-// breakOf returns why a session cannot continue as it is (empty if it can), its
+// continuityBreak returns why a session cannot continue as it is (empty if it can), its
 // head, and whether that heap cannot be restored.
-func (l *Ledger) breakOf(ctx context.Context, s LogicalSession, t Teaching) (reason string, h head, lost bool, err error) {
-	reason, h, err = l.headLost(ctx, t.Tenant, s)
+func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expansion) (reason string, h sessionHead, lost bool, err error) {
+	reason, h, err = l.headUnavailable(ctx, t.Tenant, s)
 	switch {
 	case err != nil || reason != "":
 		return reason, h, reason != "", err
@@ -184,10 +184,10 @@ func (l *Ledger) breakOf(ctx context.Context, s LogicalSession, t Teaching) (rea
 	return "", h, false, nil
 }
 
-// headLost returns why the session head cannot be restored (empty if it can), and
+// headUnavailable returns why the session head cannot be restored (empty if it can), and
 // the head. While a started run can still replace the head, the head is taken to
 // be intact. While runs only wait for their turns, it is the head of the first.
-func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) (reason string, h head, err error) {
+func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s LogicalSession) (reason string, h sessionHead, err error) {
 	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
 	if next.Reset || next.After == "" {
 		h.heap = next.Heap
@@ -209,8 +209,8 @@ func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) 
 		return "", h, nil
 	}
 	// A runner may know more: its engine, for example, which this process need not.
-	last, _, err := l.requestOf(ctx, tenant, s.Next.ExecutionID)
-	if err == nil && last != nil && last.terminal != nil && events.Ended(last.terminal.Data).Reason == ReasonSessionHeadLost {
+	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
+	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost
 	}
 	return reason, h, err
@@ -218,13 +218,13 @@ func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) 
 
 // firstHead returns the head of the first turn that is not over, at most that of
 // t. running is set when that turn's run was started, or not requested yet.
-func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (head, error) {
+func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	for {
-		h, err := l.inherit(ctx, tenant, t)
+		h, err := l.headForTurn(ctx, tenant, t)
 		if err != nil || h.running == "" {
 			return h, err
 		}
-		run, req, err := l.requestOf(ctx, tenant, h.running)
+		run, req, err := l.loadExecution(ctx, tenant, h.running)
 		if err != nil || req == nil || req.Turn == nil || run.first != nil || req.Turn.Number >= t.Number {
 			return h, err
 		}
@@ -233,14 +233,14 @@ func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (h
 }
 
 // rebind records a break, and applies it to the session.
-func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Teaching, reason string, from head, lost bool) (seq uint64, err error) {
+func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, reason string, from sessionHead, lost bool) (seq uint64, err error) {
 	d := &events.SessionRebound{
 		SessionID: s.ID, Reason: reason, PreviousHeap: from.heap, PreviousExecutionID: from.from, Next: s.Next, Actor: t.Actor,
 	}
 	if lost {
 		d.Next.Reset, d.Next.Heap = true, ""
 	}
-	e := l.event(t.Tenant, tracing(t.Traceparent), d)
+	e := l.event(t.Tenant, validTraceparent(t.Traceparent), d)
 	if e.Seq, err = l.store.Append(ctx, e, int64(s.Position)); err != nil {
 		return 0, err
 	}

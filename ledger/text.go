@@ -19,15 +19,15 @@ const (
 	maxWarningBytes = 512
 )
 
-// body keeps short text for the event and stores longer text as a blob first,
+// storeBody keeps short text for the event and stores longer text as a blob first,
 // so that no event is ever refused for its size.
-func (l *Ledger) body(ctx context.Context, tenant, text string) (events.Body, error) {
-	return l.bodyUnder(ctx, tenant, "", text)
+func (l *Ledger) storeBody(ctx context.Context, tenant, text string) (events.Body, error) {
+	return l.storeEncryptedBody(ctx, tenant, "", text)
 }
 
-// bodyUnder is body for an event that is encrypted under a key, if it is not
+// storeEncryptedBody is body for an event that is encrypted under a key, if it is not
 // empty, and the blob with it.
-func (l *Ledger) bodyUnder(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
+func (l *Ledger) storeEncryptedBody(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {
 		return events.Body{Text: text}, nil
@@ -40,14 +40,14 @@ func (l *Ledger) blobUnder(ctx context.Context, tenant, keyID, text string) (eve
 	put := l.store.PutText
 	if keyID != "" {
 		put = func(ctx context.Context, tenant string, text []byte) (string, error) {
-			return l.store.PutSealedText(ctx, tenant, keyID, text)
+			return l.store.PutEncryptedText(ctx, tenant, keyID, text)
 		}
 	}
 	hash, err := put(ctx, tenant, []byte(text))
 	if err != nil {
 		return events.Body{}, unavailable("store a text of the run", err)
 	}
-	return events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: cut(text, events.PreviewBytes)}}, nil
+	return events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: truncate(text, events.PreviewBytes)}}, nil
 }
 
 // jsonLen is the length of v as the event will hold it.
@@ -59,14 +59,14 @@ func jsonLen(v any) int {
 	return len(b)
 }
 
-// cautions cuts a runner's warnings to a bounded number and length.
-func cautions(in []string) []string {
+// clampWarnings cuts a runner's warnings to a bounded number and length.
+func clampWarnings(in []string) []string {
 	if len(in) > maxWarnings {
 		in = in[:maxWarnings]
 	}
 	var out []string
 	for _, w := range in {
-		out = append(out, cut(strings.ToValidUTF8(w, "\uFFFD"), maxWarningBytes))
+		out = append(out, truncate(strings.ToValidUTF8(w, "\uFFFD"), maxWarningBytes))
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import "daybook/events"
 // client's own, or else one whose trace id is that of the session, so that a
 // collector shows the runs of a session together, from any server.
 func sessionTrace(s Submission, execution string) string {
-	if given := tracing(s.Traceparent); given != "" {
+	if given := validTraceparent(s.Traceparent); given != "" {
 		return given
 	}
 	trace := events.Hash([]byte("daybook trace\x00" + s.Tenant + "\x00" + s.LogicalSession))

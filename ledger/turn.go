@@ -42,7 +42,7 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 				return nil
 			}
 		}
-		next, err := nextOf(last)
+		next, err := nextTurn(last)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 			SessionID: s.LogicalSession, Number: next.Turn + 1, ExecutionID: execution,
 			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,
 		}
-		seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), d), int64(last.Seq))
+		seq, err := l.store.Append(ctx, l.event(s.Tenant, validTraceparent(s.Traceparent), d), int64(last.Seq))
 		turn, left = turnOf(d, seq), 0
 		return err
 	})
@@ -75,7 +75,7 @@ func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
 	if skipped {
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) { return l.endSkipped(ctx, r) })
 	}
-	head, err := l.inherit(ctx, r.Tenant, *r.Turn)
+	head, err := l.headForTurn(ctx, r.Tenant, *r.Turn)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -138,8 +138,8 @@ func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64,
 	}
 }
 
-// head is the state that a session is in at a turn.
-type head struct {
+// sessionHead is the state that a session is in at a turn.
+type sessionHead struct {
 	// running is the run to wait for; empty when the others are final. again, if it
 	// is not 0, is how long that run may still be requested.
 	running string
@@ -149,24 +149,24 @@ type head struct {
 	heap, from string
 }
 
-// inherit finds what a turn starts from: the heap that the run before left, or
+// headForTurn finds what a turn starts from: the heap that the run before left, or
 // if it left none, what that one started from, and so on. Before the first turn
 // and after a break that is what the turn itself says. A run that never started
 // may have ended before those ahead of it: they are waited for as well.
-func (l *Ledger) inherit(ctx context.Context, tenant string, t events.Turn) (head, error) {
-	h, err := l.trace(ctx, tenant, t)
+func (l *Ledger) headForTurn(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
+	h, err := l.traceHead(ctx, tenant, t)
 	if err == nil && h.running == "" && t.After != "" && !t.Reset {
 		l.heads.put(t.SessionID, t.Number-1, h)
 	}
 	return h, err
 }
 
-// trace is inherit without remembering.
-func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head, error) {
-	var found *head
+// traceHead is inherit without remembering.
+func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
+	var found *sessionHead
 	own := t.Number
 	if t.Reset || t.After == "" {
-		found = &head{heap: t.Heap}
+		found = &sessionHead{heap: t.Heap}
 	}
 	for t.After != "" {
 		if found == nil {
@@ -178,27 +178,27 @@ func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head,
 			// The turn before this one was never started. What it waited for may still
 			// be what everything behind it waits for.
 			if running, err := l.stillRunning(ctx, tenant, t.SessionID, t.Number); running != "" || err != nil {
-				return head{running: running}, err
+				return sessionHead{running: running}, err
 			}
 		}
 		h, before, again, err := l.turnBefore(ctx, tenant, t)
 		switch {
 		case err != nil:
-			return head{}, err
+			return sessionHead{}, err
 		case before == nil:
 			if again == 0 {
 				l.heads.block(t.SessionID, t.Number-1, t.After)
 			}
-			return head{running: t.After, again: again}, nil
+			return sessionHead{running: t.After, again: again}, nil
 		}
 		if h != nil {
-			end := events.Ended(h.terminal.Data)
+			end := events.EndingOf(h.terminal.Data)
 			switch {
 			case found != nil:
 			case end.Heap != nil:
-				found = &head{heap: end.Heap.SHA256, from: t.After}
+				found = &sessionHead{heap: end.Heap.SHA256, from: t.After}
 			case h.inputHeap() != "":
-				found = &head{heap: h.inputHeap(), from: t.After}
+				found = &sessionHead{heap: h.inputHeap(), from: t.After}
 			}
 			if found != nil && h.newest != nil {
 				return *found, nil // it was started when those ahead of it had ended
@@ -206,7 +206,7 @@ func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head,
 		}
 		t = *before
 		if found == nil && (t.Reset || t.After == "") {
-			found = &head{heap: t.Heap}
+			found = &sessionHead{heap: t.Heap}
 		}
 	}
 	return *found, nil
@@ -217,7 +217,7 @@ func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head,
 // waited for: for again when its run may still be requested.
 func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, again time.Duration, err error) {
 	for {
-		h, req, err := l.requestOf(ctx, tenant, t.After)
+		h, req, err := l.loadExecution(ctx, tenant, t.After)
 		switch {
 		case err != nil:
 			return nil, nil, 0, err
@@ -248,7 +248,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 			}
 		}
 		// The request may have come before the skip, which then does not count.
-		if _, req, err = l.requestOf(ctx, tenant, t.After); err != nil {
+		if _, req, err = l.loadExecution(ctx, tenant, t.After); err != nil {
 			return nil, nil, 0, err
 		}
 		if req == nil || req.Seq > skipped {
@@ -257,8 +257,8 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 	}
 }
 
-// requestOf reads an execution; both are nil when it was never requested.
-func (l *Ledger) requestOf(ctx context.Context, tenant, execution string) (*history, *Request, error) {
+// loadExecution reads an execution; both are nil when it was never requested.
+func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*history, *Request, error) {
 	h, err := l.history(ctx, tenant, execution)
 	if CodeOf(err) == CodeNotFound {
 		return nil, nil, nil
@@ -280,7 +280,7 @@ func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQ
 		if err != nil {
 			return err
 		}
-		next, err := nextOf(last)
+		next, err := nextTurn(last)
 		if err != nil {
 			return err
 		}

@@ -279,7 +279,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after", func(t *testing.T) {
 		req, next := late(t, b.open("late"), false)
 		p, err := b.Plan(t.Context(), req, false)
-		if err != nil || p.Ended == nil || events.Ended(p.Ended.Data).Reason != ledger.ReasonTurnSkipped {
+		if err != nil || p.Ended == nil || events.EndingOf(p.Ended.Data).Reason != ledger.ReasonTurnSkipped {
 			t.Fatalf("the late run is not over: %+v, %v", p, err)
 		}
 		b.plan(next, "", "")

@@ -35,7 +35,7 @@ func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last ui
 		if err != nil {
 			return err
 		}
-		head, err := l.inherit(ctx, tenant, events.Turn{SessionID: session, Number: oldest + 1, After: queued.ExecutionID})
+		head, err := l.headForTurn(ctx, tenant, events.Turn{SessionID: session, Number: oldest + 1, After: queued.ExecutionID})
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (l *Ledger) queuedTurn(ctx context.Context, tenant, session string, number 
 		if err != nil {
 			return nil, err
 		}
-		next, err := nextOf(e)
+		next, err := nextTurn(e)
 		switch {
 		case err != nil:
 			return nil, err

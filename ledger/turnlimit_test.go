@@ -132,7 +132,7 @@ func TestCancelWaitingTurn(t *testing.T) {
 	defer stop()
 	b.cancel(two)
 	list := b.control(two.ExecutionID)
-	if len(list) != 2 || list[1].Type != events.TypeExecutionCancelled || events.Ended(list[1].Data).Actor.Principal != alice.Principal {
+	if len(list) != 2 || list[1].Type != events.TypeExecutionCancelled || events.EndingOf(list[1].Data).Actor.Principal != alice.Principal {
 		t.Errorf("the history is %v", list)
 	}
 	if n := store.released.Load(); n != 1 {

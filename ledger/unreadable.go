@@ -17,7 +17,7 @@ const ReasonRequestUnreadable = "request_unreadable"
 // event itself is repeated. It does nothing to an execution that has ended.
 // Neither tags nor a session entry follow: only the request names those.
 func (l *Ledger) EndUnreadable(ctx context.Context, tenant, execution string, position uint64) error {
-	ctx, stop := decided(ctx)
+	ctx, stop := commitContext(ctx)
 	defer stop()
 	return retry(ctx, "end execution "+execution, func() error {
 		last, err := l.store.LastControl(ctx, tenant, execution)

@@ -162,30 +162,30 @@ func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err
 	return lim, warnings, nil
 }
 
-// bounded makes an actor safe to record: what a client says of itself is kept,
+// sanitizeActor makes an actor safe to record: what a client says of itself is kept,
 // but not without end.
-func bounded(a events.Actor) events.Actor {
-	a.Principal = cut(strings.ToValidUTF8(a.Principal, "?"), maxActorBytes)
-	a.Transport = cut(strings.ToValidUTF8(a.Transport, "?"), maxActorBytes)
-	a.Client = cut(strings.ToValidUTF8(a.Client, "?"), maxActorBytes)
-	a.Address = cut(strings.ToValidUTF8(a.Address, "?"), maxActorBytes)
+func sanitizeActor(a events.Actor) events.Actor {
+	a.Principal = truncate(strings.ToValidUTF8(a.Principal, "?"), maxActorBytes)
+	a.Transport = truncate(strings.ToValidUTF8(a.Transport, "?"), maxActorBytes)
+	a.Client = truncate(strings.ToValidUTF8(a.Client, "?"), maxActorBytes)
+	a.Address = truncate(strings.ToValidUTF8(a.Address, "?"), maxActorBytes)
 	if a.Principal == "" {
 		a.Principal = "anonymous"
 	}
 	return a
 }
 
-// tracing returns a well-formed trace context, or none: a malformed one is to
+// validTraceparent returns a well-formed trace context, or none: a malformed one is to
 // be ignored, and never reaches a message header.
-func tracing(traceparent string) string {
+func validTraceparent(traceparent string) string {
 	if !traceForm.MatchString(traceparent) {
 		return ""
 	}
 	return traceparent
 }
 
-// cut returns at most n bytes of s, never half a character.
-func cut(s string, n int) string {
+// truncate returns at most n bytes of s, never half a character.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

@@ -83,7 +83,7 @@ func (s *Server) execution(ctx context.Context, id string) (projections.Executio
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 	reads.From(ctx).Yield()
 	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.Never() && !s.opts.Stateless {
-		return s.opts.Queries.ExecutionCut(ctx, s.tenant, id)
+		return s.opts.Queries.ExecutionPreview(ctx, s.tenant, id)
 	}
 	return d, err
 }

@@ -183,7 +183,7 @@ func carryBatch(batch []json.RawMessage, granted int, over *access.LimitError) (
 			continue
 		}
 		if granted--; granted >= 0 {
-			batch[i] = carry(m)
+			batch[i] = rewriteMessage(m)
 		} else if raw, err := refused(calls[i], limitProblem(over)); err == nil {
 			batch[i] = raw
 		}

@@ -113,7 +113,7 @@ func (b *realBook) await(t testing.TB, id string) projections.ExecutionDetail {
 func (b *realBook) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
 	t.Helper()
 	for {
-		changed := b.views.Changed()
+		changed := b.views.NextCommit()
 		d, err := b.views.Execution(t.Context(), events.DefaultTenant, id)
 		if err != nil {
 			t.Fatalf("await %s: %v", id, err)
@@ -175,7 +175,7 @@ const testEngine = "test-engine"
 var errNotItsTurn = errors.New("not its turn")
 
 // start takes a run, planning again when somebody recorded something first.
-func (b *realBook) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.Run, error) {
+func (b *realBook) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
 	for {
 		plan, err := b.ledger.Plan(ctx, req, redelivered)
 		if err != nil {
@@ -199,7 +199,7 @@ func (b *realBook) start(ctx context.Context, req ledger.Request, input string, 
 // execution because the request came before this runner listened.
 func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked <-chan struct{}) error {
 	for {
-		changed := b.views.Changed()
+		changed := b.views.NextCommit()
 		if err := b.views.Wait(ctx, req.Seq); err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func (b *realBook) run(ctx context.Context, d runner.Delivery) error {
 	}
 	run, err := b.start(ctx, req, input, d.Delivered > 1)
 	if ended, ok := errors.AsType[*ledger.EndedError](err); ok {
-		return b.ledger.Settle(ctx, req, ended.Event)
+		return b.ledger.Finalize(ctx, req, ended.Event)
 	}
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type caller struct {
 }
 
 // earlierRun is filled when a run is submitted.
-type earlierRun struct{ before *triedBefore }
+type earlierRun struct{ before *priorRun }
 
 // transportStdio is the transport of clients on a pair of streams.
 const transportStdio = "mcp-stdio"

@@ -26,8 +26,8 @@ type Contexts interface {
 type ContextNotes interface {
 	CallHash(tool string, args map[string]any) string
 	Preferences(ctx context.Context, k conversation.Key, reader string) (events.UserPreferences, error)
-	Tried(ctx context.Context, k conversation.Key, reader, sha256 string) (*projections.Tried, error)
-	Fetched(ctx context.Context, k conversation.Key, reader, resource string) (*projections.FetchedResource, error)
+	PriorCall(ctx context.Context, k conversation.Key, reader, sha256 string) (*projections.PriorCall, error)
+	PriorRead(ctx context.Context, k conversation.Key, reader, resource string) (*projections.FetchedResource, error)
 	Note(ctx context.Context, k conversation.Key, c conversation.Call) error
 	NoteResource(ctx context.Context, k conversation.Key, r conversation.Resource) error
 }
@@ -43,13 +43,13 @@ func (s *Server) contextTools() []tool {
 		optional(listOf("warnings", object{{"type", "string"}})))
 	return []tool{
 		{
-			name: "get_context", title: "Get context", readOnly: true, idempotent: true, unnoted: true,
+			name: "get_context", title: "Get context", readOnly: true, idempotent: true, skipContext: true,
 			about:  "Get what this session did and set. Expires after 30 idle minutes.",
 			input:  []property{ref},
 			output: ctx, call: s.getContext,
 		},
 		{
-			name: "set_context", title: "Set context", idempotent: true, unnoted: true,
+			name: "set_context", title: "Set context", idempotent: true, skipContext: true,
 			about: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
 			input: []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
 			// A value given replaces the one before.
@@ -57,12 +57,12 @@ func (s *Server) contextTools() []tool {
 			output:      ctx, call: s.setContext,
 		},
 		{
-			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, unnoted: true,
+			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, skipContext: true,
 			about: "Clear this session's context before a new task.", input: []property{ref},
 			output: record(is("status", "string"), is("session_id", "string"), is("message", "string")), call: s.clearContext,
 		},
 		{
-			name: "health_check", title: "Check health", readOnly: true, idempotent: true, unnoted: true,
+			name: "health_check", title: "Check health", readOnly: true, idempotent: true, skipContext: true,
 			about:  "Get the server's health.",
 			output: record(is("status", "string"), is("context_store", "object"), is("timestamp", "string")),
 			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {

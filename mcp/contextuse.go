@@ -20,11 +20,11 @@ type contextUse struct {
 	key   conversation.Key
 	begun time.Time
 	prefs events.UserPreferences
-	tried *triedBefore
+	tried *priorRun
 }
 
-// triedBefore tells a model that it has made a call before, and what came of it.
-type triedBefore struct {
+// priorRun tells a model that it has made a call before, and what came of it.
+type priorRun struct {
 	Note        string        `json:"note"`
 	CalledAt    string        `json:"called_at"`
 	Times       int           `json:"times"`
@@ -53,10 +53,10 @@ const (
 // and searches, of which the next one is told. A poll is not worth remembering.
 func (t tool) noted() bool { return !t.readOnly || t.repeats }
 
-// enter begins a call in its context: it applies the preferences, and looks for
+// beginContextUse begins a call in its context: it applies the preferences, and looks for
 // an earlier call like it. It returns nil where there is no context.
-func (s *Server) enter(ctx context.Context, c caller, t tool, a arguments) *contextUse {
-	if s.opts.Contexts == nil || t.unnoted || t.submit != nil {
+func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a arguments) *contextUse {
+	if s.opts.Contexts == nil || t.skipContext || t.submit != nil {
 		return nil
 	}
 	u := &contextUse{key: c.contextKey(s.tenant, ""), begun: time.Now()}
@@ -76,7 +76,7 @@ func (s *Server) enter(ctx context.Context, c caller, t tool, a arguments) *cont
 	if !t.repeats {
 		return u
 	}
-	before, err := s.opts.Contexts.Tried(ctx, u.key, t.name, s.opts.Contexts.CallHash(t.name, a))
+	before, err := s.opts.Contexts.PriorCall(ctx, u.key, t.name, s.opts.Contexts.CallHash(t.name, a))
 	if err != nil {
 		s.contextFault(ctx, t.name, err)
 	}
@@ -97,8 +97,8 @@ func (u *contextUse) format() string {
 	return u.prefs.OutputFormat
 }
 
-func showTried(t *projections.Tried) *triedBefore {
-	return &triedBefore{
+func showTried(t *projections.PriorCall) *priorRun {
+	return &priorRun{
 		CalledAt: t.CalledAt, Times: t.Times, Summary: t.Summary, Results: t.Results,
 		ExecutionID: t.ExecutionID, Status: t.Status, sha256: t.ResultSHA256,
 	}
@@ -119,10 +119,10 @@ type counted interface{ count() int }
 func (h heapsAnswer) count() int   { return len(h.Results) }
 func (e entriesAnswer) count() int { return len(e.Entries) }
 
-// leave ends a call in its context: it is noted, and the answer says whether the
+// endContextUse ends a call in its context: it is noted, and the answer says whether the
 // same was answered before. Calls that are refused, and those that only read,
 // leave no trace.
-func (s *Server) leave(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
+func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
 	if u == nil || !t.noted() {
 		return body
 	}
@@ -207,7 +207,7 @@ func oneLine(s string) string {
 
 // runContext puts a submission into its context, and tells what is known of an
 // equal one before.
-func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *triedBefore {
+func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *priorRun {
 	if s.opts.Contexts == nil {
 		return nil
 	}
@@ -226,7 +226,7 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	if sub.LogicalSession != "" {
 		return nil // no two turns start from the same
 	}
-	before, err := s.opts.Contexts.Tried(ctx, k, "run_js", ledger.RequestSHA256(*sub))
+	before, err := s.opts.Contexts.PriorCall(ctx, k, "run_js", ledger.RequestSHA256(*sub))
 	if err != nil {
 		s.contextFault(ctx, "run_js", err)
 	}
@@ -242,7 +242,7 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 
 // noteReuse notes a call that was answered with an earlier run: no request tells
 // of it.
-func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *triedBefore) {
+func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *priorRun) {
 	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), conversation.Call{
 		Tool: "run_js", Arguments: a, CalledAt: time.Now(), Summary: "answered with execution " + before.ExecutionID, Durable: true,
 	})
@@ -252,7 +252,7 @@ func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *t
 }
 
 // tellOutcome adds what is on record of an earlier run.
-func (s *Server) tellOutcome(ctx context.Context, t *triedBefore) {
+func (s *Server) tellOutcome(ctx context.Context, t *priorRun) {
 	d, err := s.execution(ctx, t.ExecutionID)
 	if err != nil {
 		if !errors.Is(err, events.ErrNotFound) {
@@ -305,7 +305,7 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	if k.IsZero() {
 		return nil
 	}
-	before, err := s.opts.Contexts.Fetched(ctx, k, "resources/read", uri)
+	before, err := s.opts.Contexts.PriorRead(ctx, k, "resources/read", uri)
 	if err == nil && !polled(before, text) {
 		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, conversation.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
 	}

@@ -59,8 +59,8 @@ func (f *fakeBook) OpenSession(_ context.Context, o ledger.Opening) (ledger.Open
 	return ledger.Opened{SessionID: events.Hash([]byte(o.Intent))}, nil
 }
 
-func (f *fakeBook) Teach(_ context.Context, t ledger.Teaching) (ledger.Taught, error) {
-	return ledger.Taught{Added: t.Entries, All: t.Entries, Revision: 1, NewSymbolSpace: true}, nil
+func (f *fakeBook) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
+	return ledger.ExpansionResult{Added: t.Entries, All: t.Entries, Revision: 1, NewSymbolSpace: true}, nil
 }
 
 func (f *fakeBook) AssignRef(context.Context, string, string, string) (string, uint64, error) {
@@ -78,7 +78,7 @@ func (f *fakeBook) Wait(ctx context.Context, seq uint64) error {
 	return f.wait(ctx, seq)
 }
 
-func (f *fakeBook) Changed() <-chan struct{} {
+func (f *fakeBook) NextCommit() <-chan struct{} {
 	if f.changed == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) {
 	if f.watched != nil {
 		return f.watched, func() {}
 	}
-	return f.Changed(), func() {}
+	return f.NextCommit(), func() {}
 }
 
 func (f *fakeBook) WatchEnd(tenant, execution string) (<-chan struct{}, func()) {
@@ -103,8 +103,8 @@ func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.Execu
 	return f.execution(id)
 }
 
-// ExecutionCut returns what Execution has no memory for: the first byte of its result.
-func (f *fakeBook) ExecutionCut(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
+// ExecutionPreview returns what Execution has no memory for: the first byte of its result.
+func (f *fakeBook) ExecutionPreview(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	d, err := f.execution(id)
 	if _, exhausted := errors.AsType[*budget.ExhaustedError](err); !exhausted {
 		return d, err

@@ -111,7 +111,7 @@ func (s *Server) Handler() http.Handler {
 		if !ok {
 			return
 		}
-		withSessions.ServeHTTP(w, carryOverHTTP(r))
+		withSessions.ServeHTTP(w, rewriteRequest(r))
 	})))
 }
 
@@ -147,7 +147,7 @@ func (s *Server) SSEHandler() http.Handler {
 				return
 			}
 		}
-		sse.ServeHTTP(w, carryOverHTTP(r))
+		sse.ServeHTTP(w, rewriteRequest(r))
 	}))
 	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
@@ -190,7 +190,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, place *place) (*ht
 		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidParams, "X-MCP-Session-Id: "+err.Error())
 		return nil, false
 	}
-	if s.life.Err() != nil {
+	if s.serverCtx.Err() != nil {
 		w.Header().Set("Retry-After", "30")
 		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "the server is shutting down; try again in 30 seconds")
 		return nil, false

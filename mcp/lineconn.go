@@ -272,7 +272,7 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	case web.TooManyValues(line):
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: web.ErrTooManyValues.Message}
 	}
-	msg, err := jsonrpc.DecodeMessage(carry(line))
+	msg, err := jsonrpc.DecodeMessage(rewriteMessage(line))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not a JSON-RPC message, or nested far too deep; send one message a line"}
 	}

@@ -63,8 +63,8 @@ func protocolLevel(l events.Level) sdk.LoggingLevel {
 	}
 }
 
-// live tells a listener of one run.
-type live struct {
+// outputNotifier tells a listener of one run.
+type outputNotifier struct {
 	listener
 	queries   Queries
 	tenant    string
@@ -77,20 +77,20 @@ type live struct {
 	due   *time.Timer
 }
 
-func (s *Server) newLive(l listener, execution string) *live {
-	return &live{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), line: 1}
+func (s *Server) newLive(l listener, execution string) *outputNotifier {
+	return &outputNotifier{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), line: 1}
 }
 
 // notice looks at a run that may have written something. It tells nothing yet:
 // what comes within a window is told together.
-func (l *live) notice(d projections.ExecutionDetail) {
+func (l *outputNotifier) notice(d projections.ExecutionDetail) {
 	if l.due == nil && d.TotalBytes > l.bytes && l.listens() {
 		l.due = time.NewTimer(liveWindow)
 	}
 }
 
 // window ends when there is something to tell.
-func (l *live) window() <-chan time.Time {
+func (l *outputNotifier) window() <-chan time.Time {
 	if l == nil || l.due == nil {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (l *live) window() <-chan time.Time {
 }
 
 // stop releases the timer.
-func (l *live) stop() {
+func (l *outputNotifier) stop() {
 	if l.due != nil {
 		l.due.Stop()
 		l.due = nil
@@ -106,7 +106,7 @@ func (l *live) stop() {
 }
 
 // finish tells what is left when the run has ended, keeping the pace.
-func (l *live) finish(ctx context.Context, d projections.ExecutionDetail) {
+func (l *outputNotifier) finish(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
 	if d.TotalBytes <= l.bytes || !l.listens() {
 		return
@@ -120,15 +120,15 @@ func (l *live) finish(ctx context.Context, d projections.ExecutionDetail) {
 			return
 		}
 	}
-	l.tell(ctx, d)
+	l.flush(ctx, d)
 }
 
-// tell tells of the output written since the last time.
-func (l *live) tell(ctx context.Context, d projections.ExecutionDetail) {
+// flush notifies the client of the output since the last notification.
+func (l *outputNotifier) flush(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
 	l.last, l.bytes = time.Now(), d.TotalBytes
 	if l.level != nil && l.level() != "" {
-		l.say(ctx, d)
+		l.sendLines(ctx, d)
 	}
 	l.progress(ctx, d)
 }
@@ -144,8 +144,8 @@ type consoleMessage struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// say sends the next lines as one message, at the level of the most severe.
-func (l *live) say(ctx context.Context, d projections.ExecutionDetail) {
+// sendLines sends the next lines as one message, at the level of the most severe.
+func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionDetail) {
 	lines, _, err := l.queries.Lines(ctx, l.tenant, l.execution, l.line, liveLines)
 	if err != nil || len(lines) == 0 {
 		return // told with the answer, or with the next lines
@@ -188,7 +188,7 @@ func (l *live) say(ctx context.Context, d projections.ExecutionDetail) {
 }
 
 // progress tells how long the run has taken, and what it is at.
-func (l *live) progress(ctx context.Context, d projections.ExecutionDetail) {
+func (l *outputNotifier) progress(ctx context.Context, d projections.ExecutionDetail) {
 	if l == nil || l.token == nil {
 		return
 	}
@@ -209,10 +209,10 @@ func (s *Server) follow(l listener, r ledger.Receipt) {
 	// later belongs on the session's own.
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
-	if s.life.Err() != nil {
+	if s.serverCtx.Err() != nil {
 		return
 	}
 	s.watches.running.Go(func() {
-		_, _ = s.awaitEnd(s.life, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
+		_, _ = s.awaitEnd(s.serverCtx, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
 	})
 }

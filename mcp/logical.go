@@ -18,7 +18,7 @@ import (
 // *ledger.Ledger implements it.
 type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
-	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 	AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error)
 	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
 	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
@@ -197,7 +197,7 @@ func table(o catalog.Opened) string {
 }
 
 // notice says what no longer holds.
-func notice(t ledger.Taught) string {
+func notice(t ledger.ExpansionResult) string {
 	switch {
 	case t.Broken == "" || !t.NewSymbolSpace:
 		return ""
@@ -209,7 +209,7 @@ func notice(t ledger.Taught) string {
 	}
 }
 
-func metaOf(ref string, t ledger.Taught) sessionMeta {
+func metaOf(ref string, t ledger.ExpansionResult) sessionMeta {
 	m := sessionMeta{Ref: ref, DomainRevision: t.Revision, Continuity: continuity{
 		StaleBindingRecovered: t.NewSymbolSpace && t.StateLost,
 		NewSymbolSpace:        t.NewSymbolSpace,

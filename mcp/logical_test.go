@@ -423,8 +423,8 @@ func TestP16_SymbolsNeverChange(t *testing.T) {
 // TestP18_ReuseKey: each field of the key alone makes another one.
 func TestP18_ReuseKey(t *testing.T) {
 	t.Parallel()
-	base := func() ledger.Teaching {
-		return ledger.Teaching{
+	base := func() ledger.Expansion {
+		return ledger.Expansion{
 			Tenant: "t", Session: "s", Primary: "p", Sources: map[string]string{"p": "1", "q": "1"}, Principal: "alice",
 			Entries: []events.TaughtEntry{{ID: "p.a"}, {ID: "q.b"}},
 		}
@@ -435,14 +435,14 @@ func TestP18_ReuseKey(t *testing.T) {
 	if same.Key("e") != base().Key("e") {
 		t.Error("the order of entries or another source's hash is part of the key")
 	}
-	for field, change := range map[string]func(*ledger.Teaching) string{
-		"tenant":          func(t *ledger.Teaching) string { t.Tenant = "u"; return "e" },
-		"primary":         func(t *ledger.Teaching) string { t.Primary = "q"; return "e" },
-		"catalog hash":    func(t *ledger.Teaching) string { t.Sources["p"] = "2"; return "e" },
-		"entries":         func(t *ledger.Teaching) string { t.Entries = t.Entries[:1]; return "e" },
-		"principal":       func(t *ledger.Teaching) string { t.Principal = "bob"; return "e" },
-		"engine":          func(*ledger.Teaching) string { return "f" },
-		"logical session": func(t *ledger.Teaching) string { t.Session = ""; return "e" },
+	for field, change := range map[string]func(*ledger.Expansion) string{
+		"tenant":          func(t *ledger.Expansion) string { t.Tenant = "u"; return "e" },
+		"primary":         func(t *ledger.Expansion) string { t.Primary = "q"; return "e" },
+		"catalog hash":    func(t *ledger.Expansion) string { t.Sources["p"] = "2"; return "e" },
+		"entries":         func(t *ledger.Expansion) string { t.Entries = t.Entries[:1]; return "e" },
+		"principal":       func(t *ledger.Expansion) string { t.Principal = "bob"; return "e" },
+		"engine":          func(*ledger.Expansion) string { return "f" },
+		"logical session": func(t *ledger.Expansion) string { t.Session = ""; return "e" },
 	} {
 		changed := base()
 		if engine := change(&changed); changed.Key(engine) == base().Key("e") {
@@ -741,7 +741,7 @@ func TestP30_ShapingIsNotProjection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := events.Ended(list[len(list)-1].Data)
+	end := events.EndingOf(list[len(list)-1].Data)
 	if end == nil || end.Content.Value().Result.Text != long {
 		t.Error("the ledger does not have the whole result")
 	}

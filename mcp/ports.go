@@ -29,8 +29,8 @@ type Queries interface {
 type Progress interface {
 	// Wait returns once everything up to seq can be read.
 	Wait(ctx context.Context, seq uint64) error
-	// Changed is closed when there is next something new to read.
-	Changed() <-chan struct{}
+	// NextCommit is closed when there is next something new to read.
+	NextCommit() <-chan struct{}
 	// Watch signals after each commit about an execution until stop is called.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
 	// WatchEnd signals once the end of an execution can be read until stop is
@@ -42,9 +42,9 @@ type Progress interface {
 // events.ErrNotFound.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
-	// ExecutionCut is Execution with the beginning of large texts only, and
+	// ExecutionPreview is Execution with the beginning of large texts only, and
 	// ExecutionText returns one of them whole.
-	ExecutionCut(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	ExecutionPreview(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
 	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)

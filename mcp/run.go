@@ -60,7 +60,7 @@ type submitted struct {
 	Status   events.Status `json:"status,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
 	// AlreadyTried tells of an equal run before in the same context.
-	AlreadyTried *triedBefore `json:"already_tried,omitempty"`
+	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
 // submittedSchema has the id alone for required: the other members are those of

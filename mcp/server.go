@@ -91,9 +91,9 @@ type Server struct {
 	// clients can cause.
 	strangers rate.Sometimes
 
-	// life ends with Close; every call in progress ends with it.
-	life context.Context
-	end  context.CancelCauseFunc
+	// serverCtx ends with Close; every call in progress ends with it.
+	serverCtx context.Context
+	end       context.CancelCauseFunc
 }
 
 // logEvery is the least time between two log lines that clients of a tenant can cause.
@@ -131,7 +131,7 @@ func New(opts Options) *Server {
 		}
 	}
 	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}, aside: newAside()}, places: newPlaces()}
-	s.life, s.end = context.WithCancelCause(context.Background())
+	s.serverCtx, s.end = context.WithCancelCause(context.Background())
 	return s.of(events.DefaultTenant)
 }
 
@@ -158,7 +158,7 @@ func (s *Server) of(tenant string) *Server {
 	if known := s.tenants.by[tenant]; known != nil {
 		return known
 	}
-	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, life: s.life, end: s.end, watches: newWatches(), strangers: rate.Sometimes{Interval: logEvery}}
+	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, serverCtx: s.serverCtx, end: s.end, watches: newWatches(), strangers: rate.Sometimes{Interval: logEvery}}
 	one.build()
 	s.tenants.by[tenant] = one
 	return one
@@ -169,7 +169,7 @@ func (s *Server) build() {
 	opts := s.opts
 	sdkOpts := &sdk.ServerOptions{
 		Instructions: opts.Instructions,
-		Logger:       slog.New(quiet{opts.Logger.Handler()}),
+		Logger:       slog.New(demotedHandler{opts.Logger.Handler()}),
 		// What is offered never changes while a server lives.
 		Capabilities: &sdk.ServerCapabilities{
 			Tools:   &sdk.ToolCapabilities{},
@@ -196,7 +196,7 @@ func (s *Server) build() {
 		opts.Fixtures.Mount(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.tasksOnCall(byName), rememberLevel)
-	u := &updates{life: s.life, running: &s.watches.running, waiting: map[sdk.Session]map[string]func(context.Context){}}
+	u := &updates{life: s.serverCtx, running: &s.watches.running, waiting: map[sdk.Session]map[string]func(context.Context){}}
 	s.sdk.AddSendingMiddleware(u.aside)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
@@ -244,19 +244,23 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// quiet turns the SDK's log, which reports clients' mistakes and every
+// demotedHandler turns the SDK's log, which reports clients' mistakes and every
 // connection as errors and information, down to debug.
-type quiet struct{ next slog.Handler }
+type demotedHandler struct{ next slog.Handler }
 
-func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
+func (q demotedHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return q.next.Enabled(ctx, slog.LevelDebug)
 }
 
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+func (q demotedHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = slog.LevelDebug
 	return q.next.Handle(ctx, r)
 }
 
-func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.next.WithAttrs(a)} }
+func (q demotedHandler) WithAttrs(a []slog.Attr) slog.Handler {
+	return demotedHandler{q.next.WithAttrs(a)}
+}
 
-func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.next.WithGroup(name)} }
+func (q demotedHandler) WithGroup(name string) slog.Handler {
+	return demotedHandler{q.next.WithGroup(name)}
+}

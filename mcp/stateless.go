@@ -81,7 +81,7 @@ var errWaitedLong = errors.New("the run takes longer than a client is made to wa
 
 // awaitEnd returns an execution once it has ended. Until then it tells whoever
 // listens; l is nil if nobody does.
-func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (projections.ExecutionDetail, error) {
+func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifier) (projections.ExecutionDetail, error) {
 	q := s.opts.Queries
 	var tick <-chan time.Time
 	if l != nil {
@@ -118,7 +118,7 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (proje
 		select {
 		case <-changed:
 		case <-l.window():
-			l.tell(ctx, d)
+			l.flush(ctx, d)
 		case <-tick:
 			l.progress(ctx, d)
 		case <-ctx.Done():

@@ -57,7 +57,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 	case <-ctx.Done():
 		conn.end()
 		err = <-done
-	case <-s.life.Done():
+	case <-s.serverCtx.Done():
 		conn.end()
 		err = <-done
 	}

@@ -26,9 +26,9 @@ const (
 	nameHeader   = "Mcp-Name"
 )
 
-// carry makes a message fit for the SDK: what it would answer with its insides
+// rewriteMessage makes a message fit for the SDK: what it would answer with its insides
 // is answered by us, and what it has no place for gets one.
-func carry(message []byte) []byte {
+func rewriteMessage(message []byte) []byte {
 	if id, problem := checkParams(message, true); problem != nil {
 		if answered, err := refused(id, problem); err == nil {
 			return answered
@@ -117,14 +117,14 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// carryOverHTTP does what carry and carryNotification do with the body of a request.
-func carryOverHTTP(r *http.Request) *http.Request {
+// rewriteRequest does what carry and carryNotification do with the body of a request.
+func rewriteRequest(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
 	body, err := readBody(r)
 	if err == nil && len(body) <= maxMessageBytes && !isBatch(body) {
-		body, _ = carryNotification(carry(body))
+		body, _ = carryNotification(rewriteMessage(body))
 		r.ContentLength = int64(len(body))
 		setBody(r, body, nil)
 	}

@@ -38,8 +38,8 @@ type tool struct {
 	// taskOnly refuses calls from clients that do not know tasks.
 	taskOnly bool
 
-	// unnoted calls leave nothing in their context.
-	unnoted bool
+	// skipContext calls leave nothing in their context.
+	skipContext bool
 	// heavy calls cost far more than the message: see package reads.
 	heavy bool
 	// repeats tells whoever calls the tool again with the same arguments so.
@@ -136,7 +136,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		}
 		c := s.callerOf(ctx, req)
 		began := time.Now()
-		use := s.enter(ctx, c, t, a)
+		use := s.beginContextUse(ctx, c, t, a)
 		asked := ctx
 		if t.submit == nil {
 			asked = ledger.AskedAt(ctx, began)
@@ -149,7 +149,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		res = resultOf(ans, s.leave(ctx, use, t, a, ans, body), use.format())
+		res = resultOf(ans, s.endContextUse(ctx, use, t, a, ans, body), use.format())
 		if ans.seq != 0 {
 			s.awaitReadable(ctx, ans.seq, timeLeft(began))
 		}
@@ -191,7 +191,7 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 // from the client's own cancellation.
 func (s *Server) untilClose(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(errClosing) })
+	stop := context.AfterFunc(s.serverCtx, func() { cancel(errClosing) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 

@@ -32,7 +32,7 @@ type wholeAnswer struct {
 	// OutputHead is nil until the run has ended, and if its content was erased.
 	*projections.OutputHead
 	// AlreadyTried is of run_js: an equal run before in the same context.
-	AlreadyTried *triedBefore `json:"already_tried,omitempty"`
+	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
 // awaitWhole answers with a wholeAnswer once the run has ended, or with what is
@@ -68,7 +68,7 @@ func (s *Server) wholeOf(ctx context.Context, d projections.ExecutionDetail) (an
 func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d time.Duration) (projections.ExecutionDetail, error) {
 	wait, stop := context.WithTimeoutCause(ctx, d, errWaitedLong)
 	defer stop()
-	var l *live
+	var l *outputNotifier
 	if c.listener.listens() {
 		l = s.newLive(c.listener, r.ExecutionID)
 	}

@@ -65,7 +65,7 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.life.Err() != nil {
+	if s.serverCtx.Err() != nil {
 		return errClosing
 	}
 	if w.full(uri, req.Session) { // others of the same connection came in meanwhile
@@ -91,7 +91,7 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	}
 	if !w.looking {
 		w.looking = true
-		w.running.Go(s.look)
+		w.running.Go(s.pollWatched)
 	}
 	return nil
 }
@@ -163,9 +163,9 @@ func (w *watches) forget(ss *sdk.ServerSession) {
 	}
 }
 
-// look tells clients what has changed, until nothing is watched any more or
+// pollWatched tells clients what has changed, until nothing is watched any more or
 // the server is closed.
-func (s *Server) look() {
+func (s *Server) pollWatched() {
 	pause := time.NewTimer(watchPause)
 	defer pause.Stop()
 	for {
@@ -173,9 +173,9 @@ func (s *Server) look() {
 		// subscribe has returned.
 		select {
 		case <-pause.C:
-		case <-s.life.Done():
+		case <-s.serverCtx.Done():
 		}
-		changed := s.opts.Queries.Changed() // before looking: a change in between is not missed
+		changed := s.opts.Queries.NextCommit() // before looking: a change in between is not missed
 		uris := s.watched()
 		if len(uris) == 0 {
 			return
@@ -187,7 +187,7 @@ func (s *Server) look() {
 		next := max(watchPause, watchShare*time.Since(began))
 		select {
 		case <-changed: // that nobody watches any more is noticed then, too
-		case <-s.life.Done():
+		case <-s.serverCtx.Done():
 		}
 		pause.Reset(next)
 	}
@@ -198,7 +198,7 @@ func (s *Server) watched() []string {
 	w := s.watches
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.by) == 0 || s.life.Err() != nil {
+	if len(w.by) == 0 || s.serverCtx.Err() != nil {
 		w.looking = false
 		return nil
 	}
@@ -208,7 +208,7 @@ func (s *Server) watched() []string {
 // tell notifies those who watch an address if it has changed.
 func (s *Server) tell(uri string) {
 	p := s.opts.Reads.Permit(s.tenant)
-	version, err := s.version(reads.With(s.life, p), uri)
+	version, err := s.version(reads.With(s.serverCtx, p), uri)
 	p.Yield()
 	if err != nil {
 		return // it was there: the projections cannot answer now, and will change
@@ -222,7 +222,7 @@ func (s *Server) tell(uri string) {
 	w.mu.Unlock()
 	if ok && last != version {
 		// A client that cannot be told has gone, and is forgotten when it ends.
-		_ = s.sdk.ResourceUpdated(s.life, &sdk.ResourceUpdatedNotificationParams{URI: uri})
+		_ = s.sdk.ResourceUpdated(s.serverCtx, &sdk.ResourceUpdatedNotificationParams{URI: uri})
 	}
 }
 

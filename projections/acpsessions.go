@@ -130,7 +130,7 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	if f.Cwd != "" {
 		w = w.and("cwd = ?", f.Cwd)
 	}
-	before, err := startOf(f.Cursor, cursorAgents)
+	before, err := parseStart(f.Cursor, cursorAgents)
 	if err != nil {
 		return page, err
 	}
@@ -151,17 +151,17 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 
 // promptRange is a part of a conversation: the prompts of one session between two
 // positions, both exclusive.
-type stretch struct {
+type promptRange struct {
 	session       int64
 	after, before uint64
 }
 
 // sessionAncestors returns the parts of a session's conversation, oldest first. A
 // forked session starts with the prompts that it shares with its parent.
-func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, error) {
-	var list []stretch
+func (s *Store) sessionAncestors(ctx context.Context, tenant, id string) ([]promptRange, error) {
+	var list []promptRange
 	for before := uint64(math.MaxInt64); id != ""; {
-		p := stretch{before: before}
+		p := promptRange{before: before}
 		var parent sql.NullString
 		var position sql.NullInt64
 		err := s.reader.QueryRowContext(ctx, `SELECT id, parent, parent_seq,
@@ -196,7 +196,7 @@ func (s *Store) AgentPrompts(ctx context.Context, tenant, id string) ([]AgentPro
 }
 
 func (s *Store) agentPrompts(ctx context.Context, tenant, id string) ([]AgentPrompt, error) {
-	line, err := s.lineage(ctx, tenant, id)
+	line, err := s.sessionAncestors(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *Store) agentPrompts(ctx context.Context, tenant, id string) ([]AgentPro
 	return list, nil
 }
 
-func (s *Store) promptsIn(ctx context.Context, tenant string, p stretch, list []AgentPrompt) ([]AgentPrompt, error) {
+func (s *Store) promptsIn(ctx context.Context, tenant string, p promptRange, list []AgentPrompt) ([]AgentPrompt, error) {
 	rows, err := s.reader.QueryContext(ctx, `SELECT seq, prompt_id, at, blocks, title, execution_id, answer
 		FROM agent_prompts WHERE session = ? AND seq > ? AND seq < ? ORDER BY seq`, p.session, p.after, p.before)
 	if err != nil {
@@ -225,12 +225,12 @@ func (s *Store) promptsIn(ctx context.Context, tenant string, p stretch, list []
 			return nil, err
 		}
 		a.At, a.Title, a.ExecutionID = formatMillis(at), title.String, execution.String
-		text, err := s.text(ctx, tenant, sql.NullString{String: blocks, Valid: true})
+		text, err := s.resolveText(ctx, tenant, sql.NullString{String: blocks, Valid: true})
 		if err != nil {
 			return nil, fmt.Errorf("prompt %s: %w", a.PromptID, err)
 		}
 		a.Blocks = *text
-		if a.Answer, err = s.text(ctx, tenant, answer); err != nil {
+		if a.Answer, err = s.resolveText(ctx, tenant, answer); err != nil {
 			return nil, fmt.Errorf("answer to prompt %s: %w", a.PromptID, err)
 		}
 		list = append(list, a)

@@ -18,7 +18,7 @@ import (
 func agentID(n int) string { return strings.Repeat(fmt.Sprintf("%x", n%16), 64) }
 
 func created(n int, cwd string, fork *events.AgentFork) *events.AgentSessionCreated {
-	return &events.AgentSessionCreated{SessionID: agentID(n), Content: events.Plain(events.AgentWorkspace{Cwd: cwd}), Config: events.AgentConfig{Mode: events.AgentAsks}, Fork: fork}
+	return &events.AgentSessionCreated{SessionID: agentID(n), Content: events.Plain(events.AgentWorkspace{Cwd: cwd}), Config: events.AgentConfig{Mode: events.AgentModeAsk}, Fork: fork}
 }
 
 func prompted(n int, prompt, title string) *events.AgentPrompted {
@@ -46,7 +46,7 @@ func promptIDs(t testing.TB, s *projections.Store, n int) []string {
 // shares with its parent, even if the parent is cleared or deleted later.
 func TestAgentConversations(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(created(1, "/a", nil), prompted(1, "p1", "first"), answered(1, "p1", "yes", false))
 	fork := b.add(prompted(1, "p2", ""))
 	b.add(created(2, "/b", &events.AgentFork{SessionID: agentID(1), Position: fork}), prompted(1, "p3", ""), prompted(2, "q1", "branch"))
@@ -84,7 +84,7 @@ func TestAgentsRebuilt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
-		b := newBook()
+		b := newMemoryLedger()
 		for i := range 300 {
 			n, prompt := 1+rnd.IntN(5), fmt.Sprint("p", rnd.IntN(40))
 			var d events.Data
@@ -98,7 +98,7 @@ func TestAgentsRebuilt(t *testing.T) {
 			case 2:
 				d = &events.AgentSessionAttached{SessionID: agentID(n), Content: events.Plain(events.AgentWorkspace{Cwd: "/x", AdditionalDirectories: []string{"/y"}})}
 			case 3:
-				d = &events.AgentSessionConfigured{SessionID: agentID(n), Config: events.AgentConfig{Mode: events.AgentReads}}
+				d = &events.AgentSessionConfigured{SessionID: agentID(n), Config: events.AgentConfig{Mode: events.AgentModeReadOnly}}
 			case 4:
 				d = &events.AgentSessionClosed{SessionID: agentID(n)}
 			case 5:
@@ -137,7 +137,7 @@ func TestAgentsRebuilt(t *testing.T) {
 // ledger, for any number of calls.
 func TestTraceInPages(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	if _, err := s.Trace(t.Context(), tenant, id(1), projections.TraceMark{}); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("an unknown run: %v", err)
 	}
@@ -155,10 +155,10 @@ func TestTraceInPages(t *testing.T) {
 				switch {
 				case step.Line != nil:
 					told = append(told, step.Line.Text)
-				case step.Called != nil:
-					told = append(told, fmt.Sprint("call ", step.Called.Number))
-				case step.Answered != nil:
-					told = append(told, fmt.Sprint("answer ", step.Answered.Number, step.Answered.Outcome))
+				case step.Call != nil:
+					told = append(told, fmt.Sprint("call ", step.Call.Number))
+				case step.Answer != nil:
+					told = append(told, fmt.Sprint("answer ", step.Answer.Number, step.Answer.Outcome))
 				}
 			}
 			if !r.More {

@@ -86,8 +86,8 @@ func (s *Store) readAnomalies(ctx context.Context, a *Anomalies, where string, a
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// anomaly notes an event that broke a rule.
-func (a *applier) anomaly(e *events.Event, format string, args ...any) error {
+// recordAnomaly notes an event that broke a rule.
+func (a *applier) recordAnomaly(e *events.Event, format string, args ...any) error {
 	return a.exec(a.s.anomaly, e.Seq, e.Tenant, string(e.Type), e.Time.UnixMilli(), cutText(fmt.Sprintf(format, args...), maxAnomalyText))
 }
 

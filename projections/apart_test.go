@@ -18,7 +18,7 @@ func TestTenantsAreApart(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			h, all := newHistorian(seed+100), newBook()
+			h, all := newHistorian(seed+100), newMemoryLedger()
 			for range 400 {
 				who, d := h.move()
 				all.addFor(who, d)
@@ -26,7 +26,7 @@ func TestTenantsAreApart(t *testing.T) {
 			together := open(t, projections.Options{})
 			apply(t, together, all)
 			for _, who := range []string{tenant, "another"} {
-				own := newBook()
+				own := newMemoryLedger()
 				for _, e := range all.all() {
 					if e.Tenant == who {
 						own.addFor(who, e.Data)

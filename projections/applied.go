@@ -8,8 +8,8 @@ import (
 // AppliedIn returns the position of the last event that is applied in the file at path,
 // or 0 if the file is missing, not intact or of another schema version. It is a lower
 // bound for the length of a ledger that has lost its end.
-func Reached(ctx context.Context, path string) uint64 {
-	if why, err := checkSum(path); why != "" || err != nil {
+func AppliedIn(ctx context.Context, path string) uint64 {
+	if why, err := verifyChecksum(path); why != "" || err != nil {
 		return 0
 	}
 	version, private, err := fileVersion(ctx, path, false)
@@ -18,7 +18,7 @@ func Reached(ctx context.Context, path string) uint64 {
 	}
 	params := "mode=ro&_busy_timeout=10000"
 	if private {
-		params = inMemory + "_busy_timeout=10000"
+		params = memoryIndexVFS + "_busy_timeout=10000"
 	}
 	db, err := sql.Open("sqlite3", dsn(path, params))
 	if err != nil {

@@ -12,34 +12,34 @@ import (
 // executionState holds the fields of an execution that applying an event needs. It is
 // read once per batch. Changes of it are also written to the row, the extent of the
 // output at the end of the batch.
-type state struct {
-	id       int64
-	status   events.Status
-	lastSeq  uint64
-	extent   events.Extent
-	unstored bool // extent and lastSeq are newer than the row
-	tags     sql.NullString
-	session  sql.NullString // id of the named session
-	logical  sql.NullString // id of the session in which the run has a turn
-	turn     int64
-	warnings []string
+type executionState struct {
+	id         int64
+	status     events.Status
+	lastSeq    uint64
+	extent     events.Extent
+	isUnstored bool // extent and lastSeq are newer than the row
+	tags       sql.NullString
+	session    sql.NullString // id of the named session
+	logical    sql.NullString // id of the session in which the run has a turn
+	turn       int64
+	warnings   []string
 }
 
 type executionKey struct{ tenant, id string }
 
 // loadExecution returns the state of an execution. It reports false and records an
 // anomaly if there is no such execution.
-func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err error) {
+func (a *applier) loadExecution(e *events.Event, id string) (st *executionState, ok bool, err error) {
 	key := executionKey{e.Tenant, id}
 	if st := a.states[key]; st != nil {
 		return st, true, nil
 	}
-	st = new(state)
+	st = new(executionState)
 	var warnings string
-	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
+	err = a.queryRow(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
 		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &st.logical, &st.turn, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, a.unrequested(e, id)
+		return nil, false, a.reportUnrequested(e, id)
 	}
 	if err != nil {
 		return nil, false, err
@@ -54,7 +54,7 @@ func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err
 // storeExtents writes the changes that were deferred to the end of the batch.
 func (a *applier) storeExtents() error {
 	for _, st := range a.states {
-		if !st.unstored {
+		if !st.isUnstored {
 			continue
 		}
 		if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
@@ -64,7 +64,7 @@ func (a *applier) storeExtents() error {
 	return nil
 }
 
-func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error {
+func (a *applier) applyRequested(e *events.Event, d *events.ExecutionRequested) error {
 	content := d.Content.Value()
 	var tags any
 	if content.Tags != nil {
@@ -74,13 +74,13 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 	if d.Turn != nil {
 		logical, turn = d.Turn.SessionID, d.Turn.Number
 	}
-	added, err := a.execCounting(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
+	added, err := a.execCount(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
 		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn)
 	if err != nil {
 		return err
 	}
 	if added == 1 {
-		if key := events.SealedUnder(d); key != "" {
+		if key := events.ContentKeyID(d); key != "" {
 			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key); err != nil {
 				return err
 			}
@@ -90,33 +90,33 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 				return err
 			}
 		}
-		a.use(e.Tenant).Runs++
-		return a.requestedInContext(e, d)
+		a.usageOf(e.Tenant).Runs++
+		return a.noteRequestInContext(e, d)
 	}
-	return a.anomaly(e, "execution %s was requested twice", d.ExecutionID)
+	return a.recordAnomaly(e, "execution %s was requested twice", d.ExecutionID)
 }
 
-func (a *applier) started(e *events.Event, d *events.ExecutionStarted) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	if st.status.Terminal() {
-		return a.anomaly(e, "started after the end of execution %s", d.ExecutionID)
+		return a.recordAnomaly(e, "started after the end of execution %s", d.ExecutionID)
 	}
 	next, err := a.beginAttempt(e, st, d)
 	if err != nil {
 		return err
 	}
-	a.use(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
-	st.extent, st.lastSeq, st.unstored = next, e.Seq, false
-	st.warnings = merge(st.warnings, d.Warnings)
+	a.usageOf(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
+	st.extent, st.lastSeq, st.isUnstored = next, e.Seq, false
+	st.warnings = mergeWarnings(st.warnings, d.Warnings)
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
 		warningsJSON(st.warnings), next.Line, next.Byte)
 }
 
-func (a *applier) cancelRequested(e *events.Event, d *events.ExecutionCancelRequested) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyCancelRequested(e *events.Event, d *events.ExecutionCancelRequested) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
@@ -124,28 +124,28 @@ func (a *applier) cancelRequested(e *events.Event, d *events.ExecutionCancelRequ
 	return a.exec(a.s.touch, st.id, e.Seq)
 }
 
-func (a *applier) handedBack(e *events.Event, d *events.ExecutionHandedBack) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyHandedBack(e *events.Event, d *events.ExecutionHandedBack) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	if st.status.Terminal() {
-		return a.anomaly(e, "handed back after the end of execution %s", d.ExecutionID)
+		return a.recordAnomaly(e, "handed back after the end of execution %s", d.ExecutionID)
 	}
 	if d.Attempt != st.extent.Attempt {
-		return a.anomaly(e, "attempt %d of execution %s was handed back, which is at attempt %d", d.Attempt, d.ExecutionID, st.extent.Attempt)
+		return a.recordAnomaly(e, "attempt %d of execution %s was handed back, which is at attempt %d", d.Attempt, d.ExecutionID, st.extent.Attempt)
 	}
 	st.lastSeq = e.Seq
 	return a.exec(a.s.handBack, st.id, e.Seq)
 }
 
-func (a *applier) ended(e *events.Event, d *events.Ending) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	if st.status.Terminal() {
-		return a.anomaly(e, "a second end of execution %s, which is %s", d.ExecutionID, st.status)
+		return a.recordAnomaly(e, "a second end of execution %s, which is %s", d.ExecutionID, st.status)
 	}
 	status, _ := e.Type.Status()
 	content := d.Content.Value()
@@ -170,37 +170,37 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 		}
 	}
 	st.status, st.lastSeq = status, e.Seq
-	a.use(e.Tenant).Runs--
-	a.endedInSession(e, st, d.ExecutionID)
-	if err := a.endedInContext(e, status, d); err != nil {
+	a.usageOf(e.Tenant).Runs--
+	a.noteEndInSession(e, st, d.ExecutionID)
+	if err := a.noteEndInContext(e, status, d); err != nil {
 		return err
 	}
-	st.warnings = merge(st.warnings, d.AllWarnings())
-	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
+	st.warnings = mergeWarnings(st.warnings, d.AllWarnings())
+	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, bodyJSON(content.Result), content.ResultTruncated, bodyJSON(content.Error),
 		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine)
 	if err != nil || d.Heap == nil {
 		return err
 	}
 	if st.logical.Valid {
-		if err := a.headMoved(e, st.logical.String, st.turn, d.Heap.SHA256); err != nil {
+		if err := a.moveHead(e, st.logical.String, st.turn, d.Heap.SHA256); err != nil {
 			return err
 		}
 	}
-	added, err := a.execCounting(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli())
+	added, err := a.execCount(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli())
 	if err != nil {
 		return err
 	}
 	if added == 1 {
-		if err := a.heapLeft(e.Tenant, d.Heap.SHA256); err != nil {
+		if err := a.uncountTaggedHeap(e.Tenant, d.Heap.SHA256); err != nil {
 			return err
 		}
 	}
 	if added == 0 { // equal heaps share a row, which may have been marked as collected or lost
-		if added, err = a.execCounting(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
+		if added, err = a.execCount(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
 			return err
 		}
 	}
-	a.use(e.Tenant).HeapBytes += added * d.Heap.Size
+	a.usageOf(e.Tenant).HeapBytes += added * d.Heap.Size
 	if status != events.StatusCompleted || !st.tags.Valid {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 }
 
 // checkTotals compares the runner's output totals with the stored output.
-func (a *applier) checkTotals(e *events.Event, st *state, o *events.OutputTotals) error {
+func (a *applier) checkTotals(e *events.Event, st *executionState, o *events.OutputTotals) error {
 	if o.Truncated {
 		return nil
 	}
@@ -223,46 +223,46 @@ func (a *applier) checkTotals(e *events.Event, st *state, o *events.OutputTotals
 		lines++
 	}
 	if o.Lines != lines || o.Bytes != st.extent.Byte {
-		return a.anomaly(e, "%d lines and %d bytes of output are recorded, the runner counted %d and %d", lines, st.extent.Byte, o.Lines, o.Bytes)
+		return a.recordAnomaly(e, "%d lines and %d bytes of output are recorded, the runner counted %d and %d", lines, st.extent.Byte, o.Lines, o.Bytes)
 	}
 	return nil
 }
 
-func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
-	if _, ok, err := a.execution(e, d.ExecutionID); err != nil || !ok {
+func (a *applier) applyEntry(e *events.Event, d *events.SessionEntryRecorded) error {
+	if _, ok, err := a.loadExecution(e, d.ExecutionID); err != nil || !ok {
 		return err
 	}
 	var before int64
-	if err := a.row(a.s.lastEntry, e.Tenant, d.SessionID).Scan(&before); err != nil {
+	if err := a.queryRow(a.s.lastEntry, e.Tenant, d.SessionID).Scan(&before); err != nil {
 		return err
 	}
 	if d.Index <= before {
-		return a.anomaly(e, "entry %d of session %q comes after entry %d", d.Index, d.Session, before)
+		return a.recordAnomaly(e, "entry %d of session %q comes after entry %d", d.Index, d.Session, before)
 	}
 	if d.Index > before+1 && !e.Kept() {
-		if err := a.anomaly(e, "entries %d to %d of session %q are missing", before+1, d.Index-1, d.Session); err != nil {
+		if err := a.recordAnomaly(e, "entries %d to %d of session %q are missing", before+1, d.Index-1, d.Session); err != nil {
 			return err
 		}
 	}
 	if err := a.exec(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli()); err != nil {
 		return err
 	}
-	a.log = append(a.log, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, entry: true})
+	a.logChanges = append(a.logChanges, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, hasEntry: true})
 	return a.nameSession(e.Tenant, d.Session, d.SessionID)
 }
 
 // nameSession stores the name of a named session.
 func (a *applier) nameSession(tenant, name, id string) error {
-	added, err := a.execCounting(a.s.session, tenant, name, id)
-	a.use(tenant).Sessions += added
+	added, err := a.execCount(a.s.session, tenant, name, id)
+	a.usageOf(tenant).Sessions += added
 	return err
 }
 
-func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
+func (a *applier) applyTagged(e *events.Event, d *events.HeapTagged) error {
 	effective := e.Seq
 	switch {
 	case d.AppliesAt > e.Seq: // would block every edit before that position
-		if err := a.anomaly(e, "tags of heap %s apply from position %d on, which is after the event", d.Heap, d.AppliesAt); err != nil {
+		if err := a.recordAnomaly(e, "tags of heap %s apply from position %d on, which is after the event", d.Heap, d.AppliesAt); err != nil {
 			return err
 		}
 	case d.AppliesAt != 0:
@@ -287,7 +287,7 @@ func asJSON(v any) string {
 	return string(raw)
 }
 
-func body(b *events.Body) any {
+func bodyJSON(b *events.Body) any {
 	if b == nil {
 		return nil
 	}
@@ -303,7 +303,7 @@ func warningsJSON(w []string) string {
 
 // mergeWarnings appends the warnings of more that have lacks: each stage repeats those
 // of the stage before.
-func merge(have, more []string) []string {
+func mergeWarnings(have, more []string) []string {
 	for _, w := range more {
 		if !slices.Contains(have, w) {
 			have = append(have, w)

@@ -8,14 +8,14 @@ import (
 )
 
 // applyAgent applies an event of an ACP session.
-func (a *applier) agent(e *events.Event) error {
+func (a *applier) applyAgent(e *events.Event) error {
 	if d, ok := e.Data.(*events.AgentSessionCreated); ok {
-		return a.agentCreated(e, d)
+		return a.applyAgentCreated(e, d)
 	}
 	var id int64
-	err := a.row(a.s.agentID, e.Tenant, e.About()).Scan(&id)
+	err := a.queryRow(a.s.agentID, e.Tenant, e.About()).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return a.anomaly(e, "%s in session %s, which was never created", e.Type, e.About())
+		return a.recordAnomaly(e, "%s in session %s, which was never created", e.Type, e.About())
 	}
 	if err != nil {
 		return err
@@ -49,18 +49,18 @@ func (a *applier) agent(e *events.Event) error {
 	return nil // decisions about calls are not part of the conversation
 }
 
-func (a *applier) agentCreated(e *events.Event, d *events.AgentSessionCreated) error {
+func (a *applier) applyAgentCreated(e *events.Event, d *events.AgentSessionCreated) error {
 	w := d.Content.Value()
 	var parent, position any
 	if d.Fork != nil {
 		parent, position = d.Fork.SessionID, min(d.Fork.Position, e.Seq-1)
 	}
-	added, err := a.execCounting(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position)
+	added, err := a.execCount(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position)
 	if err != nil {
 		return err
 	}
 	if added == 0 {
-		return a.anomaly(e, "session %s was created twice", d.SessionID)
+		return a.recordAnomaly(e, "session %s was created twice", d.SessionID)
 	}
 	return nil
 }

@@ -33,18 +33,18 @@ CREATE TABLE IF NOT EXISTS context_runs (
 type contextStatements struct {
 	context, putContext, dropContext    *sql.Stmt
 	contextRun, runContext, endContexts *sql.Stmt
-	contextsTelling                     *sql.Stmt
+	contextsWithKey                     *sql.Stmt
 }
 
-func (s *contextStatements) queries() []preparing {
-	return []preparing{
+func (s *contextStatements) queries() []statementDef {
+	return []statementDef{
 		{&s.context, selectContext + ` WHERE tenant = ? AND context_key = ?`},
 		{&s.putContext, `INSERT OR REPLACE INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.dropContext, `DELETE FROM contexts WHERE tenant = ? AND context_key = ?`},
 		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?, ?)`},
 		{&s.runContext, `SELECT context_key, since FROM context_runs WHERE tenant = ? AND execution_id = ?`},
 		// Keys are random, so no other text contains one.
-		{&s.contextsTelling, `SELECT context_key FROM contexts WHERE tenant = ? AND instr(state, ?) > 0`},
+		{&s.contextsWithKey, `SELECT context_key FROM contexts WHERE tenant = ? AND instr(state, ?) > 0`},
 		{&s.endContexts, `DELETE FROM context_runs WHERE tenant = ? AND execution_id = ?`},
 	}
 }
@@ -59,21 +59,21 @@ func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) 
 	if err := row.Scan(&r.Key, &r.SessionID, &r.Kind, &r.createdAt, &r.updatedAt, &r.usedAt, &r.running, &r.seq, &empty, &state); err != nil {
 		return nil, err
 	}
-	r.bytes, r.stored = len(state), true
+	r.bytes, r.isStored = len(state), true
 	return &r, json.Unmarshal([]byte(state), &r.contextBody)
 }
 
 // loadContext returns a conversation context with the changes of the batch so far, or
 // nil if there is none.
-func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
+func (a *applier) loadContext(tenant, key string) (*contextRow, error) {
 	k := contextKey{tenant, key}
 	if r, isCached := a.contexts[k]; isCached {
-		if r != nil && r.gone {
+		if r != nil && r.isRemoved {
 			r = nil
 		}
 		return r, nil
 	}
-	r, err := scanContext(a.row(a.s.context, tenant, key))
+	r, err := scanContext(a.queryRow(a.s.context, tenant, key))
 	if errors.Is(err, sql.ErrNoRows) {
 		r, err = nil, nil
 	}
@@ -89,17 +89,17 @@ func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
 
 // ensureContext returns the conversation context that an event is about. It creates one
 // if there is none.
-func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow, error) {
-	r, err := a.contextOf(e.Tenant, ref.Key)
+func (a *applier) ensureContext(e *events.Event, ref events.ContextRef) (*contextRow, error) {
+	r, err := a.loadContext(e.Tenant, ref.Key)
 	if err != nil {
 		return nil, err
 	}
 	if r == nil {
 		r = &contextRow{ContextRef: ref}
 		if before := a.contexts[contextKey{e.Tenant, ref.Key}]; before != nil {
-			r.stored = before.stored // an earlier event of the batch removed it
+			r.isStored = before.isStored // an earlier event of the batch removed it
 		}
-		r.begin(e.Time)
+		r.reset(e.Time)
 		a.contexts[contextKey{e.Tenant, ref.Key}] = r
 	}
 	r.seq = e.Seq
@@ -118,19 +118,19 @@ func (a *applier) storeContexts() error {
 		if r == nil {
 			continue
 		}
-		if r.gone {
-			if r.stored {
-				a.use(k.tenant).Contexts--
+		if r.isRemoved {
+			if r.isStored {
+				a.usageOf(k.tenant).Contexts--
 			}
 			if err := a.exec(a.s.dropContext, k.tenant, k.id); err != nil {
 				return err
 			}
 			continue
 		}
-		if !r.stored {
-			a.use(k.tenant).Contexts++
+		if !r.isStored {
+			a.usageOf(k.tenant).Contexts++
 		}
-		if err := a.exec(a.s.putContext, k.tenant, k.id, r.SessionID, string(r.Kind), r.createdAt, r.updatedAt, r.usedAt, r.running, r.seq, r.empty(), asJSON(r.contextBody)); err != nil {
+		if err := a.exec(a.s.putContext, k.tenant, k.id, r.SessionID, string(r.Kind), r.createdAt, r.updatedAt, r.usedAt, r.running, r.seq, r.isEmpty(), asJSON(r.contextBody)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (a *applier) storeContexts() error {
 // signalContexts signals the watchers of the changed conversation contexts. It is
 // called before the position of the batch is published, so that a caller that waits for
 // the position finds the signal.
-func (s *Store) tellContexts(changed map[contextKey]*contextRow) {
+func (s *Store) signalContexts(changed map[contextKey]*contextRow) {
 	if len(changed) == 0 {
 		return
 	}
@@ -151,81 +151,81 @@ func (s *Store) tellContexts(changed map[contextKey]*contextRow) {
 	}
 }
 
-func (a *applier) contextEvent(e *events.Event) error {
+func (a *applier) applyContextEvent(e *events.Event) error {
 	switch d := e.Data.(type) {
 	case *events.ContextUpdated:
-		r, err := a.inContext(e, d.ContextRef)
+		r, err := a.ensureContext(e, d.ContextRef)
 		if err != nil {
 			return err
 		}
 		content := d.Content.Value()
 		r.Preferences, r.Custom = content.UserPreferences, content.Custom
-		r.updated(e.Time)
+		r.touchUpdated(e.Time)
 	case *events.ContextCleared:
-		if err := a.beginAnew(e, d.ContextRef); err != nil {
+		if err := a.resetContext(e, d.ContextRef); err != nil {
 			return err
 		}
-		a.contexts[contextKey{e.Tenant, d.Key}].used(e.Time)
+		a.contexts[contextKey{e.Tenant, d.Key}].touch(e.Time)
 	case *events.ContextExpired:
-		if err := a.beginAnew(e, d.ContextRef); err != nil {
+		if err := a.resetContext(e, d.ContextRef); err != nil {
 			return err
 		}
 		// Most expired contexts of transport sessions belong to closed connections, so
 		// their rows are removed.
 		r := a.contexts[contextKey{e.Tenant, d.Key}]
-		r.used(d.LastUse.Time) // already recorded, unless earlier events were removed with their volume
-		r.gone = r.Kind == events.ContextTransport && r.running == 0
+		r.touch(d.LastUse.Time) // already recorded, unless earlier events were removed with their volume
+		r.isRemoved = r.Kind == events.ContextTransport && r.running == 0
 	case *events.ContextNoted:
-		return a.noted(e, d)
+		return a.applyNoted(e, d)
 	}
 	return nil
 }
 
-func (a *applier) beginAnew(e *events.Event, ref events.ContextRef) error {
-	r, err := a.inContext(e, ref)
+func (a *applier) resetContext(e *events.Event, ref events.ContextRef) error {
+	r, err := a.ensureContext(e, ref)
 	if err == nil {
-		r.begin(e.Time)
+		r.reset(e.Time)
 	}
 	return err
 }
 
-func (a *applier) noted(e *events.Event, d *events.ContextNoted) error {
-	before, err := a.contextOf(e.Tenant, d.Key)
+func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
+	before, err := a.loadContext(e.Tenant, d.Key)
 	if err != nil {
 		return err
 	}
-	r, err := a.inContext(e, d.ContextRef)
+	r, err := a.ensureContext(e, d.ContextRef)
 	if err != nil {
 		return err
 	}
 	if before == nil && !d.Since.IsZero() {
-		r.begin(d.Since.Time)
+		r.reset(d.Since.Time)
 	}
-	r.used(d.UsedAt.Time)
+	r.touch(d.UsedAt.Time)
 	content := d.Content.Value()
 	for _, c := range content.Calls {
 		at := events.FormatTime(c.CalledAt.Time)
-		r.call(keptCall{ArgsSHA256: c.ArgumentsSHA256, ToolCallRecord: ToolCallRecord{
+		r.addCall(keptCall{ArgsSHA256: c.ArgumentsSHA256, ToolCallRecord: ToolCallRecord{
 			Tool: c.Tool, Args: c.Arguments, CalledAt: at, ResultSummary: excerpt(c.ResultSummary, maxCallSummary), Times: c.Times,
 		}})
-		r.try(Tried{
+		r.addPriorCall(PriorCall{
 			ArgsSHA256: c.ArgumentsSHA256, Tool: c.Tool, CalledAt: at, Times: c.Times, Summary: excerpt(c.ResultSummary, maxCallSummary), Results: c.Results, ResultSHA256: c.ResultSHA256,
 		})
-		r.updated(c.CalledAt.Time)
+		r.touchUpdated(c.CalledAt.Time)
 	}
 	for _, f := range content.Resources {
-		r.fetched(FetchedResource{
+		r.addResource(FetchedResource{
 			ResourceID: f.ResourceID, ResourceType: f.ResourceType, FetchedAt: events.FormatTime(f.FetchedAt.Time), ContentHash: f.ContentSHA256, Summary: f.Summary,
 		})
-		r.updated(f.FetchedAt.Time)
+		r.touchUpdated(f.FetchedAt.Time)
 	}
 	return nil
 }
 
 // eraseInContexts erases the runs, answers and resources of all contexts that list a
 // run under a content key: one run cannot be removed from a summary.
-func (a *applier) forgetInContexts(tenant, key string) error {
-	rows, err := a.bind(a.s.contextsTelling).QueryContext(a.ctx, tenant, key)
+func (a *applier) eraseInContexts(tenant, key string) error {
+	rows, err := a.bind(a.s.contextsWithKey).QueryContext(a.ctx, tenant, key)
 	if err != nil {
 		return err
 	}
@@ -241,12 +241,12 @@ func (a *applier) forgetInContexts(tenant, key string) error {
 		return err
 	}
 	for _, k := range keys {
-		if _, err := a.contextOf(tenant, k); err != nil {
+		if _, err := a.loadContext(tenant, k); err != nil {
 			return err
 		}
 	}
 	for k, r := range a.contexts { // including changes of this batch
-		if k.tenant == tenant && r != nil && slices.Contains(r.Sealed, key) {
+		if k.tenant == tenant && r != nil && slices.Contains(r.KeyIDs, key) {
 			r.forget()
 		}
 	}
@@ -254,47 +254,47 @@ func (a *applier) forgetInContexts(tenant, key string) error {
 }
 
 // noteRequestInContext adds a run that was requested in a conversation context.
-func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequested) error {
+func (a *applier) noteRequestInContext(e *events.Event, d *events.ExecutionRequested) error {
 	if d.Context == nil {
 		return nil
 	}
-	r, err := a.inContext(e, *d.Context)
+	r, err := a.ensureContext(e, *d.Context)
 	if err != nil {
 		return err
 	}
-	r.requested(e, d)
-	r.sealedUnder(events.SealedUnder(d))
+	r.addRequest(e, d)
+	r.addKey(events.ContentKeyID(d))
 	r.running++
-	r.updated(e.Time)
+	r.touchUpdated(e.Time)
 	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key, r.createdAt)
 }
 
 // noteEndInContext adds the end of a run.
-func (a *applier) endedInContext(e *events.Event, status events.Status, d *events.Ending) error {
-	r, _, err := a.contextOfRun(e.Tenant, d.ExecutionID)
+func (a *applier) noteEndInContext(e *events.Event, status events.Status, d *events.Ending) error {
+	r, _, err := a.loadContextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
 	r.seq = e.Seq
 	r.running--
-	r.ended(status, d)
-	r.updated(e.Time)
+	r.applyEnd(status, d)
+	r.touchUpdated(e.Time)
 	return a.exec(a.s.endContexts, e.Tenant, d.ExecutionID)
 }
 
 // loadContextOfRun returns the conversation context in which a run in progress was
 // requested, or nil if there is none. isCurrent is false if the context was reset
 // since.
-func (a *applier) contextOfRun(tenant, execution string) (r *contextRow, isCurrent bool, err error) {
+func (a *applier) loadContextOfRun(tenant, execution string) (r *contextRow, isCurrent bool, err error) {
 	var key string
 	var since int64
-	err = a.row(a.s.runContext, tenant, execution).Scan(&key, &since)
+	err = a.queryRow(a.s.runContext, tenant, execution).Scan(&key, &since)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	r, err = a.contextOf(tenant, key)
+	r, err = a.loadContext(tenant, key)
 	return r, r != nil && r.createdAt == since, err
 }

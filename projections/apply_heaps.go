@@ -9,35 +9,35 @@ import (
 
 // applyHeapCollected marks a heap as collected. A heap that no known run has left has
 // no row and needs none.
-func (a *applier) collected(e *events.Event, d *events.HeapCollected) error {
+func (a *applier) applyHeapCollected(e *events.Event, d *events.HeapCollected) error {
 	var size int64
-	err := a.row(a.s.collect, e.Tenant, d.Heap, e.Seq, e.Time.UnixMilli()).Scan(&size)
+	err := a.queryRow(a.s.collect, e.Tenant, d.Heap, e.Seq, e.Time.UnixMilli()).Scan(&size)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	a.use(e.Tenant).HeapBytes -= size
+	a.usageOf(e.Tenant).HeapBytes -= size
 	return nil
 }
 
 // applyLostBlobs marks the heaps that an accepted loss names. They belong to the
 // tenants named with them and take no space.
-func (a *applier) lost(e *events.Event, d *events.LedgerVolumeOpened) error {
+func (a *applier) applyLostBlobs(e *events.Event, d *events.LedgerVolumeOpened) error {
 	for _, l := range d.LostBlobs {
 		if l.Kind != "heap" {
 			continue
 		}
 		var size int64
-		err := a.row(a.s.lose, l.Tenant, l.SHA256, e.Seq).Scan(&size)
+		err := a.queryRow(a.s.lose, l.Tenant, l.SHA256, e.Seq).Scan(&size)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		a.use(l.Tenant).HeapBytes -= size
+		a.usageOf(l.Tenant).HeapBytes -= size
 	}
 	return nil
 }

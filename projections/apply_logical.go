@@ -5,19 +5,19 @@ import (
 )
 
 // applyLogical applies an event of a logical session.
-func (a *applier) logical(e *events.Event) error {
+func (a *applier) applyLogical(e *events.Event) error {
 	if d, ok := e.Data.(*events.SessionOpened); ok {
-		return a.logicalOpened(e, d)
+		return a.applyLogicalOpened(e, d)
 	}
 	if d, ok := e.Data.(*events.SessionReset); ok && d.Kind == events.SessionLog {
 		return a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Entries, asJSON(d.Actor))
 	}
-	known, err := a.execCounting(a.s.logicalUse, e.Tenant, e.About(), e.Time.UnixMilli())
+	known, err := a.execCount(a.s.logicalUse, e.Tenant, e.About(), e.Time.UnixMilli())
 	if err != nil {
 		return err
 	}
 	if known == 0 {
-		return a.anomaly(e, "%s in session %s, which was never opened", e.Type, e.About())
+		return a.recordAnomaly(e, "%s in session %s, which was never opened", e.Type, e.About())
 	}
 	switch d := e.Data.(type) {
 	case *events.SessionTurnQueued:
@@ -27,20 +27,20 @@ func (a *applier) logical(e *events.Event) error {
 			return err
 		}
 		for _, t := range d.Added {
-			if err := a.exec(a.s.teach, e.Tenant, d.SessionID, t.Symbol, t.ID, t.SHA256); err != nil {
+			if err := a.exec(a.s.addEntry, e.Tenant, d.SessionID, t.Symbol, t.ID, t.SHA256); err != nil {
 				return err
 			}
 		}
 	case *events.SessionReset:
 		if d.Next == nil {
-			return a.anomaly(e, "a reset of session %s does not say where it continues", d.SessionID)
+			return a.recordAnomaly(e, "a reset of session %s does not say where it continues", d.SessionID)
 		}
 		if err := a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Next.Turn, asJSON(d.Actor)); err != nil {
 			return err
 		}
 		return a.exec(a.s.logicalSet, e.Tenant, d.SessionID, orNull(d.Heap), d.Next.Turn)
 	case *events.SessionRebound:
-		if err := a.exec(a.s.unteach, e.Tenant, d.SessionID); err != nil {
+		if err := a.exec(a.s.clearEntries, e.Tenant, d.SessionID); err != nil {
 			return err
 		}
 		if !d.Next.Reset {
@@ -54,18 +54,18 @@ func (a *applier) logical(e *events.Event) error {
 	return nil
 }
 
-func (a *applier) logicalOpened(e *events.Event, d *events.SessionOpened) error {
-	added, err := a.execCounting(a.s.logicalOpen, e.Tenant, d.SessionID, string(d.Kind), orNull(d.Content.Value().Intent), orNull(d.IntentSHA256),
+func (a *applier) applyLogicalOpened(e *events.Event, d *events.SessionOpened) error {
+	added, err := a.execCount(a.s.logicalOpen, e.Tenant, d.SessionID, string(d.Kind), orNull(d.Content.Value().Intent), orNull(d.IntentSHA256),
 		asJSON(d.Actor), orNull(d.Parent), e.Seq, e.Time.UnixMilli(), orNull(d.Head))
 	if err != nil || added == 1 {
-		a.use(e.Tenant).Sessions += added
+		a.usageOf(e.Tenant).Sessions += added
 		return err
 	}
-	return a.anomaly(e, "session %s was opened twice", d.SessionID)
+	return a.recordAnomaly(e, "session %s was opened twice", d.SessionID)
 }
 
 // moveHead sets the session head to the heap that a turn left. A turn queued before a
 // break of continuity moves no head after it.
-func (a *applier) headMoved(e *events.Event, session string, turn int64, heap string) error {
+func (a *applier) moveHead(e *events.Event, session string, turn int64, heap string) error {
 	return a.exec(a.s.logicalHead, e.Tenant, session, turn, heap, e.Time.UnixMilli())
 }

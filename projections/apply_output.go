@@ -10,8 +10,8 @@ import (
 // applyOutput stores a chunk that continues the output. It skips any other chunk. A
 // repetition and a chunk of a superseded attempt occur in an intact ledger and are not
 // reported; the rest are anomalies.
-func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyOutput(e *events.Event, d *events.ExecutionOutput) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
@@ -20,7 +20,7 @@ func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 	}
 	before := st.extent
 	if !st.extent.Add(d) {
-		return a.leftOut(e, d, before)
+		return a.checkSkippedOutput(e, d, before)
 	}
 	lines := d.Content.Value().Lines
 	if len(lines) == 0 && d.Content.Sealed == nil {
@@ -31,30 +31,30 @@ func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 			return err
 		}
 	}
-	a.use(e.Tenant).OutputBytes += st.extent.Byte - before.Byte
-	st.lastSeq, st.unstored = e.Seq, true
+	a.usageOf(e.Tenant).OutputBytes += st.extent.Byte - before.Byte
+	st.lastSeq, st.isUnstored = e.Seq, true
 	return nil
 }
 
-func (a *applier) leftOut(e *events.Event, d *events.ExecutionOutput, x events.Extent) error {
+func (a *applier) checkSkippedOutput(e *events.Event, d *events.ExecutionOutput, x events.Extent) error {
 	switch {
 	case d.Attempt > x.Attempt:
-		return a.anomaly(e, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, x.Attempt)
+		return a.recordAnomaly(e, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, x.Attempt)
 	case d.Attempt < x.Attempt || d.FirstByte < x.Byte:
 		return nil
 	default:
-		return a.anomaly(e, "output of execution %s continues at line %d, byte %d; the recorded output continues at line %d, byte %d",
+		return a.recordAnomaly(e, "output of execution %s continues at line %d, byte %d; the recorded output continues at line %d, byte %d",
 			d.ExecutionID, d.FirstLine, d.FirstByte, x.Line, x.Byte)
 	}
 }
 
 func (a *applier) putChunk(execution int64, seq uint64, firstByte, firstLine int64, lines []events.Line) error {
-	c := packChunk(lines)
+	c := encodeChunk(lines)
 	return a.exec(a.s.chunk, seq, execution, firstByte, firstLine, firstLine+c.lineEnds, c.text, c.pieces)
 }
 
-func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyTruncated(e *events.Event, d *events.ExecutionOutputTruncated) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok || st.status.Terminal() || d.Attempt != st.extent.Attempt {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated)
 //
 // In an intact ledger, that is where the event says. Otherwise the stored output
 // counts, so that it never has a hole, with which no page would be exact.
-func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionStarted) (events.Extent, error) {
+func (a *applier) beginAttempt(e *events.Event, st *executionState, d *events.ExecutionStarted) (events.Extent, error) {
 	end, err := a.voidOutput(st.id, d)
 	if err != nil {
 		return end, err
@@ -81,14 +81,14 @@ func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionSt
 	next := events.Extent{Attempt: d.Attempt}
 	next.Line, next.Byte = end.Next()
 	var sealed bool
-	if err := a.row(a.s.sealed, st.id).Scan(&sealed); err != nil {
+	if err := a.queryRow(a.s.sealed, st.id).Scan(&sealed); err != nil {
 		return end, err
 	}
 	if sealed { // stored output may be unreadable, so only the event counts, now and in a rebuild
 		return events.ExtentFrom(d), nil
 	}
 	if next != events.ExtentFrom(d) {
-		err = a.anomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the recorded output ends before line %d, byte %d",
+		err = a.recordAnomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the recorded output ends before line %d, byte %d",
 			d.Attempt, d.ExecutionID, d.FirstLine, d.FirstByte, next.Line, next.Byte)
 	}
 	return next, err
@@ -139,9 +139,9 @@ type storedChunk struct {
 // is none.
 func (a *applier) lastChunk(execution int64) (c storedChunk, err error) {
 	var text, pieces []byte
-	if err := a.row(a.s.lastChunk, execution).Scan(&c.seq, &c.firstByte, &c.firstLine, &text, &pieces); err != nil {
+	if err := a.queryRow(a.s.lastChunk, execution).Scan(&c.seq, &c.firstByte, &c.firstLine, &text, &pieces); err != nil {
 		return c, err
 	}
-	c.lines, err = unpackChunk(text, pieces)
+	c.lines, err = decodeChunk(text, pieces)
 	return c, err
 }

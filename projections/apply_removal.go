@@ -11,37 +11,37 @@ import (
 
 // removalStatements are the statements about removed volumes.
 type removalStatements struct {
-	skip, removedUpTo, removal                      *sql.Stmt
-	keepNothing, keep, dropOutput, dropCalls        *sql.Stmt
-	dropSealed, dropContextRuns, dropEntries        *sql.Stmt
-	dropSessions, dropRuns, dropEdits, dropNotes    *sql.Stmt
-	dropUnknown, madeAnew, dropHeaps, putHeap, tags *sql.Stmt
-	dropTags, putUsage, recount, dropUsage          *sql.Stmt
+	skip, removedUpTo, removal                             *sql.Stmt
+	keepNothing, keep, dropOutput, dropCalls               *sql.Stmt
+	dropSealed, dropContextRuns, dropEntries               *sql.Stmt
+	dropSessions, dropRuns, dropEdits, dropNotes           *sql.Stmt
+	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags *sql.Stmt
+	dropTags, putUsage, recount, dropUsage                 *sql.Stmt
 }
 
 // droppedExecutions is a query for the ids of the executions that a removal drops.
-const unkept = `SELECT id FROM executions WHERE requested_seq <= ?1 AND requested_seq NOT IN (SELECT seq FROM kept_events)`
+const droppedExecutions = `SELECT id FROM executions WHERE requested_seq <= ?1 AND requested_seq NOT IN (SELECT seq FROM kept_events)`
 
-func (s *removalStatements) queries() []preparing {
-	return []preparing{
+func (s *removalStatements) queries() []statementDef {
+	return []statementDef{
 		{&s.skip, `UPDATE position SET removed = max(removed, ?)`},
 		{&s.removedUpTo, `SELECT removed FROM position`},
 		{&s.removal, `INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?)`},
 		{&s.keepNothing, `DELETE FROM kept_events`},
 		{&s.keep, `INSERT INTO kept_events VALUES (?)`},
-		{&s.dropOutput, `DELETE FROM output WHERE execution IN (` + unkept + `)`},
-		{&s.dropCalls, `DELETE FROM calls WHERE execution IN (` + unkept + `)`},
-		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + unkept + `)`},
-		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + unkept + `))`},
-		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + unkept + `))`},
+		{&s.dropOutput, `DELETE FROM output WHERE execution IN (` + droppedExecutions + `)`},
+		{&s.dropCalls, `DELETE FROM calls WHERE execution IN (` + droppedExecutions + `)`},
+		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + droppedExecutions + `)`},
+		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + droppedExecutions + `))`},
+		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + droppedExecutions + `))`},
 		{&s.dropSessions, `DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = sessions.tenant AND x.session_id = sessions.session_id)
 			AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.tenant = sessions.tenant AND e.session_id = sessions.session_id)`},
-		{&s.dropRuns, `DELETE FROM executions WHERE id IN (` + unkept + `)`},
+		{&s.dropRuns, `DELETE FROM executions WHERE id IN (` + droppedExecutions + `)`},
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		// Heaps whose first producer is dropped and that a remaining run has left, too.
-		{&s.madeAnew, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
+		{&s.reassignedHeaps, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
 			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
 			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
 		{&s.dropHeaps, `DELETE FROM heaps WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
@@ -69,17 +69,17 @@ func (s *removalStatements) queries() []preparing {
 // reportUnrequested records an anomaly for an event of an unknown execution, unless the
 // execution may have been removed: events of a runner can follow the end of an
 // execution.
-func (a *applier) unrequested(e *events.Event, id string) error {
+func (a *applier) reportUnrequested(e *events.Event, id string) error {
 	var removedUpTo uint64
-	if err := a.row(a.s.removedUpTo).Scan(&removedUpTo); err != nil || removedUpTo > 0 {
+	if err := a.queryRow(a.s.removedUpTo).Scan(&removedUpTo); err != nil || removedUpTo > 0 {
 		return err
 	}
-	return a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
+	return a.recordAnomaly(e, "%s of execution %s, which was never requested", e.Type, id)
 }
 
 // applyVolumeRemoved makes the tables equal to those of a rebuild from the remaining
 // events: it drops the rows from events up to d.Last, except those of kept events.
-func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error {
+func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemoved) error {
 	err := a.exec(a.s.removal, d.Volume, d.First, d.Last, d.Ended.UnixMilli(), e.Seq, e.Time.UnixMilli(), d.Export.SHA256)
 	if err != nil || e.Kept() {
 		return err // a later removal has been applied already
@@ -88,7 +88,7 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 		return err
 	}
 	clear(a.states) // the next event reads them again
-	clear(a.used)
+	clear(a.usageChanges)
 	if err := a.readKept(d); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.putUsage), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
 		return err
 	}
-	a.recounted = true
-	a.erased = true // dropped rows must leave the log too
+	a.hasRecounted = true
+	a.hasErased = true // dropped rows must leave the log too
 	return a.exec(a.s.keepNothing)
 }
 
@@ -141,7 +141,7 @@ func (a *applier) dropHeaps(last uint64) error {
 		made, collected, collectedAt    sql.NullInt64
 		lost                            sql.NullInt64
 	}
-	rows, err := a.bind(a.s.madeAnew).QueryContext(a.ctx, last)
+	rows, err := a.bind(a.s.reassignedHeaps).QueryContext(a.ctx, last)
 	if err != nil {
 		return err
 	}

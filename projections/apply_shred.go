@@ -14,7 +14,7 @@ import (
 
 // applyShredded erases the readable content of a session's runs. The result equals that
 // of a rebuild, which no longer has the content keys.
-func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
+func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) error {
 	for _, key := range d.KeyIDs {
 		if err := errors.Join(
 			a.exec(a.s.shred, e.Tenant, key, d.Session, e.Seq, e.Time.UnixMilli()),
@@ -22,7 +22,7 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
 			a.blankTags(e, key),
-			a.forgetInContexts(e.Tenant, key),
+			a.eraseInContexts(e.Tenant, key),
 		); err != nil {
 			return err
 		}
@@ -30,14 +30,14 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 	for k, st := range a.states {
 		if k.tenant == e.Tenant && st.session.String == d.SessionID {
 			delete(a.states, k) // the next event reads it again, without tags
-			if st.unstored {
+			if st.isUnstored {
 				if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	a.erased = true
+	a.hasErased = true
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (a *applier) blankTags(e *events.Event, key string) error {
 
 // scrubTimeoutMillis is how long SQLite waits for readers of the log before scrub gives
 // up for now, in milliseconds.
-const scrubWait = 2000
+const scrubTimeoutMillis = 2000
 
 // scrub empties the write-ahead log, which holds the previous content of the file:
 // SQLite overwrites erased rows in the file (secure_delete), but not in the log. The
@@ -82,17 +82,17 @@ const scrubWait = 2000
 // scrubTimeoutMillis; after that the next commit tries again, or Close, or the next
 // Open.
 func (s *Store) scrub(ctx context.Context) error {
-	if !s.unscrubbed {
-		s.unscrubbed = true
+	if !s.needsScrub {
+		s.needsScrub = true
 		s.opts.Logger.DebugContext(ctx, "remove erased content from the log", "file", s.opts.Path)
 	}
-	s.moving.Lock()
-	busy, err := emptyLog(ctx, s.writer)
-	s.moving.Unlock()
+	s.checkpointMu.Lock()
+	busy, err := truncateLog(ctx, s.writer)
+	s.checkpointMu.Unlock()
 	if err != nil {
 		return fmt.Errorf("remove erased content from the log: %w", err)
 	}
-	if s.unscrubbed = busy; busy {
+	if s.needsScrub = busy; busy {
 		s.opts.Logger.WarnContext(ctx, "erased content remains in the log of the projections while queries read it; retrying with the next event", "file", s.opts.Path+"-wal")
 	}
 	return nil
@@ -101,10 +101,10 @@ func (s *Store) scrub(ctx context.Context) error {
 // TruncateLog moves the content of the write-ahead log to the file and truncates the
 // log, which frees disk space. It does nothing if a query reads the log. It is safe for
 // concurrent use.
-func (s *Store) EmptyLog(ctx context.Context) error {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	if _, err := emptyLog(ctx, s.writer); err != nil {
+func (s *Store) TruncateLog(ctx context.Context) error {
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
+	if _, err := truncateLog(ctx, s.writer); err != nil {
 		return fmt.Errorf("truncate the log of %s: %w", s.opts.Path, err)
 	}
 	return nil
@@ -112,18 +112,18 @@ func (s *Store) EmptyLog(ctx context.Context) error {
 
 // truncateLog moves the content of the log to the file. It reports whether a reader of
 // the log prevented that.
-func emptyLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
-	if _, err := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", scrubWait)); err != nil {
+func truncateLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
+	if _, err := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", scrubTimeoutMillis)); err != nil {
 		return false, err
 	}
 	var log, moved int
 	err = writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
-	_, reset := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", busyWait))
+	_, reset := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", busyTimeoutMillis))
 	return busy, errors.Join(err, reset)
 }
 
 // findShred returns the error for an execution whose content was shredded, or nil.
-func shredOf(ctx context.Context, q interface {
+func findShred(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, tenant, id string) (*events.RemovedError, error) {
 	var session string

@@ -17,11 +17,11 @@ import (
 // setTags makes tags current on a heap from a position, unless newer tags are.
 func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags map[string]string) error {
 	if !events.ValidHash(heap) {
-		return a.anomaly(e, "tags of %.80q, which is no heap", heap)
+		return a.recordAnomaly(e, "tags of %.80q, which is no heap", heap)
 	}
 	var currentFrom uint64
 	var oldJSON string
-	err := a.row(a.s.inForce, e.Tenant, heap).Scan(&currentFrom, &oldJSON)
+	err := a.queryRow(a.s.inForce, e.Tenant, heap).Scan(&currentFrom, &oldJSON)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -30,7 +30,7 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 		return nil
 	}
 	if oldJSON == "" {
-		if err := a.heapTagged(e.Tenant, heap); err != nil {
+		if err := a.countTaggedHeap(e.Tenant, heap); err != nil {
 			return err
 		}
 	}
@@ -51,19 +51,19 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 
 // countTaggedHeap counts a heap that has tags for the first time, unless a run has left
 // it.
-func (a *applier) heapTagged(tenant, heap string) error {
+func (a *applier) countTaggedHeap(tenant, heap string) error {
 	var known int64
-	err := a.row(a.s.heapKnown, tenant, heap).Scan(&known)
-	a.use(tenant).TaggedHeaps += 1 - known
+	err := a.queryRow(a.s.heapKnown, tenant, heap).Scan(&known)
+	a.usageOf(tenant).TaggedHeaps += 1 - known
 	return err
 }
 
 // uncountTaggedHeap subtracts a tagged heap from the count because a run has left it
 // now.
-func (a *applier) heapLeft(tenant, heap string) error {
+func (a *applier) uncountTaggedHeap(tenant, heap string) error {
 	var tagged int64
-	err := a.row(a.s.isTagged, tenant, heap).Scan(&tagged)
-	a.use(tenant).TaggedHeaps -= tagged
+	err := a.queryRow(a.s.isTagged, tenant, heap).Scan(&tagged)
+	a.usageOf(tenant).TaggedHeaps -= tagged
 	return err
 }
 

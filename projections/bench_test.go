@@ -18,8 +18,8 @@ import (
 
 // mix returns at least n events of complete runs: requested, started, chunks of output,
 // completed with a heap and tags, the tag edit, and a session entry.
-func mix(n, chunks, lines int) *book {
-	b := newBook()
+func mix(n, chunks, lines int) *memoryLedger {
+	b := newMemoryLedger()
 	chunk := pieces(strings.Repeat("2026-11-21 a line of output of the usual length, more or less so\n", lines))
 	list := make([]events.Data, 0, n+20)
 	for i := 1; len(list) < n; i++ {
@@ -107,7 +107,7 @@ func percentiles(b *testing.B, ask func(i int) error) {
 
 func BenchmarkPage(b *testing.B) {
 	const lines = 100_000
-	s, l := open(b, projections.Options{}), newBook()
+	s, l := open(b, projections.Options{}), newMemoryLedger()
 	l.add(requested(1), started(1, 1, fresh, ""))
 	var text strings.Builder
 	for n := range lines {
@@ -147,7 +147,7 @@ func BenchmarkPage(b *testing.B) {
 // case are two pairs that no heap has together: each heap with the rarer one is read.
 func BenchmarkQueries(b *testing.B) {
 	const heaps = 100_000
-	s, l := open(b, projections.Options{}), newBook()
+	s, l := open(b, projections.Options{}), newMemoryLedger()
 	list := make([]events.Data, 0, heaps)
 	for n := range heaps {
 		sum := sha256.Sum256(binary.BigEndian.AppendUint32(nil, uint32(n)))
@@ -180,7 +180,7 @@ func BenchmarkQueries(b *testing.B) {
 
 func BenchmarkExecutions(b *testing.B) {
 	const runs = 100_000
-	s, l := open(b, projections.Options{}), newBook()
+	s, l := open(b, projections.Options{}), newMemoryLedger()
 	list := make([]events.Data, 0, 3*runs)
 	for n := 1; n <= runs; n++ {
 		list = append(list, requested(n, inSession(fmt.Sprint("session ", n%1000))))

@@ -24,8 +24,8 @@ CREATE TABLE IF NOT EXISTS calls (
 // callStatements are the statements about host calls.
 type callStatements struct{ call, lastCall, answer, blankCalls *sql.Stmt }
 
-func (s *callStatements) queries() []preparing {
-	return []preparing{
+func (s *callStatements) queries() []statementDef {
+	return []statementDef{
 		{&s.call, `INSERT OR IGNORE INTO calls (execution, number, seq, attempt, server, tool, arguments_sha256, arguments, called_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastCall, `SELECT coalesce(max(number), 0) FROM calls WHERE execution = ?`},
 		{&s.answer, `UPDATE calls SET returned_seq = ?3, outcome = ?4, duration = ?5, result_sha256 = ?6, result = ?7, returned_at = ?8 WHERE execution = ?1 AND number = ?2 AND returned_seq IS NULL`},
@@ -33,47 +33,47 @@ func (s *callStatements) queries() []preparing {
 	}
 }
 
-func (a *applier) called(e *events.Event, d *events.HostCalled) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyCalled(e *events.Event, d *events.HostCalled) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	var last int
-	if err := a.row(a.s.lastCall, st.id).Scan(&last); err != nil {
+	if err := a.queryRow(a.s.lastCall, st.id).Scan(&last); err != nil {
 		return err
 	}
 	if d.Number != last+1 {
-		return a.anomaly(e, "call %d of execution %s follows call %d", d.Number, d.ExecutionID, last)
+		return a.recordAnomaly(e, "call %d of execution %s follows call %d", d.Number, d.ExecutionID, last)
 	}
-	if err := a.exec(a.s.call, st.id, d.Number, e.Seq, d.Attempt, d.Server, d.Tool, d.ArgumentsSHA256, body(d.Content.Value().Arguments), e.Time.UnixMilli()); err != nil {
+	if err := a.exec(a.s.call, st.id, d.Number, e.Seq, d.Attempt, d.Server, d.Tool, d.ArgumentsSHA256, bodyJSON(d.Content.Value().Arguments), e.Time.UnixMilli()); err != nil {
 		return err
 	}
-	if err := a.calledInContext(e, d); err != nil {
+	if err := a.noteCallInContext(e, d); err != nil {
 		return err
 	}
-	return a.touched(e, st)
+	return a.touch(e, st)
 }
 
-func (a *applier) returned(e *events.Event, d *events.HostReturned) error {
-	st, ok, err := a.execution(e, d.ExecutionID)
+func (a *applier) applyReturned(e *events.Event, d *events.HostReturned) error {
+	st, ok, err := a.loadExecution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
-	added, err := a.execCounting(a.s.answer, st.id, d.Number, e.Seq, string(d.Outcome), d.DurationMillis, d.ResultSHA256, body(d.Content.Value().Result), e.Time.UnixMilli())
+	added, err := a.execCount(a.s.answer, st.id, d.Number, e.Seq, string(d.Outcome), d.DurationMillis, d.ResultSHA256, bodyJSON(d.Content.Value().Result), e.Time.UnixMilli())
 	if err != nil {
 		return err
 	}
 	if added == 0 {
-		return a.anomaly(e, "an answer to call %d of execution %s, which is not pending", d.Number, d.ExecutionID)
+		return a.recordAnomaly(e, "an answer to call %d of execution %s, which is not pending", d.Number, d.ExecutionID)
 	}
-	if err := a.returnedInContext(e, d); err != nil {
+	if err := a.noteReturnInContext(e, d); err != nil {
 		return err
 	}
-	return a.touched(e, st)
+	return a.touch(e, st)
 }
 
 // touch marks an event as the newest about an execution.
-func (a *applier) touched(e *events.Event, st *state) error {
+func (a *applier) touch(e *events.Event, st *executionState) error {
 	st.lastSeq = e.Seq
 	return a.exec(a.s.touch, st.id, e.Seq)
 }
@@ -146,7 +146,7 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 		return nil, wrapErr(err)
 	}
 	if !exists {
-		return nil, noExecution(ctx, s.reader, id)
+		return nil, executionNotFound(ctx, s.reader, id)
 	}
 	return calls, nil
 }

@@ -11,7 +11,7 @@ import (
 // Host calls are returned with their answers. An event that does not match a call is an
 // anomaly.
 func TestCalls(t *testing.T) {
-	b := newBook()
+	b := newMemoryLedger()
 	s := open(t, projections.Options{})
 	const id, quiet = "019ab3c4-6a3e-7c51-8f0e-000000000001", "019ab3c4-6a3e-7c51-8f0e-000000000002"
 	called := func(n int) *events.HostCalled {

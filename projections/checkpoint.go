@@ -9,13 +9,13 @@ import (
 
 const (
 	// checkpointInterval is how often the length of the log is estimated.
-	checkpointTick = 50 * time.Millisecond
+	checkpointInterval = 50 * time.Millisecond
 	// minCheckpointPages is the number of pages in the log that make a checkpoint worth
 	// its syncs: 4 MB. A commit moves the pages itself at eight times that.
-	checkpointPages = 1000
+	minCheckpointPages = 1000
 	// initialPagesPerEvent is the assumed number of pages that an event writes, before
 	// the first checkpoint.
-	firstPages = 8
+	initialPagesPerEvent = 8
 )
 
 // checkpoint moves pages from the log to the file until ctx is done. It uses a
@@ -29,10 +29,10 @@ func (s *Store) checkpoint(ctx context.Context) {
 	}
 	defer mover.Close()
 	mover.SetMaxOpenConns(1)
-	tick := time.NewTicker(checkpointTick)
+	tick := time.NewTicker(checkpointInterval)
 	defer tick.Stop()
 	start := s.Stats().Events
-	log := logEstimate{emptied: start, moved: start, perEvent: firstPages}
+	log := logEstimate{emptiedAt: start, movedAt: start, perEvent: initialPagesPerEvent}
 	for {
 		select {
 		case <-tick.C:
@@ -40,7 +40,7 @@ func (s *Store) checkpoint(ctx context.Context) {
 			return
 		}
 		now := s.Stats().Events
-		if !log.due(now) {
+		if !log.isDue(now) {
 			continue
 		}
 		pages, left, err := s.moveLog(ctx, mover)
@@ -51,7 +51,7 @@ func (s *Store) checkpoint(ctx context.Context) {
 		case ctx.Err() == nil:
 			// The next commit fails for the same reason and reports it.
 			s.opts.Logger.DebugContext(ctx, "move the log of the projections to the file", "file", s.opts.Path, "err", err)
-			log.moved = now
+			log.movedAt = now
 		}
 	}
 }
@@ -59,30 +59,30 @@ func (s *Store) checkpoint(ctx context.Context) {
 // logEstimate estimates the number of pages in the log from the number of applied
 // events.
 type logEstimate struct {
-	emptied  uint64 // number of events at which every page of the log was in the file
-	moved    uint64 // number of events whose pages are in the file
-	perEvent float64
-	pages    int // in the log at the last checkpoint; 0 if no page was left
+	emptiedAt uint64 // number of events at which every page of the log was in the file
+	movedAt   uint64 // number of events whose pages are in the file
+	perEvent  float64
+	pages     int // in the log at the last checkpoint; 0 if no page was left
 }
 
 // isDue reports whether the log is worth a checkpoint after now events.
-func (l *logEstimate) due(now uint64) bool {
-	return float64(now-l.moved)*l.perEvent >= checkpointPages
+func (l *logEstimate) isDue(now uint64) bool {
+	return float64(now-l.movedAt)*l.perEvent >= minCheckpointPages
 }
 
 // learn takes the result of a checkpoint after now events: the pages that the log had,
 // and those that were left because a query needs them. The left pages stay due.
 func (l *logEstimate) learn(now uint64, pages, left int) {
-	since := now - l.emptied
+	since := now - l.emptiedAt
 	if pages < l.pages {
 		// A commit emptied the log, and it is unknown after how many events.
 		since = min(uint64(float64(pages)/l.perEvent), since)
 	} else {
 		l.perEvent = max(float64(pages)/float64(since), 1)
 	}
-	l.moved = now - min(uint64(float64(left)/l.perEvent), since)
-	if l.emptied, l.pages = now-since, pages; left == 0 {
-		l.emptied, l.pages = now, 0
+	l.movedAt = now - min(uint64(float64(left)/l.perEvent), since)
+	if l.emptiedAt, l.pages = now-since, pages; left == 0 {
+		l.emptiedAt, l.pages = now, 0
 	}
 }
 
@@ -90,8 +90,8 @@ func (l *logEstimate) learn(now uint64, pages, left int) {
 // pages that the log had, or -1 if another connection is moving them, and the number of
 // pages that are left. It waits for no lock, and no commit waits for it.
 func (s *Store) moveLog(ctx context.Context, mover *sql.DB) (pages, left int, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
 	var busy bool
 	var done int
 	if err := mover.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {

@@ -21,7 +21,7 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 	}
 	const size = 4 << 10
 	var list feed
-	for i := range 2 * checkpointPages / firstPages {
+	for i := range 2 * minCheckpointPages / initialPagesPerEvent {
 		list = append(list, events.Event{
 			Seq: uint64(i + 1), ID: fmt.Sprint(i), Type: events.TypeExecutionRequested, Tenant: events.DefaultTenant, Time: time.Now(),
 			Data: &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool,
@@ -36,7 +36,7 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Size() >= checkpointPages/firstPages*size {
+		if info.Size() >= minCheckpointPages/initialPagesPerEvent*size {
 			break
 		}
 		if ctx.Err() != nil {
@@ -55,22 +55,22 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 // follows.
 func TestCheckpointsAreRepeated(t *testing.T) {
 	t.Parallel()
-	log := logEstimate{perEvent: firstPages}
+	log := logEstimate{perEvent: initialPagesPerEvent}
 	for _, step := range []struct {
 		now         uint64
 		due         bool
 		pages, left int
 	}{
-		{now: checkpointPages/firstPages - 1},
+		{now: minCheckpointPages/initialPagesPerEvent - 1},
 		{now: 250, due: true, pages: 3000, left: 3000}, // a query needs all of them
 		{now: 250, due: true, pages: 3000, left: 2400},
 		{now: 250, due: true, pages: 3000},
 		{now: 250},
 		{now: 300},
-		{now: 250 + checkpointPages/12 + 1, due: true, pages: 1000, left: 120}, // 12 pages per event
-		{now: 250 + checkpointPages/12 + 2},
+		{now: 250 + minCheckpointPages/12 + 1, due: true, pages: 1000, left: 120}, // 12 pages per event
+		{now: 250 + minCheckpointPages/12 + 2},
 	} {
-		if got := log.due(step.now); got != step.due {
+		if got := log.isDue(step.now); got != step.due {
 			t.Fatalf("after %d events a checkpoint is due: %v; %+v", step.now, got, log)
 		}
 		if step.due {
@@ -83,12 +83,12 @@ func TestCheckpointsAreRepeated(t *testing.T) {
 // the estimated pages per event.
 func TestCheckpointsAfterACommitEmptiedTheLog(t *testing.T) {
 	t.Parallel()
-	log := logEstimate{perEvent: firstPages}
+	log := logEstimate{perEvent: initialPagesPerEvent}
 	log.learn(1000, 8000, 20)
-	if log.learn(1125, 200, 20); log.due(1225) || !log.due(1250) {
+	if log.learn(1125, 200, 20); log.isDue(1225) || !log.isDue(1250) {
 		t.Errorf("of a log with 8 pages an event, %+v", log)
 	}
-	if log.learn(1250, 1200, 0); log.perEvent != 8 || log.due(1374) || !log.due(1375) {
+	if log.learn(1250, 1200, 0); log.perEvent != 8 || log.isDue(1374) || !log.isDue(1375) {
 		t.Errorf("once all are moved, %+v", log)
 	}
 }

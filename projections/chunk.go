@@ -10,7 +10,7 @@ import (
 
 // encodedChunk is the stored form of a chunk: its bytes exactly as they are served, and
 // the level, time and length of each piece in a few bytes.
-type packed struct {
+type encodedChunk struct {
 	text, pieces []byte
 	lineEnds     int64
 }
@@ -20,8 +20,8 @@ var levels = [...]events.Level{events.LevelLog, events.LevelDebug, events.LevelI
 
 const continuedBit = 0x80
 
-func packChunk(lines []events.Line) packed {
-	p := packed{text: []byte{}} // not nil: NULL is not the empty text
+func encodeChunk(lines []events.Line) encodedChunk {
+	p := encodedChunk{text: []byte{}} // not nil: NULL is not the empty text
 	var before int64
 	for _, l := range lines {
 		p.text = append(p.text, l.Text...)
@@ -51,7 +51,7 @@ func levelIndex(l events.Level) byte {
 
 var errChunk = errors.New("stored output chunk is malformed; rebuild the projections")
 
-func unpackChunk(text, pieces []byte) ([]events.Line, error) {
+func decodeChunk(text, pieces []byte) ([]events.Line, error) {
 	var lines []events.Line
 	var at int64
 	for len(pieces) > 0 {

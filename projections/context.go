@@ -66,7 +66,7 @@ type FetchedResource struct {
 }
 
 // PriorCall is an earlier call.
-type Tried struct {
+type PriorCall struct {
 	// ArgsSHA256 identifies the call: for a run the hash of its request, for any other
 	// call the hash of tool and arguments.
 	ArgsSHA256 string `json:"args_sha256"`
@@ -91,7 +91,7 @@ type ContextState struct {
 	events.ContextRef
 	Context Context
 	// PriorCalls holds the last calls, each once, the newest last.
-	Tried []Tried
+	PriorCalls []PriorCall
 	// UsedAt is when the context was last used, as far as that is recorded.
 	UsedAt time.Time
 	// Running is the number of runs of the context that have not ended.
@@ -116,7 +116,7 @@ func (s *Store) Context(ctx context.Context, tenant, key string) (ContextState, 
 	case err != nil:
 		return ContextState{}, fmt.Errorf("read context %s: %w", key, err)
 	}
-	return c.public(), nil
+	return c.toState(), nil
 }
 
 // IdleContext identifies a conversation context that has not been used for some time.
@@ -151,7 +151,7 @@ func (s *Store) IdleContexts(ctx context.Context, since time.Time, limit int) ([
 }
 
 // NewContext returns a conversation context in which nothing has happened yet.
-func FreshContext(sessionID, at string) Context {
+func NewContext(sessionID, at string) Context {
 	return Context{
 		SchemaVersion: ContextSchemaVersion, SessionID: sessionID, CreatedAt: at, LastUpdatedAt: at,
 		RecentToolCalls: []ToolCallRecord{}, FetchedResources: []FetchedResource{}, Custom: map[string]json.RawMessage{},

@@ -25,45 +25,45 @@ const (
 
 // noteCallInContext adds a host call of a run that belongs to a conversation context.
 // Host calls of encrypted runs are not listed.
-func (a *applier) calledInContext(e *events.Event, d *events.HostCalled) error {
-	r, isCurrent, err := a.contextOfRun(e.Tenant, d.ExecutionID)
+func (a *applier) noteCallInContext(e *events.Event, d *events.HostCalled) error {
+	r, isCurrent, err := a.loadContextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
 	r.seq = e.Seq
-	r.used(e.Time)
+	r.touch(e.Time)
 	if !isCurrent {
 		return nil
 	}
-	r.dependent(d.ExecutionID)
-	if events.SealedUnder(d) != "" {
+	r.markNotReusable(d.ExecutionID)
+	if events.ContentKeyID(d) != "" {
 		return nil
 	}
-	r.hostCalled(events.FormatTime(e.Time), d)
-	r.updated(e.Time)
+	r.addHostCall(events.FormatTime(e.Time), d)
+	r.touchUpdated(e.Time)
 	return nil
 }
 
 // noteReturnInContext adds the result of a host call.
-func (a *applier) returnedInContext(e *events.Event, d *events.HostReturned) error {
-	r, isCurrent, err := a.contextOfRun(e.Tenant, d.ExecutionID)
+func (a *applier) noteReturnInContext(e *events.Event, d *events.HostReturned) error {
+	r, isCurrent, err := a.loadContextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
 	r.seq = e.Seq
-	r.used(e.Time)
-	if isCurrent && events.SealedUnder(d) == "" && r.hostReturned(d) {
-		r.updated(e.Time)
+	r.touch(e.Time)
+	if isCurrent && events.ContentKeyID(d) == "" && r.applyHostReturn(d) {
+		r.touchUpdated(e.Time)
 	}
 	return nil
 }
 
 // markNotReusable marks a run as dependent on more than its request: its result may
 // differ the next time.
-func (b *contextBody) dependent(execution string) {
-	for i := range b.Tried {
-		if b.Tried[i].ExecutionID == execution {
-			b.Tried[i].Reusable = false
+func (b *contextBody) markNotReusable(execution string) {
+	for i := range b.PriorCalls {
+		if b.PriorCalls[i].ExecutionID == execution {
+			b.PriorCalls[i].Reusable = false
 			return
 		}
 	}
@@ -71,7 +71,7 @@ func (b *contextBody) dependent(execution string) {
 
 // addHostCall adds a host call of a run. Equal calls in a row are merged. Only the last
 // maxHostCalls calls of a run are kept.
-func (b *contextBody) hostCalled(at string, d *events.HostCalled) {
+func (b *contextBody) addHostCall(at string, d *events.HostCalled) {
 	c := keptCall{ArgsSHA256: d.ArgumentsSHA256, HostCall: d.Number, ToolCallRecord: ToolCallRecord{
 		Tool: HostToolPrefix + d.Server + "." + excerpt(d.Tool, redact.MaxChars), Args: hostArguments(d.Content.Value().Arguments),
 		CalledAt: at, ResultSummary: hostPending, ExecutionID: d.ExecutionID,
@@ -93,12 +93,12 @@ func (b *contextBody) hostCalled(at string, d *events.HostCalled) {
 		oldest := slices.IndexFunc(b.Calls, ofRun)
 		b.Calls = slices.Delete(b.Calls, oldest, oldest+1)
 	}
-	b.call(c)
+	b.addCall(c)
 }
 
 // applyHostReturn sets the result of a host call. It reports whether the call is still
 // listed.
-func (b *contextBody) hostReturned(d *events.HostReturned) bool {
+func (b *contextBody) applyHostReturn(d *events.HostReturned) bool {
 	i := slices.IndexFunc(b.Calls, func(c keptCall) bool { return c.ExecutionID == d.ExecutionID && c.HostCall == d.Number })
 	if i < 0 {
 		return false

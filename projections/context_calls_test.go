@@ -30,9 +30,9 @@ func hostReturned(n, number int, outcome events.HostOutcome, result string) *eve
 	}
 }
 
-// told returns the host calls in a conversation context: tool, arguments, outcome and
+// listedHostCalls returns the host calls in a conversation context: tool, arguments, outcome and
 // count.
-func told(t *testing.T, c projections.ContextState) (list []string) {
+func listedHostCalls(t *testing.T, c projections.ContextState) (list []string) {
 	t.Helper()
 	for _, call := range c.Context.RecentToolCalls {
 		args, err := json.Marshal(call.Args)
@@ -48,12 +48,12 @@ func told(t *testing.T, c projections.ContextState) (list []string) {
 // then no longer be reused for an equal request.
 func TestHostCallsInContext(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	sha := func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(1) }
 	b.add(requested(1, inContext(ref), sha), &events.ExecutionStarted{ExecutionID: id(1), Attempt: 1, FirstLine: 1})
 	apply(t, s, b)
-	if c := contextNow(t, s, ref); !c.Tried[0].Reusable {
-		t.Fatalf("before the first call: %+v", c.Tried)
+	if c := contextNow(t, s, ref); !c.PriorCalls[0].Reusable {
+		t.Fatalf("before the first call: %+v", c.PriorCalls)
 	}
 	stored := hostCalled(1, 5, "")
 	stored.Content = events.Plain(events.HostCalledContent{Arguments: &events.Body{Blob: &events.BlobRef{SHA256: heap(3), Size: 9000, Preview: `{"token":"s3cret"`}}})
@@ -77,36 +77,36 @@ func TestHostCallsInContext(t *testing.T) {
 		b.add(step.add...)
 		apply(t, s, b)
 		c := contextNow(t, s, ref)
-		if diff := cmp.Diff(step.want, told(t, c)[1:]); diff != "" {
+		if diff := cmp.Diff(step.want, listedHostCalls(t, c)[1:]); diff != "" {
 			t.Fatal(diff)
 		}
-		if len(c.Tried) != 1 || c.Tried[0].Reusable {
-			t.Errorf("tried: %+v", c.Tried)
+		if len(c.PriorCalls) != 1 || c.PriorCalls[0].Reusable {
+			t.Errorf("tried: %+v", c.PriorCalls)
 		}
 	}
 	b.add(ended(1, events.StatusCompleted))
 	apply(t, s, b)
 	c := contextNow(t, s, ref)
-	if got := told(t, c); !strings.Contains(got[0], "completed") || !strings.HasSuffix(got[5], "no answer on record x1") || !strings.Contains(got[4], "timeout") {
+	if got := listedHostCalls(t, c); !strings.Contains(got[0], "completed") || !strings.HasSuffix(got[5], "no answer on record x1") || !strings.Contains(got[4], "timeout") {
 		t.Errorf("ended: %q", got)
 	}
-	if c.Tried[0].Reusable || c.Tried[0].Status != events.StatusCompleted {
-		t.Errorf("ended: %+v", c.Tried)
+	if c.PriorCalls[0].Reusable || c.PriorCalls[0].Status != events.StatusCompleted {
+		t.Errorf("ended: %+v", c.PriorCalls)
 	}
 	noAnomalies(t, s)
 }
 
 // A loop of host calls does not displace the client's calls.
-func TestHostCallsLeaveRoom(t *testing.T) {
+func TestHostCallsDisplaceNoOtherCalls(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	b.add(noted(ref, began, called("search", 1, began)), requested(1, inContext(ref)), &events.ExecutionStarted{ExecutionID: id(1), Attempt: 1, FirstLine: 1})
 	for n := range 200 {
 		b.add(hostCalled(1, n+1, fmt.Sprintf(`{"n":%d}`, n)), hostReturned(1, n+1, events.HostOK, "1"))
 	}
 	apply(t, s, b)
 	c := contextNow(t, s, ref)
-	got := told(t, c)
+	got := listedHostCalls(t, c)
 	if len(got) != 7 || !strings.HasPrefix(got[0], "search") || !strings.HasPrefix(got[1], "run_js") || !strings.Contains(got[2], `{"n":195}`) || !strings.Contains(got[6], `{"n":199}`) || c.Context.SummaryBeforeWindow != "" {
 		t.Errorf("%q, %q", got, c.Context.SummaryBeforeWindow)
 	}
@@ -114,10 +114,10 @@ func TestHostCallsLeaveRoom(t *testing.T) {
 
 // Host calls are not listed for encrypted runs and for runs from before the context was
 // reset. A run without a context has none.
-func TestHostCallsNotTold(t *testing.T) {
+func TestHostCallsNotListed(t *testing.T) {
 	t.Parallel()
 	const key = "019ab3c4-6a3e-7c51-8f0e-0000000000aa"
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := 1; n <= 3; n++ {
 		edit := inContext(ref)
 		if n == 2 {
@@ -126,15 +126,15 @@ func TestHostCallsNotTold(t *testing.T) {
 		b.add(requested(n, edit, func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(n) }), &events.ExecutionStarted{ExecutionID: id(n), Attempt: 1, FirstLine: 1})
 		if n == 1 {
 			c, r := hostCalled(1, 1, `{"of":"s3cret"}`), hostReturned(1, 1, events.HostOK, "s3cret")
-			c.Content.Sealed, r.Content.Sealed = &events.Sealed{KeyID: key}, &events.Sealed{KeyID: key} // as after decryption
+			c.Content.Sealed, r.Content.Sealed = &events.EncryptedContent{KeyID: key}, &events.EncryptedContent{KeyID: key} // as after decryption
 			b.add(c, r)
 		}
 	}
 	b.add(hostCalled(2, 1, `{}`))
 	apply(t, s, b)
 	c := contextNow(t, s, ref)
-	if got := told(t, c); len(got) != 2 || strings.Contains(fmt.Sprint(got), "mcp.") || c.Tried[0].Reusable || !c.Tried[1].Reusable {
-		t.Errorf("%q, %+v", got, c.Tried)
+	if got := listedHostCalls(t, c); len(got) != 2 || strings.Contains(fmt.Sprint(got), "mcp.") || c.PriorCalls[0].Reusable || !c.PriorCalls[1].Reusable {
+		t.Errorf("%q, %+v", got, c.PriorCalls)
 	}
 	b.add(&events.ContextCleared{ContextRef: ref})
 	b.add(hostCalled(3, 1, `{}`), hostReturned(3, 1, events.HostOK, "1"))
@@ -152,7 +152,7 @@ func TestHostCallsRebuildEqual(t *testing.T) {
 	t.Parallel()
 	const runs, total = 90, 600
 	rnd := rand.New(rand.NewPCG(3, 14))
-	b := newBook()
+	b := newMemoryLedger()
 	refs := []events.ContextRef{contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b")}
 	calls := map[int]int{} // of runs in progress
 	for len(b.all()) < total {

@@ -19,7 +19,7 @@ func TestA33_DerivedIsNotStored(t *testing.T) {
 	for _, v := range []any{events.ContextUpdated{}, events.ContextCleared{}, events.ContextExpired{}, events.ContextNoted{}, projections.Context{}} {
 		noBooleans(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
 	}
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for range 2 { // as for a second read
 		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{
 			Calls:     []events.NotedCall{called("search", 1, began)},
@@ -46,7 +46,7 @@ func noBooleans(t *testing.T, typ reflect.Type, path string) {
 		noBooleans(t, typ.Elem(), path)
 	case reflect.Struct:
 		switch typ {
-		case reflect.TypeFor[time.Time](), reflect.TypeFor[events.Sealed](): // the stored form, not the content
+		case reflect.TypeFor[time.Time](), reflect.TypeFor[events.EncryptedContent](): // the stored form, not the content
 			return
 		}
 		for i := range typ.NumField() {

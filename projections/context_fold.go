@@ -14,11 +14,11 @@ import (
 // Bounds of a conversation context. At summarizeAt calls, all but the last keepCalls
 // are replaced by a summary.
 const (
-	compressAt      = 15
+	summarizeAt     = 15
 	keepCalls       = 10
 	maxSummaryBytes = 8 << 10
 	maxResources    = 200
-	maxTried        = 200
+	maxPriorCalls   = 200
 	// maxCallSummary limits the stored outcome of a call, in characters.
 	maxCallSummary = 280
 	// maxCodeExcerpt limits the stored code of a run, in characters.
@@ -37,7 +37,7 @@ type contextRow struct {
 	bytes int
 	// isRemoved is true for a row to be removed; the next event creates the context
 	// again. isStored is true if the table has a row of the context.
-	gone, stored bool
+	isRemoved, isStored bool
 }
 
 // contextBody is the content of a conversation context. A reset clears it.
@@ -46,11 +46,11 @@ type contextBody struct {
 	Custom      map[string]json.RawMessage `json:"custom,omitempty"`
 	Calls       []keptCall                 `json:"calls,omitempty"`
 	Resources   []FetchedResource          `json:"resources,omitempty"`
-	Tried       []Tried                    `json:"tried,omitempty"`
+	PriorCalls  []PriorCall                `json:"tried,omitempty"`
 	Summary     string                     `json:"summary,omitempty"`
 	WindowStart int                        `json:"window_start,omitempty"`
 	// KeyIDs holds the content keys of the encrypted runs that the context lists.
-	Sealed []string `json:"sealed,omitempty"`
+	KeyIDs []string `json:"sealed,omitempty"`
 }
 
 // keptCall is a call as stored, with the hash that identifies it.
@@ -61,12 +61,12 @@ type keptCall struct {
 	HostCall int `json:"host_call,omitempty"`
 }
 
-func (b *contextBody) empty() bool {
-	return b.Preferences == (events.UserPreferences{}) && len(b.Custom)+len(b.Calls)+len(b.Resources)+len(b.Tried) == 0
+func (b *contextBody) isEmpty() bool {
+	return b.Preferences == (events.UserPreferences{}) && len(b.Custom)+len(b.Calls)+len(b.Resources)+len(b.PriorCalls) == 0
 }
 
 // toState returns the row as a ContextState.
-func (r *contextRow) public() ContextState {
+func (r *contextRow) toState() ContextState {
 	c := Context{
 		SchemaVersion: ContextSchemaVersion, SessionID: r.SessionID,
 		CreatedAt: formatMillis(r.createdAt), LastUpdatedAt: formatMillis(r.updatedAt),
@@ -81,13 +81,13 @@ func (r *contextRow) public() ContextState {
 		c.Custom = map[string]json.RawMessage{}
 	}
 	return ContextState{
-		ContextRef: r.ContextRef, Context: c, Tried: r.Tried, UsedAt: time.UnixMilli(r.usedAt).UTC(),
-		Running: r.running, Empty: r.empty(), Seq: r.seq, Bytes: r.bytes,
+		ContextRef: r.ContextRef, Context: c, PriorCalls: r.PriorCalls, UsedAt: time.UnixMilli(r.usedAt).UTC(),
+		Running: r.running, Empty: r.isEmpty(), Seq: r.seq, Bytes: r.bytes,
 	}
 }
 
 // reset makes the context a new one.
-func (r *contextRow) begin(at time.Time) {
+func (r *contextRow) reset(at time.Time) {
 	r.contextBody = contextBody{}
 	r.createdAt, r.updatedAt = at.UnixMilli(), at.UnixMilli()
 }
@@ -99,25 +99,25 @@ func (b *contextBody) forget() {
 }
 
 // addKey adds the content key of a run that the context lists.
-func (b *contextBody) sealedUnder(key string) {
-	if key != "" && !slices.Contains(b.Sealed, key) {
-		b.Sealed = append(b.Sealed, key)
+func (b *contextBody) addKey(key string) {
+	if key != "" && !slices.Contains(b.KeyIDs, key) {
+		b.KeyIDs = append(b.KeyIDs, key)
 	}
 }
 
 // touch records a use of the context.
-func (r *contextRow) used(at time.Time) { r.usedAt = max(r.usedAt, at.UnixMilli()) }
+func (r *contextRow) touch(at time.Time) { r.usedAt = max(r.usedAt, at.UnixMilli()) }
 
 // touchUpdated records a change of the context.
-func (r *contextRow) updated(at time.Time) {
-	r.used(at)
+func (r *contextRow) touchUpdated(at time.Time) {
+	r.touch(at)
 	r.updatedAt = max(r.updatedAt, at.UnixMilli())
 }
 
 // addCall adds a call, and summarizes the oldest ones if there are many. Calls are
 // ordered by their time: notes are recorded in batches, and therefore after runs that
 // were requested later.
-func (b *contextBody) call(c keptCall) {
+func (b *contextBody) addCall(c keptCall) {
 	at := len(b.Calls)
 	for at > 0 && b.Calls[at-1].CalledAt > c.CalledAt { // all times have the same form
 		at--
@@ -128,7 +128,7 @@ func (b *contextBody) call(c keptCall) {
 		return
 	}
 	b.Calls = slices.Insert(b.Calls, at, c)
-	if len(b.Calls) < compressAt {
+	if len(b.Calls) < summarizeAt {
 		return
 	}
 	old := b.Calls[:len(b.Calls)-keepCalls]
@@ -194,7 +194,7 @@ func joinSummaries(before, next string, calls int) string {
 const countedPrefix = "Of "
 
 // addResource adds a resource, or replaces an earlier version of it.
-func (b *contextBody) fetched(r FetchedResource) {
+func (b *contextBody) addResource(r FetchedResource) {
 	b.Resources = slices.DeleteFunc(b.Resources, func(have FetchedResource) bool { return have.ResourceID == r.ResourceID })
 	b.Resources = append(b.Resources, r)
 	if excess := len(b.Resources) - maxResources; excess > 0 {
@@ -203,38 +203,38 @@ func (b *contextBody) fetched(r FetchedResource) {
 }
 
 // addPriorCall adds a call to the prior calls.
-func (b *contextBody) try(t Tried) {
+func (b *contextBody) addPriorCall(t PriorCall) {
 	t.Times = max(t.Times, 1)
-	if i := slices.IndexFunc(b.Tried, func(have Tried) bool { return have.ArgsSHA256 == t.ArgsSHA256 }); i >= 0 {
-		t.Times += b.Tried[i].Times
-		b.Tried = slices.Delete(b.Tried, i, i+1)
+	if i := slices.IndexFunc(b.PriorCalls, func(have PriorCall) bool { return have.ArgsSHA256 == t.ArgsSHA256 }); i >= 0 {
+		t.Times += b.PriorCalls[i].Times
+		b.PriorCalls = slices.Delete(b.PriorCalls, i, i+1)
 	}
-	b.Tried = append(b.Tried, t)
-	if excess := len(b.Tried) - maxTried; excess > 0 {
-		b.Tried = slices.Clone(b.Tried[excess:])
+	b.PriorCalls = append(b.PriorCalls, t)
+	if excess := len(b.PriorCalls) - maxPriorCalls; excess > 0 {
+		b.PriorCalls = slices.Clone(b.PriorCalls[excess:])
 	}
 }
 
 // addRequest adds the call that submitted a run.
-func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
+func (b *contextBody) addRequest(e *events.Event, d *events.ExecutionRequested) {
 	content := d.Content.Value()
 	source := content.Source.Text
 	if content.Source.Blob != nil {
 		source = content.Source.Blob.Preview
 	}
-	args := map[string]json.RawMessage{"code": quoted(excerpt(source, maxCodeExcerpt))}
+	args := map[string]json.RawMessage{"code": quoteJSON(excerpt(source, maxCodeExcerpt))}
 	if d.Heap != "" {
-		args["heap"] = quoted(d.Heap)
+		args["heap"] = quoteJSON(d.Heap)
 	}
 	at := events.FormatTime(e.Time)
 	const summary = "running"
-	b.call(keptCall{ArgsSHA256: d.RequestSHA256, ToolCallRecord: ToolCallRecord{
+	b.addCall(keptCall{ArgsSHA256: d.RequestSHA256, ToolCallRecord: ToolCallRecord{
 		Tool: runTool, Args: args, CalledAt: at, ResultSummary: summary, ExecutionID: d.ExecutionID,
 	}})
 	if d.Turn != nil {
 		return // its start differs from turn to turn
 	}
-	b.try(Tried{
+	b.addPriorCall(PriorCall{
 		ArgsSHA256: d.RequestSHA256, Tool: runTool, CalledAt: at, Summary: summary, ExecutionID: d.ExecutionID, Status: events.StatusRunning,
 		Reusable: content.Tags == nil && len(d.Warnings) == 0,
 	})
@@ -244,8 +244,8 @@ func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
 const runTool = "run_js"
 
 // applyEnd sets the outcome of a run.
-func (b *contextBody) ended(status events.Status, d *events.Ending) {
-	summary := outcome(status, d)
+func (b *contextBody) applyEnd(status events.Status, d *events.Ending) {
+	summary := summarizeOutcome(status, d)
 	for i := range b.Calls {
 		switch c := &b.Calls[i]; {
 		case c.ExecutionID != d.ExecutionID:
@@ -255,9 +255,9 @@ func (b *contextBody) ended(status events.Status, d *events.Ending) {
 			c.ResultSummary = hostUnanswered
 		}
 	}
-	for i := range b.Tried {
-		if b.Tried[i].ExecutionID == d.ExecutionID {
-			t := &b.Tried[i]
+	for i := range b.PriorCalls {
+		if b.PriorCalls[i].ExecutionID == d.ExecutionID {
+			t := &b.PriorCalls[i]
 			t.Summary, t.Status = summary, status
 			// A run that ended for another reason may end differently the next time.
 			t.Reusable = t.Reusable && (status == events.StatusCompleted || status == events.StatusFailed && d.Reason == reasonException)
@@ -269,7 +269,7 @@ func (b *contextBody) ended(status events.Status, d *events.Ending) {
 // reasonException is the reason of a run whose script threw.
 const reasonException = "exception"
 
-func outcome(status events.Status, d *events.Ending) string {
+func summarizeOutcome(status events.Status, d *events.Ending) string {
 	content := d.Content.Value()
 	text := content.Result
 	if status != events.StatusCompleted {
@@ -298,4 +298,4 @@ func excerpt(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-func quoted(s string) json.RawMessage { return json.RawMessage(asJSON(s)) }
+func quoteJSON(s string) json.RawMessage { return json.RawMessage(asJSON(s)) }

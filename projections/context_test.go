@@ -51,7 +51,7 @@ func contextNow(t *testing.T, s *projections.Store, ref events.ContextRef) proje
 // Calls beyond the window are summarized: at the fifteenth call, the newest ten stay.
 func TestA12_CompressesAtFifteen(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 40 {
 		b.add(noted(ref, began, called("search", n, began.Add(time.Duration(n)*time.Second))))
 		apply(t, s, b)
@@ -73,7 +73,7 @@ func TestA12_CompressesAtFifteen(t *testing.T) {
 // The window and the summaries list the calls in the order in which they were made.
 func TestWindowIsInOrder(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	var late []events.NotedCall
 	for n := range 40 {
 		at := b.add(requested(n, inContext(ref))) // one per second
@@ -102,7 +102,7 @@ func TestWindowIsInOrder(t *testing.T) {
 // A summary counts calls by tool and quotes the first three results.
 func TestA13_SummaryText(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 15 {
 		tool := "get_execution"
 		if n == 1 {
@@ -126,7 +126,7 @@ func TestA13_SummaryText(t *testing.T) {
 // omits.
 func TestA14_SummaryIsBounded(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 500 {
 		c := called("search", n, began.Add(time.Duration(n)*time.Second))
 		c.ResultSummary = strings.Repeat("ä", 5_000)
@@ -151,7 +151,7 @@ func TestA14_SummaryIsBounded(t *testing.T) {
 // dropped first.
 func TestA16_ResourcesAreBounded(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	read := func(n int) {
 		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{Resources: []events.NotedResource{{
 			ResourceID: fmt.Sprint("execution://", n), ResourceType: "database_row", FetchedAt: events.Instant{Time: began}, ContentSHA256: heap(n), Summary: "s",
@@ -175,7 +175,7 @@ func TestA16_ResourcesAreBounded(t *testing.T) {
 // A run is in its context from its request on, and its outcome from its end on.
 func TestContextOfARun(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	b.add(requested(1, inContext(ref), func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(1) }))
 	apply(t, s, b)
 	c := contextNow(t, s, ref)
@@ -190,8 +190,8 @@ func TestContextOfARun(t *testing.T) {
 	if got := c.Context.RecentToolCalls[0]; got.ResultSummary != "completed: 4 2" || c.Running != 0 {
 		t.Errorf("ended: %+v, %d running", got, c.Running)
 	}
-	if len(c.Tried) != 1 || c.Tried[0].ArgsSHA256 != heap(1) || c.Tried[0].Status != events.StatusCompleted || !c.Tried[0].Reusable {
-		t.Errorf("tried: %+v", c.Tried)
+	if len(c.PriorCalls) != 1 || c.PriorCalls[0].ArgsSHA256 != heap(1) || c.PriorCalls[0].Status != events.StatusCompleted || !c.PriorCalls[0].Reusable {
+		t.Errorf("tried: %+v", c.PriorCalls)
 	}
 	// A run that is asked to change tags cannot be reused for it.
 	b.add(requested(2, inContext(ref), func(d *events.ExecutionRequested) {
@@ -205,8 +205,8 @@ func TestContextOfARun(t *testing.T) {
 	}))
 	apply(t, s, b)
 	c = contextNow(t, s, ref)
-	if len(c.Tried) != 3 || c.Tried[1].Reusable || c.Tried[2].Reusable {
-		t.Errorf("tried: %+v", c.Tried)
+	if len(c.PriorCalls) != 3 || c.PriorCalls[1].Reusable || c.PriorCalls[2].Reusable {
+		t.Errorf("tried: %+v", c.PriorCalls)
 	}
 	// A cleared context lists nothing, and the run in progress still counts.
 	b.add(&events.ContextCleared{ContextRef: ref})
@@ -226,7 +226,7 @@ func TestContextOfARun(t *testing.T) {
 // named session keeps its id.
 func TestExpiredContexts(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	name, line := contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b")
 	for _, ref := range []events.ContextRef{name, line} {
 		b.add(noted(ref, began, called("search", 1, began)))
@@ -256,7 +256,7 @@ func TestExpiredContexts(t *testing.T) {
 // leave a row each.
 func TestEmptyContextsExpire(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	name, line, busy := contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b"), contextRef(events.ContextTransport, "c")
 	for _, ref := range []events.ContextRef{name, line, busy} {
 		b.add(noted(ref, began))
@@ -293,7 +293,7 @@ func TestEmptyContextsExpire(t *testing.T) {
 func TestContextsRebuildEqual(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(7, 7))
-	b := newBook()
+	b := newMemoryLedger()
 	refs := []events.ContextRef{
 		contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b"), contextRef(events.ContextLogical, "c"), contextRef(events.ContextTransport, "d"),
 	}
@@ -360,7 +360,7 @@ func TestContextsRebuildEqual(t *testing.T) {
 // executions.
 func TestContextIsWatched(t *testing.T) {
 	t.Parallel()
-	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	b.add(requested(1, inContext(ref)))
 	apply(t, s, b)
 	changed, stop := s.Watch(tenant, ref.Key)

@@ -39,22 +39,22 @@ const (
 )
 
 func (c cursor) String() string {
-	return sealCursor(binary.AppendUvarint([]byte{byte(c.kind)}, c.seq))
+	return encodeCursor(binary.AppendUvarint([]byte{byte(c.kind)}, c.seq))
 }
 
-func sealCursor(body []byte) string {
+func encodeCursor(body []byte) string {
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(body, crc32.ChecksumIEEE(body)))
 }
 
 // tagCursor returns the cursor after a heap. heap MUST be a well-formed hash.
 func tagCursor(heap string) string {
 	hash, _ := hex.DecodeString(heap)
-	return sealCursor(append([]byte{byte(cursorTagged)}, hash...))
+	return encodeCursor(append([]byte{byte(cursorTagged)}, hash...))
 }
 
 // parseTagCursor returns the bytes of the hash.
 func parseTagCursor(text string) (hash []byte, err error) {
-	body, ok := openCursor(text)
+	body, ok := decodeCursorBody(text)
 	switch {
 	case !ok:
 		return nil, badQuery("cursor %.40q is not one that was given out; leave it out to begin at the first heap", text)
@@ -86,7 +86,7 @@ func parseCursorFrom(start, text string, kinds ...cursorKind) (cursor, error) {
 }
 
 func decodeCursor(text string) (c cursor, ok bool) {
-	body, ok := openCursor(text)
+	body, ok := decodeCursorBody(text)
 	if !ok {
 		return c, false
 	}
@@ -100,7 +100,7 @@ func decodeCursor(text string) (c cursor, ok bool) {
 
 // decodeCursorBody checks the form and the checksum of a cursor. The body has at least
 // two bytes.
-func openCursor(text string) (body []byte, ok bool) {
+func decodeCursorBody(text string) (body []byte, ok bool) {
 	if strings.ContainsAny(text, "\r\n") { // the decoder would skip them
 		return nil, false
 	}
@@ -114,7 +114,7 @@ func openCursor(text string) (body []byte, ok bool) {
 
 // parseStart returns the position before which a page of a list from the newest row
 // starts: that of its cursor, or math.MaxInt64 without a cursor.
-func startOf(text string, kind cursorKind) (before uint64, err error) {
+func parseStart(text string, kind cursorKind) (before uint64, err error) {
 	if text == "" {
 		return math.MaxInt64, nil
 	}

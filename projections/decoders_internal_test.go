@@ -70,7 +70,7 @@ func TestChunks(t *testing.T) {
 		{{Text: "one"}, {Text: "世", Level: events.LevelError, TimeMillis: 1 << 40, Continued: true}, {Text: "", TimeMillis: -1 << 62}},
 		{{Text: strings.Repeat("x", 1<<16), Level: events.LevelTrace, TimeMillis: 1<<63 - 1}, {TimeMillis: -1 << 63}},
 	} {
-		c := packChunk(lines)
+		c := encodeChunk(lines)
 		want, ends := []byte{}, int64(0)
 		for i, l := range lines {
 			want = append(want, l.Text...)
@@ -84,12 +84,12 @@ func TestChunks(t *testing.T) {
 		if c.text == nil || !bytes.Equal(c.text, want) || c.lineEnds != ends {
 			t.Errorf("packed to %.40q with %d line ends", c.text, c.lineEnds)
 		}
-		got, err := unpackChunk(c.text, c.pieces)
+		got, err := decodeChunk(c.text, c.pieces)
 		if diff := cmp.Diff(lines, got); diff != "" || err != nil {
 			t.Errorf("%s, error %v", diff, err)
 		}
 	}
-	if got, err := unpackChunk(packChunk([]events.Line{{Level: "newer"}}).text, packChunk([]events.Line{{Level: "newer"}}).pieces); err != nil || got[0].Level != events.LevelLog {
+	if got, err := decodeChunk(encodeChunk([]events.Line{{Level: "newer"}}).text, encodeChunk([]events.Line{{Level: "newer"}}).pieces); err != nil || got[0].Level != events.LevelLog {
 		t.Errorf("a level not known: %v, error %v", got, err)
 	}
 }
@@ -98,21 +98,21 @@ func TestChunks(t *testing.T) {
 // encode to the same bytes.
 func FuzzChunk(f *testing.F) {
 	for _, lines := range [][]events.Line{{}, {{Text: "one", TimeMillis: 5}, {Text: "two", Continued: true}}, {{Level: events.LevelTrace, TimeMillis: -1 << 63}}} {
-		c := packChunk(lines)
+		c := encodeChunk(lines)
 		f.Add(c.text, c.pieces)
 	}
 	f.Add([]byte("\n"), []byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0})
 	f.Add([]byte("x"), []byte{7, 1, 0})
 	f.Fuzz(func(t *testing.T, text, pieces []byte) {
-		lines, err := unpackChunk(text, pieces)
+		lines, err := decodeChunk(text, pieces)
 		if err != nil {
 			if !errors.Is(err, errChunk) {
 				t.Errorf("error %v", err)
 			}
 			return
 		}
-		c := packChunk(lines)
-		again, err := unpackChunk(c.text, c.pieces)
+		c := encodeChunk(lines)
+		again, err := decodeChunk(c.text, c.pieces)
 		if diff := cmp.Diff(lines, again); diff != "" || err != nil || !bytes.Equal(c.text, text) {
 			t.Errorf("%s, error %v", diff, err)
 		}

@@ -15,16 +15,16 @@ import (
 // Execution returns the details of an execution, with its complete texts. It returns
 // events.ErrNotFound for an unknown execution.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
-	return s.execution(ctx, tenant, id, func(_ string, stored sql.NullString) (*string, error) { return s.text(ctx, tenant, stored) })
+	return s.readExecution(ctx, tenant, id, func(_ string, stored sql.NullString) (*string, error) { return s.resolveText(ctx, tenant, stored) })
 }
 
 // ExecutionPreview is Execution without reading texts from the blob store: of those
 // texts it returns the preview, and CutTexts names them. It takes little memory for any
 // execution.
-func (s *Store) ExecutionCut(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
+func (s *Store) ExecutionPreview(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
 	cut := map[string]int64{}
-	d, err := s.execution(ctx, tenant, id, func(name string, stored sql.NullString) (*string, error) {
-		b, err := storedBody(stored)
+	d, err := s.readExecution(ctx, tenant, id, func(name string, stored sql.NullString) (*string, error) {
+		b, err := decodeBody(stored)
 		switch {
 		case err != nil || b == nil:
 			return nil, err
@@ -48,12 +48,12 @@ func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (str
 	var stored sql.NullString
 	err := s.reader.QueryRowContext(ctx, "SELECT "+column+" FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).Scan(&stored)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", noExecution(ctx, s.reader, id)
+		return "", executionNotFound(ctx, s.reader, id)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
 	}
-	text, err := s.text(ctx, tenant, stored)
+	text, err := s.resolveText(ctx, tenant, stored)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
@@ -65,7 +65,7 @@ func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (str
 
 // readExecution reads an execution. It calls text with the name and the stored form of
 // each text.
-func (s *Store) execution(ctx context.Context, tenant, id string, text func(name string, stored sql.NullString) (*string, error)) (ExecutionDetail, error) {
+func (s *Store) readExecution(ctx context.Context, tenant, id string, text func(name string, stored sql.NullString) (*string, error)) (ExecutionDetail, error) {
 	var d ExecutionDetail
 	var source, actor, warnings string
 	var started, completed sql.NullInt64
@@ -81,7 +81,7 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 		&d.InputHeap, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
 		&line, &d.TotalBytes, &isOpen, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &d.Seq)
 	if errors.Is(err, sql.ErrNoRows) {
-		return d, noExecution(ctx, s.reader, id)
+		return d, executionNotFound(ctx, s.reader, id)
 	}
 	if err != nil {
 		return d, fmt.Errorf("read execution %s: %w", id, err)
@@ -116,7 +116,7 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 	}
 	d.Code = *code
 	if d.Code == "" {
-		shred, err := shredOf(ctx, s.reader, tenant, id)
+		shred, err := findShred(ctx, s.reader, tenant, id)
 		if err != nil {
 			return d, err
 		}
@@ -134,8 +134,8 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 }
 
 // resolveText returns the text of a stored body, inline or from its blob.
-func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) (*string, error) {
-	b, err := storedBody(stored)
+func (s *Store) resolveText(ctx context.Context, tenant string, stored sql.NullString) (*string, error) {
+	b, err := decodeBody(stored)
 	switch {
 	case err != nil || b == nil:
 		return nil, err
@@ -157,7 +157,7 @@ func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) 
 }
 
 // decodeBody decodes a body as stored in a table; nil for none.
-func storedBody(stored sql.NullString) (*events.Body, error) {
+func decodeBody(stored sql.NullString) (*events.Body, error) {
 	if !stored.Valid {
 		return nil, nil
 	}

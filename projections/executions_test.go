@@ -16,7 +16,7 @@ import (
 // TestLifeOfAnExecution checks all results about a run after each of its events.
 func TestLifeOfAnExecution(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	operator := events.Actor{Principal: "ops", Transport: "mcp-http"}
 	want := projections.ExecutionDetail{
 		Execution: projections.Execution{ExecutionID: id(1), Status: events.StatusRunning, StartedAt: at(1)},
@@ -75,7 +75,7 @@ func TestLifeOfAnExecution(t *testing.T) {
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		b.add(requested(1), started(1, 1, fresh, ""), ended(1, status, leaving(heap(1), ""), func(e *events.Ending) {
 			e.Content = events.Plain(events.EndingContent{Result: &events.Body{Text: ""}, ResultTruncated: true, Error: &events.Body{Text: "boom"}})
 		}))
@@ -95,7 +95,7 @@ func TestTimersCancelled(t *testing.T) {
 		1: "the run failed, so 1 timer that it or earlier runs had set was cancelled; a later run that needs them sets them again",
 		3: "the run failed, so 3 timers that it or earlier runs had set were cancelled; a later run that needs them sets them again",
 	} {
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusFailed, func(e *events.Ending) {
 			e.TimersCancelled, e.Warnings = n, []string{"late"}
 		}))
@@ -110,7 +110,7 @@ func TestTimersCancelled(t *testing.T) {
 // TestOutputBeyondTheLimit checks that output that was not stored causes a warning.
 func TestOutputBeyondTheLimit(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, func(e *events.Ending) {
 		e.Output = &events.OutputTotals{Lines: 2, Bytes: 75_000_002, SHA256: heap(1), Truncated: true}
 	}))
@@ -126,7 +126,7 @@ func TestOutputBeyondTheLimit(t *testing.T) {
 // and are recorded as anomalies.
 func TestNothingFollowsAnEnd(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusTimedOut))
 	apply(t, s, b)
 	before, err := s.Execution(t.Context(), tenant, id(1))
@@ -158,7 +158,7 @@ func TestNothingFollowsAnEnd(t *testing.T) {
 // request.
 func TestEventsOfNoExecution(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(
 		started(1, 1, fresh, ""), output(1, 1, fresh, pieces("x\n")...), &events.ExecutionOutputTruncated{ExecutionID: id(1)},
 		&events.ExecutionCancelRequested{ExecutionID: id(1)}, &events.ExecutionHandedBack{ExecutionID: id(1)}, ended(1, events.StatusFailed, leaving(heap(1), "")),
@@ -192,7 +192,7 @@ func TestLargeText(t *testing.T) {
 	blob := func(n int) events.Body {
 		return events.Body{Blob: &events.BlobRef{SHA256: heap(n), Size: 9, Preview: fmt.Sprintf("preview %d", n)}}
 	}
-	b := newBook()
+	b := newMemoryLedger()
 	b.add(
 		requested(1, inSession("s"), func(d *events.ExecutionRequested) { d.Content.Plain.Source = blob(1) }), started(1, 1, fresh, ""),
 		ended(1, events.StatusFailed, func(e *events.Ending) {
@@ -240,7 +240,7 @@ func names(p projections.ExecutionPage) (list []int) {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1, inSession("s")), requested(2), requested(3, inSession("s"), withTags(map[string]string{"a": "1", "b": "2"})), requested(4, inSession("other")))
 	b.addFor("another", requested(5, inSession("s")))
 	b.add(started(2, 1, fresh, ""), ended(2, events.StatusFailed, leaving(heap(2), "")), started(3, 1, fresh, ""), ended(3, events.StatusCompleted, leaving(heap(3), "")))
@@ -280,7 +280,7 @@ func TestFilters(t *testing.T) {
 // newest 1,000 ended ones, and that its further pages hold every older one once.
 func TestDocumentedList(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	const total = 2300
 	running := map[int]bool{1: true, 700: true, 1100: true, 2000: true, total: true}
 	for n := 1; n <= total; n++ {
@@ -319,7 +319,7 @@ func TestDocumentedList(t *testing.T) {
 
 func TestPagesOfExecutions(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	for n := 1; n <= 10; n++ {
 		b.add(requested(n))
 	}
@@ -352,7 +352,7 @@ func TestPagesOfExecutions(t *testing.T) {
 
 func TestBadFilters(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	for n := range 5 {
 		b.add(requested(n), started(n, 1, fresh, ""), ended(n, events.StatusCompleted, leaving(heap(n), "")))
 	}
@@ -398,9 +398,9 @@ func TestBadFilters(t *testing.T) {
 }
 
 // A list shows which runs were started more than once.
-func TestListTellsAttempts(t *testing.T) {
+func TestListShowsAttempts(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	b.add(requested(1), started(1, 1, fresh, ""), requested(2), started(2, 1, fresh, ""), started(2, 2, fresh, ""), requested(3))
 	if err := s.Apply(t.Context(), b.all()); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if closed {
 				err = s.Close()
 			} else {
-				path, err = copied(t, path), s.Close()
+				path, err = copyFile(t, path), s.Close()
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -52,7 +52,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if err := errors.Join(ignoreNotExist(os.Remove(path+"-shm")), os.Mkdir(path+"-shm", 0o700), os.Symlink("/dev/full", path+".sum.new")); err != nil {
 				t.Fatal(err)
 			}
-			opts := Options{Path: path, Full: full, Logger: logger}
+			opts := Options{Path: path, DiskFull: full, Logger: logger}
 			if built, err := Prepare(t.Context(), opts, nil, 1); built || err != nil {
 				t.Fatalf("closed %v, full %v: Prepare: %v, %v", closed, full, built, err)
 			}
@@ -63,11 +63,11 @@ func TestOpenWithoutSpace(t *testing.T) {
 				t.Errorf("closed %v, full %v: %d events are read, %v; applied up to %d", closed, full, a.UnknownType, err, s.Applied())
 			}
 			if closed { // the state that a kill would leave now is trusted, because it did not change
-				if why, err := checkSum(path); why != "" || err != nil {
+				if why, err := verifyChecksum(path); why != "" || err != nil {
 					t.Errorf("full %v: the open file is not trusted: %q, %v", full, why, err)
 				}
 				_ = os.Symlink("/dev/full", path+".sum.new") // in case it was removed
-				if err := s.Apply(t.Context(), event(2)); !noRoom(err) || strings.Contains(sqliteText(err), path) {
+				if err := s.Apply(t.Context(), event(2)); !isUnwritable(err) || strings.Contains(sqliteText(err), path) {
 					t.Errorf("full %v: an event without space for the mark: %v", full, err)
 				}
 			}
@@ -83,7 +83,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if pages, left, err := s.moveLog(t.Context(), mover); pages < 1 || left > 0 || err != nil {
 				t.Errorf("closed %v, full %v: %d pages of the log are moved, %d are left, %v", closed, full, pages, left, err)
 			}
-			if err := errors.Join(mover.Close(), s.EmptyLog(t.Context())); err != nil {
+			if err := errors.Join(mover.Close(), s.TruncateLog(t.Context())); err != nil {
 				t.Errorf("closed %v, full %v: %v", closed, full, err)
 			}
 			if log, err := os.Stat(path + "-wal"); err != nil || log.Size() != 0 {
@@ -92,18 +92,18 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if err := errors.Join(s.Close(), ignoreNotExist(os.Remove(path+"-shm"))); err != nil {
 				t.Errorf("closed %v, full %v: Close: %v", closed, full, err)
 			}
-			if reached := Reached(t.Context(), path); reached != 3 {
+			if reached := AppliedIn(t.Context(), path); reached != 3 {
 				t.Errorf("closed %v, full %v: the file has %d events", closed, full, reached)
 			}
 		}
 	}
 }
 
-// copied returns a copy of a file in the state that a kill would leave now.
-func copied(t *testing.T, path string) string {
+// copyFile returns a copy of a file in the state that a kill would leave now.
+func copyFile(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "projections.db")
-	for _, suffix := range []string{"", "-wal", sumSuffix} {
+	for _, suffix := range []string{"", "-wal", checksumSuffix} {
 		raw, err := os.ReadFile(path + suffix)
 		if err != nil {
 			t.Fatal(err)
@@ -165,12 +165,12 @@ func TestOpenBesideAnotherProcess(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != fmt.Sprintln(SchemaVersion) {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
-	s, err = Open(t.Context(), Options{Path: path, Full: true})
+	s, err = Open(t.Context(), Options{Path: path, DiskFull: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := s.Anomalies(t.Context(), "", 0); a.UnknownType != 0 || err != nil || s.private {
-		t.Errorf("beside another process %d events are read, %v; the index is in memory: %v", a.UnknownType, err, s.private)
+	if a, err := s.Anomalies(t.Context(), "", 0); a.UnknownType != 0 || err != nil || s.isPrivate {
+		t.Errorf("beside another process %d events are read, %v; the index is in memory: %v", a.UnknownType, err, s.isPrivate)
 	}
 	if err := errors.Join(s.Close(), in.Close(), other.Wait()); err != nil {
 		t.Error(err)
@@ -187,7 +187,7 @@ func TestOutOfSpace(t *testing.T) {
 		sqlite3.Error{Code: sqlite3.ErrNotADB}:                             false,
 		syscall.EDQUOT:                                                     true,
 	} {
-		if outOfSpace(err) != want {
+		if isOutOfSpace(err) != want {
 			t.Errorf("outOfSpace(%v) is %v", err, !want)
 		}
 	}

@@ -36,7 +36,7 @@ func TestHead(t *testing.T) {
 // A watcher of the end is not signalled by starts and output.
 func TestWatchEnd(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	follow(t, s, b)
 	mine, stop := s.WatchEnd(tenant, id(1))
 	defer stop()

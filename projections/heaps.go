@@ -38,7 +38,7 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after strin
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
 	}
-	before, err := startOf(after, cursorHeaps)
+	before, err := parseStart(after, cursorHeaps)
 	if err != nil {
 		return page, err
 	}

@@ -69,7 +69,7 @@ func wantTags(t *testing.T, s *projections.Store, hash string, want tags) {
 // recorded between it and the edit that repeats them.
 func TestTagsOfARun(t *testing.T) {
 	t.Parallel()
-	run := func(b *book, n int, given tags, status events.Status) (end uint64) {
+	run := func(b *memoryLedger, n int, given tags, status events.Status) (end uint64) {
 		b.add(requested(n, withTags(given)), started(n, 1, fresh, ""))
 		return b.add(ended(n, status, leaving(heap(1), "")))
 	}
@@ -80,7 +80,7 @@ func TestTagsOfARun(t *testing.T) {
 	}
 	t.Run("from the end on", func(t *testing.T) {
 		t.Parallel()
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		end := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
 		apply(t, s, b)
 		wantTags(t, s, heap(1), tags{"a": "1"})
@@ -90,7 +90,7 @@ func TestTagsOfARun(t *testing.T) {
 	})
 	t.Run("an edit between the two is newer", func(t *testing.T) {
 		t.Parallel()
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		end := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
 		b.add(tagged(heap(1), tags{"b": "2"}, events.EditSet, 0), edit(tags{"a": "1"}, end))
 		apply(t, s, b)
@@ -98,7 +98,7 @@ func TestTagsOfARun(t *testing.T) {
 	})
 	t.Run("omitted tags change nothing, empty ones clear", func(t *testing.T) {
 		t.Parallel()
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		b.add(tagged(heap(1), tags{"b": "2"}, events.EditSet, 0))
 		run(b, 1, nil, events.StatusCompleted)
 		apply(t, s, b)
@@ -109,14 +109,14 @@ func TestTagsOfARun(t *testing.T) {
 	})
 	t.Run("not of a run that did not complete", func(t *testing.T) {
 		t.Parallel()
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		run(b, 1, tags{"a": "1"}, events.StatusFailed)
 		apply(t, s, b)
 		wantTags(t, s, heap(1), tags{})
 	})
 	t.Run("of runs that overtake each other, the one that ended last", func(t *testing.T) {
 		t.Parallel()
-		b, s := newBook(), open(t, projections.Options{})
+		b, s := newMemoryLedger(), open(t, projections.Options{})
 		first := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
 		second := run(b, 2, tags{"a": "2"}, events.StatusCompleted)
 		b.add(edit(tags{"a": "2"}, second), edit(tags{"a": "1"}, first))
@@ -127,7 +127,7 @@ func TestTagsOfARun(t *testing.T) {
 
 func TestTagHistory(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	wantTags(t, s, heap(1), tags{})
 	run := tagged(heap(1), tags{"a": "1"}, events.EditRun, 1)
 	run.ExecutionID = id(7)
@@ -168,7 +168,7 @@ func TestTagHistory(t *testing.T) {
 
 func TestHeapsByTags(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	for n := range 30 {
 		given := tags{"parity": fmt.Sprint(n % 2), "third": fmt.Sprint(n % 3)}
 		if n == 0 {
@@ -217,7 +217,7 @@ func TestHeapsByTags(t *testing.T) {
 // TestHeapsByManyTags queries for as many tags as a heap can have.
 func TestHeapsByManyTags(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	all := tags{}
 	for n := range 64 {
 		all[fmt.Sprintf("k%02d", n)] = "v"
@@ -249,7 +249,7 @@ func TestHeapsByManyTags(t *testing.T) {
 }
 
 // grow records run n, which leaves heap to and starts from heap from (0: none).
-func grow(b *book, n, to, from int) (end uint64) {
+func grow(b *memoryLedger, n, to, from int) (end uint64) {
 	input := ""
 	if from > 0 {
 		input = heap(from)
@@ -260,7 +260,7 @@ func grow(b *book, n, to, from int) (end uint64) {
 
 func TestHeapsAndTheirOrigins(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	first := grow(b, 1, 11, 0)
 	second := grow(b, 2, 12, 11)
 	third := grow(b, 3, 13, 12)
@@ -324,7 +324,7 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 // tenant of the heap, until a run leaves the heap again.
 func TestLostHeaps(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	grow(b, 1, 11, 0)
 	grow(b, 2, 12, 11)
 	b.add(tagged(heap(12), tags{"k": "v"}, events.EditSet, 0))
@@ -388,7 +388,7 @@ func TestLostHeaps(t *testing.T) {
 // no known run left, or is very long.
 func TestLineageEnds(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	grow(b, 1, 1, 2)
 	grow(b, 2, 2, 1)
 	grow(b, 3, 3, 3)
@@ -408,9 +408,9 @@ func TestLineageEnds(t *testing.T) {
 
 // TestTagsFromAFuturePosition checks that an edit is current from its own position on
 // at the latest; otherwise no later edit would change the tags.
-func TestTagsFromAPositionToCome(t *testing.T) {
+func TestTagsFromAFuturePosition(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(tagged(heap(1), tags{"a": "1"}, events.EditRun, 1000))
 	apply(t, s, b)
 	wantTags(t, s, heap(1), tags{"a": "1"})
@@ -427,7 +427,7 @@ func TestTagsFromAPositionToCome(t *testing.T) {
 // run leaves it again. Its tags and its lineage can still be read.
 func TestCollectedHeap(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")))
 	b.add(requested(2), started(2, 1, fresh, heap(1)), ended(2, events.StatusCompleted, leaving(heap(2), heap(1))))
 	seq := b.add(&events.HeapCollected{Heap: heap(1)})

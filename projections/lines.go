@@ -24,15 +24,15 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
 	}
 	defer tx.Rollback()
-	w, _, err := outputOf(ctx, tx, tenant, id)
+	w, _, err := loadOutput(ctx, tx, tenant, id)
 	if err != nil {
 		return nil, "", err
 	}
 	from = max(from, 1)
-	if from > w.whole || limit < 1 {
+	if from > w.wholeLines || limit < 1 {
 		return nil, w.status, nil
 	}
-	list, _, err := lines(ctx, tx, w, from, from+min(w.whole-from, int64(limit)-1))
+	list, _, err := readLines(ctx, tx, w, from, from+min(w.wholeLines-from, int64(limit)-1))
 	if err != nil {
 		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 }
 
 // readLines also returns, for each line, the position of the event that completed it.
-func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list []OutputLine, seqs []uint64, err error) {
+func readLines(ctx context.Context, tx *sql.Tx, w outputState, from, last int64) (list []OutputLine, seqs []uint64, err error) {
 	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces, seq", 1), w.id, from)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +66,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		if err := budget.Take(ctx, len(raw)); err != nil {
 			return nil, nil, err
 		}
-		chunk, err := unpackChunk(raw, pieces)
+		chunk, err := decodeChunk(raw, pieces)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -29,7 +29,7 @@ const (
 // The default list, without a limit, holds all running executions, so the pages after
 // it hold ended ones only.
 func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter) (ExecutionPage, error) {
-	w, err := matching(tenant, f)
+	w, err := filterCondition(tenant, f)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
@@ -38,15 +38,15 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
 	}
 	defer tx.Rollback()
-	w, err = w.tagged(ctx, tx, tenant, f.Tags)
+	w, err = w.withTags(ctx, tx, tenant, f.Tags)
 	if err != nil {
 		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
 	}
 	var page ExecutionPage
 	if f.Limit == 0 && f.Cursor == "" && f.Text == "" {
-		page, err = w.documented(ctx, tx)
+		page, err = w.listDefault(ctx, tx)
 	} else {
-		page, err = w.page(ctx, tx, f.Limit, f.Cursor)
+		page, err = w.listPage(ctx, tx, f.Limit, f.Cursor)
 	}
 	if err != nil && !errors.Is(err, ErrBadQuery) {
 		err = fmt.Errorf("list executions: %w", err)
@@ -77,7 +77,7 @@ func (w condition) columns() string {
 }
 
 // filterCondition returns the condition of a filter, without its tags and cursor.
-func matching(tenant string, f ExecutionFilter) (condition, error) {
+func filterCondition(tenant string, f ExecutionFilter) (condition, error) {
 	w := condition{sql: " FROM executions WHERE tenant = ?", args: []any{tenant}}
 	if f.Limit < 0 || f.Limit > MaxListLimit {
 		return w, badQuery("limit %d is out of range: 1 to %d", f.Limit, MaxListLimit)
@@ -105,7 +105,7 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 }
 
 // withTags adds the condition that the output heap carries all tags.
-func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
+func (w condition) withTags(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
 	pairs, err := pairsOf(ctx, tx, tenant, tags)
 	if err != nil {
 		return w, err
@@ -136,7 +136,7 @@ const maxSearched = 20_000
 const maxSearchedBytes = 16 << 20
 
 // listDefault lists all running executions and the newest ended ones.
-func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
+func (w condition) listDefault(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
 	endedCond := w.and("status <> 'running'")
 	// The position of the oldest ended execution in the list; 0 if all are in it.
 	var oldest uint64
@@ -164,7 +164,7 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 }
 
 // listPage lists the executions after a cursor, or the newest ones.
-func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string) (ExecutionPage, error) {
+func (w condition) listPage(ctx context.Context, tx *sql.Tx, limit int, after string) (ExecutionPage, error) {
 	if limit == 0 {
 		limit = MaxListLimit
 	}

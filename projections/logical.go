@@ -60,7 +60,7 @@ type LogicalSession struct {
 }
 
 // SessionCatalogEntry is a catalog entry that was declared to a session.
-type TaughtEntry struct {
+type SessionCatalogEntry struct {
 	Symbol string `json:"symbol"`
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"`
@@ -69,7 +69,7 @@ type TaughtEntry struct {
 // LogicalSessionDetail is a LogicalSession with the catalog entries declared to it.
 type LogicalSessionDetail struct {
 	LogicalSession
-	Taught []TaughtEntry `json:"taught"`
+	Entries []SessionCatalogEntry `json:"taught"`
 }
 
 // LogicalSessionPage is a page of logical sessions, the last opened first.
@@ -112,13 +112,13 @@ func (s *Store) LogicalSession(ctx context.Context, tenant, id string) (LogicalS
 		return LogicalSessionDetail{}, fmt.Errorf("read session %s: %w", id, err)
 	}
 	defer rows.Close()
-	d := LogicalSessionDetail{LogicalSession: one, Taught: []TaughtEntry{}}
+	d := LogicalSessionDetail{LogicalSession: one, Entries: []SessionCatalogEntry{}}
 	for rows.Next() {
-		var t TaughtEntry
+		var t SessionCatalogEntry
 		if err := rows.Scan(&t.Symbol, &t.ID, &t.SHA256); err != nil {
 			return LogicalSessionDetail{}, fmt.Errorf("read session %s: %w", id, err)
 		}
-		d.Taught = append(d.Taught, t)
+		d.Entries = append(d.Entries, t)
 	}
 	return d, rows.Err()
 }
@@ -134,7 +134,7 @@ func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, f
 	case limit < 1 || limit > MaxListLimit:
 		return page, badQuery("limit must be 1 to %d, not %d", MaxListLimit, limit)
 	}
-	before, err := startOf(from, cursorLogical)
+	before, err := parseStart(from, cursorLogical)
 	if err != nil {
 		return page, err
 	}

@@ -59,7 +59,7 @@ func logicalMove(r *rand.Rand) events.Data {
 
 func TestLogicalSessions(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	b.add(
 		&events.SessionNamed{IntentKey: heap(77), SessionID: sessionID(1)},
 		opened(1, "plan a trip"),
@@ -86,7 +86,7 @@ func TestLogicalSessions(t *testing.T) {
 			OpenedAt: at(2), LastUsedAt: at(9), Actor: client, Head: ptr(heap(1)), Turns: 2, LastExecution: ptr(id(2)),
 			DomainRevision: 1, Primary: ptr("builtin"), CatalogSHA256: ptr(heap(50)),
 		},
-		Taught: []projections.TaughtEntry{{Symbol: "t1", ID: "builtin.console", SHA256: heap(51)}, {Symbol: "t2", ID: "builtin.timers", SHA256: heap(52)}},
+		Entries: []projections.SessionCatalogEntry{{Symbol: "t1", ID: "builtin.console", SHA256: heap(51)}, {Symbol: "t2", ID: "builtin.timers", SHA256: heap(52)}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("session (-want +got):\n%s", diff)
@@ -119,14 +119,14 @@ func TestLogicalSessions(t *testing.T) {
 // no longer moves the head, and that earlier symbols are removed.
 func TestHeadAfterABreak(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	b.add(opened(1, "x"), &events.SessionExpanded{SessionID: sessionID(1), DomainRevision: 1, Added: []events.TaughtEntry{{ID: "a", Symbol: "t1"}}},
 		turnQueued(1, 1, 1), requested(1, inTurn(1, 1)),
 		&events.SessionRebound{SessionID: sessionID(1), Reason: "heap_lost", Next: events.SessionNext{Turn: 1, ExecutionID: id(1), Reset: true}},
 		started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")))
 	apply(t, s, b)
 	got, err := s.LogicalSession(t.Context(), tenant, sessionID(1))
-	if err != nil || got.Head != nil || len(got.Taught) != 0 || got.Broken == nil || *got.Broken != "heap_lost" {
+	if err != nil || got.Head != nil || len(got.Entries) != 0 || got.Broken == nil || *got.Broken != "heap_lost" {
 		t.Fatalf("after the break %+v, %v", got, err)
 	}
 	b.add(turnQueued(1, 2, 2), requested(2, inTurn(1, 2)), started(2, 1, fresh, ""), ended(2, events.StatusCompleted, leaving(heap(2), "")))

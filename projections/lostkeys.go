@@ -24,15 +24,15 @@ func (e *LostKeysError) Error() string {
 
 // FindLostKeys returns the content that was applied, was not shredded, and whose
 // content keys are not among keys. It returns nil if there is none.
-func (s *Store) LostKeys(ctx context.Context, keys events.Keys) (*LostKeysError, error) {
-	lost, err := lostKeys(ctx, s.reader, keys)
+func (s *Store) FindLostKeys(ctx context.Context, keys events.Keys) (*LostKeysError, error) {
+	lost, err := findLostKeys(ctx, s.reader, keys)
 	if err != nil {
 		return nil, fmt.Errorf("look for lost keys: %w", err)
 	}
 	return lost, nil
 }
 
-func lostKeys(ctx context.Context, db *sql.DB, keys events.Keys) (*LostKeysError, error) {
+func findLostKeys(ctx context.Context, db *sql.DB, keys events.Keys) (*LostKeysError, error) {
 	rows, err := db.QueryContext(ctx, `SELECT r.key_id, count(*) FROM sealed_runs r
 		WHERE NOT EXISTS (SELECT 1 FROM shreds s WHERE s.tenant = r.tenant AND s.key_id = r.key_id) GROUP BY r.tenant, r.key_id`)
 	if err != nil {
@@ -47,7 +47,7 @@ func lostKeys(ctx context.Context, db *sql.DB, keys events.Keys) (*LostKeysError
 			return nil, err
 		}
 		if keys != nil {
-			if _, isPresent := keys.SealKey(key); isPresent {
+			if _, isPresent := keys.ContentKey(key); isPresent {
 				continue
 			}
 		}

@@ -30,20 +30,20 @@ const tenant = events.DefaultTenant
 // one before.
 var began = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
 
-// book is a ledger in memory. It is a Feed with positions from 1.
-type book struct {
+// memoryLedger is a ledger in memory. It is a Feed with positions from 1.
+type memoryLedger struct {
 	mu    sync.Mutex
 	list  []events.Event
 	more  chan struct{} // closed and replaced when list grows
 	batch int           // largest batch; 0: 1000
 }
 
-func newBook() *book { return &book{more: make(chan struct{})} }
+func newMemoryLedger() *memoryLedger { return &memoryLedger{more: make(chan struct{})} }
 
 // add records payloads for the default tenant and returns the last position.
-func (b *book) add(data ...events.Data) uint64 { return b.addFor(tenant, data...) }
+func (b *memoryLedger) add(data ...events.Data) uint64 { return b.addFor(tenant, data...) }
 
-func (b *book) addFor(tenant string, data ...events.Data) uint64 {
+func (b *memoryLedger) addFor(tenant string, data ...events.Data) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range data {
@@ -58,14 +58,14 @@ func (b *book) addFor(tenant string, data ...events.Data) uint64 {
 	return uint64(len(b.list))
 }
 
-func (b *book) all() []events.Event {
+func (b *memoryLedger) all() []events.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.list
 }
 
 // Follow implements projections.Feed.
-func (b *book) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
+func (b *memoryLedger) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
 	size := b.batch
 	if size == 0 {
 		size = 1000
@@ -119,7 +119,7 @@ func open(t testing.TB, opts projections.Options) *projections.Store {
 }
 
 // apply applies the events of a book that are not applied yet.
-func apply(t testing.TB, s *projections.Store, b *book) {
+func apply(t testing.TB, s *projections.Store, b *memoryLedger) {
 	t.Helper()
 	for {
 		list := b.all()[s.Applied():]
@@ -203,7 +203,7 @@ func pieces(text string) []events.Line {
 }
 
 // print records text as the output of a first attempt, in chunks of at most size bytes.
-func (b *book) print(n int, text string, size int) {
+func (b *memoryLedger) print(n int, text string, size int) {
 	x := events.Extent{Line: 1, Attempt: 1}
 	for text != "" {
 		cut := min(size, len(text))

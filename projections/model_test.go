@@ -58,7 +58,7 @@ func (m *ledgerModel) apply(seq uint64, n int, d events.Data) {
 		}
 		r := m.run(n)
 		r.status = status
-		if h := events.Ended(d).Heap; h != nil {
+		if h := events.EndingOf(d).Heap; h != nil {
 			r.output = h.SHA256
 			if status == events.StatusCompleted && r.given != nil {
 				m.edits = append(m.edits, modelEdit{r.output, seq, r.given})
@@ -133,7 +133,7 @@ func TestListsAndTagsAreThoseOfTheLedger(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(uint64(seed), 3))
-			b, s, m := newBook(), open(t, projections.Options{}), &ledgerModel{}
+			b, s, m := newMemoryLedger(), open(t, projections.Options{}), &ledgerModel{}
 			var open []int
 			record := func(n int, d events.Data) uint64 {
 				seq := b.add(d)

@@ -82,7 +82,7 @@ func TestPagesAreThoseOfTheText(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			b, s := newBook(), open(t, projections.Options{})
+			b, s := newMemoryLedger(), open(t, projections.Options{})
 			b.add(requested(1))
 			ref := &reference{status: events.StatusRunning}
 			l := &life{rnd: rnd, plan: fresh}

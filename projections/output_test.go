@@ -17,7 +17,7 @@ import (
 // fields that do not depend on the query.
 func printed(t *testing.T, text string, size int, more ...events.Data) *projections.Store {
 	t.Helper()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""))
 	b.print(1, text, size)
 	b.add(more...)
@@ -187,7 +187,7 @@ func TestPageBoundBeforeALineWithoutEnd(t *testing.T) {
 // and that a page with a terminal status has the final totals.
 func TestReadersSeeOneMoment(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""))
 	apply(t, s, b)
 	text := strings.Repeat("a líne\n", 300)
@@ -197,7 +197,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 		readers.Go(func() {
 			var before int64
 			for from := int64(0); ; {
-				changed := s.Changed()
+				changed := s.NextCommit()
 				p, err := s.Output(t.Context(), tenant, id(1), projections.OutputQuery{ByteOffset: &from, ByteLimit: 50 + int64(reader)})
 				switch {
 				case err != nil:
@@ -266,7 +266,7 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b, s := newBook(), open(t, projections.Options{})
+			b, s := newMemoryLedger(), open(t, projections.Options{})
 			b.add(requested(1), started(1, 1, fresh, ""), output(1, 1, fresh, pieces("one\n")...))
 			b.add(tt.data...)
 			apply(t, s, b)
@@ -289,7 +289,7 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 // line counts, and a reader reaches the end.
 func TestALineWithoutTextOrEnd(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""), output(1, 1, fresh, events.Line{Text: "one"}, events.Line{Continued: true}), ended(1, events.StatusTimedOut))
 	apply(t, s, b)
 	p, err := s.Output(t.Context(), tenant, id(1), projections.OutputQuery{LineOffset: 2, LineLimit: 1})
@@ -321,7 +321,7 @@ func TestTruncatedOutput(t *testing.T) {
 
 func TestTotalsThatDisagreeAreNoted(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, func(e *events.Ending) {
 		e.Output = &events.OutputTotals{Lines: 1, Bytes: 4}
 	}))
@@ -335,7 +335,7 @@ func TestTotalsThatDisagreeAreNoted(t *testing.T) {
 // piece, and that results are also limited by size.
 func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	big := strings.Repeat("x", events.OutputMaxBytes-1)
 	x := fresh
 	x.Attempt = 1

@@ -13,14 +13,14 @@ import (
 )
 
 // outputState is the stored extent of an execution's output at one moment.
-type written struct {
+type outputState struct {
 	id     int64
 	status events.Status
 	// lines counts the lines started. wholeLines counts those that can no longer grow.
 	// Only these are served by number: a reader that received the beginning of a line
 	// would never request the rest.
-	lines, whole int64
-	bytes        int64
+	lines, wholeLines int64
+	bytes             int64
 }
 
 // countLines counts the lines started and the complete ones. A line without an end
@@ -48,7 +48,7 @@ func (s *Store) Output(ctx context.Context, tenant, id string, q OutputQuery) (O
 		return OutputPage{}, fmt.Errorf("read output of %s: %w", id, err)
 	}
 	defer tx.Rollback()
-	w, truncated, err := outputOf(ctx, tx, tenant, id)
+	w, truncated, err := loadOutput(ctx, tx, tenant, id)
 	if err != nil {
 		return OutputPage{}, err
 	}
@@ -95,19 +95,19 @@ func checkOutputQuery(q *OutputQuery) error {
 	return nil
 }
 
-func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, truncated bool, err error) {
+func loadOutput(ctx context.Context, tx *sql.Tx, tenant, id string) (w outputState, truncated bool, err error) {
 	var line int64
 	var isOpen bool
 	err = tx.QueryRowContext(ctx, "SELECT id, status, out_line, out_byte, out_open, out_truncated FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).
 		Scan(&w.id, &w.status, &line, &w.bytes, &isOpen, &truncated)
 	if errors.Is(err, sql.ErrNoRows) {
-		return w, false, noExecution(ctx, tx, id)
+		return w, false, executionNotFound(ctx, tx, id)
 	}
 	if err != nil {
 		return w, false, fmt.Errorf("read output of %s: %w", id, err)
 	}
-	w.lines, w.whole = countLines(line, isOpen, w.status)
-	if shredErr, err := shredOf(ctx, tx, tenant, id); err != nil || shredErr != nil {
+	w.lines, w.wholeLines = countLines(line, isOpen, w.status)
+	if shredErr, err := findShred(ctx, tx, tenant, id); err != nil || shredErr != nil {
 		if err == nil {
 			err = shredErr
 		}
@@ -117,7 +117,7 @@ func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, tr
 }
 
 // chunkText is a chunk as read for a page.
-type piece struct {
+type chunkText struct {
 	firstByte, firstLine int64
 	text                 []byte
 }
@@ -133,14 +133,14 @@ const (
 
 // forEachChunk calls fn for chunks in order until fn reports that it has enough. The
 // memory of each chunk is taken from the account in ctx.
-func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64, fn func(piece) (enough bool)) error {
+func forEachChunk(ctx context.Context, tx *sql.Tx, query string, execution, from int64, fn func(chunkText) (enough bool)) error {
 	rows, err := tx.QueryContext(ctx, query, execution, from)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var c piece
+		var c chunkText
 		if err := rows.Scan(&c.firstByte, &c.firstLine, &c.text); err != nil {
 			return err
 		}
@@ -155,18 +155,18 @@ func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64
 }
 
 // linePage fills a page with complete lines.
-func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
+func linePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int64, page *OutputPage) error {
 	page.StartLine, page.EndLine = offset, offset-1
 	page.NextLineOffset = w.lines + 1
 	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
 	if offset > w.lines {
 		return nil
 	}
-	last := min(w.whole, offset+limit-1)
+	last := min(w.wholeLines, offset+limit-1)
 	var data []byte
 	start, line := int64(-1), offset
 	ends := 0 // length of data up to the last complete line
-	err := chunks(ctx, tx, chunksByLine, w.id, offset, func(c piece) (enough bool) {
+	err := forEachChunk(ctx, tx, chunksByLine, w.id, offset, func(c chunkText) (enough bool) {
 		text := c.text
 		if start < 0 {
 			skip := afterLineEnds(text, offset-c.firstLine)
@@ -220,7 +220,7 @@ func afterLineEnds(text []byte, n int64) int {
 }
 
 // bytePage fills a page with the bytes from an offset, in complete characters.
-func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
+func bytePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int64, page *OutputPage) error {
 	page.StartLine, page.EndLine, page.NextLineOffset = w.lines+1, w.lines, w.lines+1
 	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
 	if offset >= w.bytes {
@@ -228,7 +228,7 @@ func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	}
 	var data []byte
 	start := int64(-1)
-	err := chunks(ctx, tx, chunksByByte, w.id, offset, func(c piece) bool {
+	err := forEachChunk(ctx, tx, chunksByByte, w.id, offset, func(c chunkText) bool {
 		text := c.text
 		if start < 0 {
 			skip := int(offset - c.firstByte)

@@ -11,22 +11,22 @@ import (
 // client that learns of the end of a run looks for the run in the log next. Its entry
 // is the event after the end, some milliseconds later. If the runner dies in between,
 // readers do not wait long.
-const logPatience = time.Second
+const entryWaitLimit = time.Second
 
 // pendingEntries holds, by session, the ended runs that have no entry yet, and the time
 // when their end was applied.
-type unlogged map[sessionKey]map[string]time.Time
+type pendingEntries map[sessionKey]map[string]time.Time
 
 type sessionKey struct{ tenant, id string }
 
-func (u unlogged) add(key sessionKey, execution string) {
+func (u pendingEntries) add(key sessionKey, execution string) {
 	if u[key] == nil {
 		u[key] = map[string]time.Time{}
 	}
 	u[key][execution] = time.Now()
 }
 
-func (u unlogged) remove(key sessionKey, execution string) {
+func (u pendingEntries) remove(key sessionKey, execution string) {
 	delete(u[key], execution)
 	if len(u[key]) == 0 {
 		delete(u, key)
@@ -35,10 +35,10 @@ func (u unlogged) remove(key sessionKey, execution string) {
 
 // remainingWait returns how long to wait at most for a session, or 0 if it has no
 // pending entry or none that can still be expected.
-func (u unlogged) due(key sessionKey) time.Duration {
+func (u pendingEntries) remainingWait(key sessionKey) time.Duration {
 	var longest time.Duration
 	for execution, ended := range u[key] {
-		left := logPatience - time.Since(ended)
+		left := entryWaitLimit - time.Since(ended)
 		if left <= 0 {
 			u.remove(key, execution) // not waited for a second time
 		}
@@ -49,10 +49,10 @@ func (u unlogged) due(key sessionKey) time.Duration {
 
 // waitForEntries waits until the ended runs of a session have their entries, within
 // entryWaitLimit.
-func (s *Store) logged(ctx context.Context, key sessionKey) error {
+func (s *Store) waitForEntries(ctx context.Context, key sessionKey) error {
 	for {
 		s.mu.Lock()
-		left, changed := s.unlogged.due(key), s.changed
+		left, changed := s.pendingEntries.remainingWait(key), s.commitCh
 		s.mu.Unlock()
 		if left <= 0 {
 			return nil
@@ -74,13 +74,13 @@ func (s *Store) logged(ctx context.Context, key sessionKey) error {
 type logChange struct {
 	key       sessionKey
 	execution string
-	entry     bool // the run has its entry now; otherwise it has ended
+	hasEntry  bool // the run has its entry now; otherwise it has ended
 }
 
 // applyChanges applies the changes of a batch after its commit.
-func (u unlogged) note(changes []logChange) {
+func (u pendingEntries) applyChanges(changes []logChange) {
 	for _, c := range changes {
-		if c.entry {
+		if c.hasEntry {
 			u.remove(c.key, c.execution)
 		} else {
 			u.add(c.key, c.execution)
@@ -88,8 +88,8 @@ func (u unlogged) note(changes []logChange) {
 	}
 }
 
-func (a *applier) endedInSession(e *events.Event, st *state, execution string) {
+func (a *applier) noteEndInSession(e *events.Event, st *executionState, execution string) {
 	if st.session.Valid {
-		a.log = append(a.log, logChange{key: sessionKey{e.Tenant, st.session.String}, execution: execution})
+		a.logChanges = append(a.logChanges, logChange{key: sessionKey{e.Tenant, st.session.String}, execution: execution})
 	}
 }

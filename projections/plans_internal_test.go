@@ -146,7 +146,7 @@ func TestPlans(t *testing.T) {
 	for _, query := range slices.Sorted(maps.Keys(r.seen)) {
 		steps := plan(t, plain, query)
 		for _, step := range steps {
-			if !harmless(step, query) {
+			if !isHarmless(step, query) {
 				t.Errorf("%s\n\t%s", query, step)
 			}
 		}
@@ -156,8 +156,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// harmless reports whether the cost of a step is proportional to the result.
-func harmless(step, query string) bool {
+// isHarmless reports whether the cost of a step is proportional to the result.
+func isHarmless(step, query string) bool {
 	switch {
 	case strings.HasPrefix(step, "SCAN "):
 		// One row; the rows of the query itself; list arguments; tables that are empty

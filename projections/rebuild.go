@@ -18,14 +18,14 @@ var errBuilt = errors.New("built")
 // so that Open need not rebuild it. Otherwise it calls Rebuild with the ledger up to
 // position last. It reports whether it did.
 func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built bool, err error) {
-	why, err := checkSum(opts.Path)
+	why, err := verifyChecksum(opts.Path)
 	if err != nil {
 		return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 	}
-	if why == "" || why == withoutSum {
+	if why == "" || why == missingChecksum {
 		// A file without a checksum may be another program's database. fileVersion then
 		// fails, and the file is not overwritten.
-		version, _, err := fileVersion(ctx, opts.Path, opts.Full)
+		version, _, err := fileVersion(ctx, opts.Path, opts.DiskFull)
 		if err != nil {
 			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 		}
@@ -56,7 +56,7 @@ func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
 	// Not synced: without either file the next start builds the projections again.
-	for _, suffix := range []string{"", sumSuffix} {
+	for _, suffix := range []string{"", checksumSuffix} {
 		if err := os.Rename(newOpts.Path+suffix, opts.Path+suffix); err != nil {
 			return fmt.Errorf("rebuild projections: %w", err)
 		}
@@ -92,8 +92,8 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 			return err
 		}
 	}
-	if !opts.WithoutKeys {
-		lost, err := lostKeys(ctx, s.writer, opts.Keys)
+	if !opts.AllowLostKeys {
+		lost, err := findLostKeys(ctx, s.writer, opts.Keys)
 		if err != nil {
 			return err
 		}

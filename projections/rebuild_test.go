@@ -88,14 +88,14 @@ func rename(d events.Data, id string) {
 	case *events.ExecutionCancelRequested:
 		d.ExecutionID = id
 	default:
-		events.Ended(d).ExecutionID = id
+		events.EndingOf(d).ExecutionID = id
 	}
 }
 
 // dump reads every table of a file, with rows in the order of their keys.
 func dump(t testing.TB, path string) map[string][]string {
 	t.Helper()
-	db := raw(t, path)
+	db := openRaw(t, path)
 	tables := map[string][]string{}
 	names, err := db.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
 	if err != nil {
@@ -144,8 +144,8 @@ func dumpTable(t testing.TB, db *sql.DB, name string) (list []string) {
 	return list
 }
 
-// rebuilt folds a book from scratch and returns the file.
-func rebuilt(t testing.TB, b *book) string {
+// rebuildFrom folds a book from scratch and returns the file.
+func rebuildFrom(t testing.TB, b *memoryLedger) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rebuilt.db")
 	if err := projections.Rebuild(t.Context(), projections.Options{Path: path}, b, uint64(len(b.all()))); err != nil {
@@ -161,7 +161,7 @@ func TestRebuiltIsTheSame(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			h, b := newHistorian(seed), newBook()
+			h, b := newHistorian(seed), newMemoryLedger()
 			path := filepath.Join(t.TempDir(), "projections.db")
 			s := open(t, projections.Options{Path: path})
 			for range tier.Choose(5, 20) {
@@ -178,7 +178,7 @@ func TestRebuiltIsTheSame(t *testing.T) {
 				if h.IntN(4) == 0 {
 					s = open(t, projections.Options{Path: path}) // a second store on the same file
 				}
-				again := rebuilt(t, b)
+				again := rebuildFrom(t, b)
 				want := dump(t, again)
 				if diff := cmp.Diff(want, dump(t, path)); diff != "" {
 					t.Fatalf("after %d events: %s", len(b.all()), diff)
@@ -261,7 +261,7 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 // rebuilt, and that an intact one is left alone.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newMemoryLedger()
 	b.add(requested(1), requested(2), requested(3))
 	opts := projections.Options{Path: filepath.Join(t.TempDir(), "projections.db")}
 	prepare := func(last uint64) bool {
@@ -291,7 +291,7 @@ func TestPrepare(t *testing.T) {
 	if built := prepare(3); built || applied() != 2 {
 		t.Errorf("good file: built %v, applied %d", built, applied())
 	}
-	if _, err := raw(t, opts.Path).ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
+	if _, err := openRaw(t, opts.Path).ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
 	if built := prepare(3); !built || applied() != 3 {
@@ -305,17 +305,17 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// short is a feed that ends too early.
-type short struct{ *book }
+// endingFeed is a feed that ends too early.
+type endingFeed struct{ *memoryLedger }
 
-func (f short) Follow(_ context.Context, _ uint64, fn func([]events.Event, uint64) error) error {
+func (f endingFeed) Follow(_ context.Context, _ uint64, fn func([]events.Event, uint64) error) error {
 	return fn(f.all()[:1], 1)
 }
 
 // TestFailedRebuildKeepsTheOldFile checks that for every reason of a failure.
 func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newMemoryLedger()
 	b.add(requested(1), requested(2), requested(3), requested(4))
 	dir := t.TempDir()
 	opts := projections.Options{Path: filepath.Join(dir, "projections.db")}
@@ -333,9 +333,9 @@ func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 		feed projections.Feed
 		want error
 	}{
-		"a hole":       {t.Context(), holed{b}, events.ErrDamaged},
+		"a hole":       {t.Context(), feedWithGap{b}, events.ErrDamaged},
 		"no more time": {gone, b, context.Canceled},
-		"a short feed": {t.Context(), short{b}, nil},
+		"a short feed": {t.Context(), endingFeed{b}, nil},
 	} {
 		err := projections.Rebuild(tt.ctx, opts, tt.feed, 4)
 		if err == nil || tt.want != nil && !errors.Is(err, tt.want) {

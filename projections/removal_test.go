@@ -24,8 +24,8 @@ import (
 	"daybook/projections"
 )
 
-// soundLife is an execution in an intact ledger, recorded one event at a time.
-type soundLife struct {
+// intactExecution is an execution in an intact ledger, recorded one event at a time.
+type intactExecution struct {
 	n       int
 	session string
 	tags    bool
@@ -34,14 +34,14 @@ type soundLife struct {
 	todo    []func(at uint64) []events.Data
 }
 
-// soundBook records a history with every kind of event, as the write side would.
-type soundBook struct {
+// intactHistory records a history with every kind of event, as the write side would.
+type intactHistory struct {
 	*rand.Rand
 	t       *testing.T
 	store   *jetstream.Store
 	clock   time.Time
 	n       int
-	lives   []*soundLife
+	lives   []*intactExecution
 	entries map[string]int64
 	turns   map[int]int64
 	after   map[int]string
@@ -51,7 +51,7 @@ type soundBook struct {
 	running map[events.ContextRef]int
 }
 
-func (b *soundBook) add(data ...events.Data) {
+func (b *intactHistory) add(data ...events.Data) {
 	b.t.Helper()
 	for _, d := range data {
 		b.clock = b.clock.Add(time.Second)
@@ -68,9 +68,9 @@ func (b *soundBook) add(data ...events.Data) {
 }
 
 // begin requests an execution and plans its course.
-func (b *soundBook) begin() {
+func (b *intactHistory) begin() {
 	b.n++
-	l := &soundLife{n: b.n}
+	l := &intactExecution{n: b.n}
 	var edit []func(*events.ExecutionRequested)
 	if b.IntN(2) == 0 {
 		l.session = fmt.Sprint("session ", b.IntN(3))
@@ -156,8 +156,8 @@ func (b *soundBook) begin() {
 	b.lives = append(b.lives, l)
 }
 
-// goOn records the next event of a run.
-func (b *soundBook) goOn() {
+// continueRun records the next event of a run.
+func (b *intactHistory) continueRun() {
 	if len(b.lives) == 0 {
 		return
 	}
@@ -166,7 +166,7 @@ func (b *soundBook) goOn() {
 	data := l.todo[0](b.last)
 	l.todo = l.todo[1:]
 	b.add(data...)
-	if events.Ended(data[0]) != nil && l.context != nil {
+	if events.EndingOf(data[0]) != nil && l.context != nil {
 		b.context[*l.context] = b.clock
 		b.running[*l.context]--
 	}
@@ -175,7 +175,7 @@ func (b *soundBook) goOn() {
 	}
 }
 
-func (b *soundBook) move() {
+func (b *intactHistory) move() {
 	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
 	switch b.IntN(34) {
 	case 33:
@@ -234,7 +234,7 @@ func (b *soundBook) move() {
 			b.begin()
 		}
 	default:
-		b.goOn()
+		b.continueRun()
 	}
 }
 
@@ -249,7 +249,7 @@ func laterOf(a, b time.Time) time.Time {
 // the rows.
 func tables(t *testing.T, path string) map[string][]string {
 	t.Helper()
-	db := raw(t, path)
+	db := openRaw(t, path)
 	names := map[string]string{}
 	lookUp := func(prefix, query string) {
 		rows, err := db.QueryContext(t.Context(), query)
@@ -299,7 +299,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "live.db")
 			s := open(t, projections.Options{Path: path, Texts: store})
 			follow(t, s, store)
-			b := &soundBook{
+			b := &intactHistory{
 				Rand: rand.New(rand.NewPCG(seed, 7)), t: t, store: store, clock: began, entries: map[string]int64{}, turns: map[int]int64{}, after: map[int]string{},
 				context: map[events.ContextRef]time.Time{}, running: map[events.ContextRef]int{},
 			}
@@ -309,35 +309,35 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				for range 120 {
 					b.move()
 				}
-				v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+				v, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 					return &events.ClosingCheckpoint{Origin: "o", Size: last, RootHash: "r", Note: "n"}, nil
 				}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for len(b.lives) > 0 {
-					b.goOn()
+					b.continueRun()
 				}
 				for range b.IntN(60) {
 					b.move()
 				}
 				for len(b.lives) > 0 {
-					b.goOn()
+					b.continueRun()
 				}
 				if err := s.Wait(t.Context(), b.last); err != nil {
 					t.Fatal(err)
 				}
 				usage(t, s, tenant) // cached during the removal
-				rests, err := s.RestsOn(t.Context(), v.Last)
+				rests, err := s.Dependents(t.Context(), v.Last)
 				if err != nil || len(rests.Running) > 0 {
 					t.Fatalf("%v are running, error %v", rests.Running, err)
 				}
-				plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.Later), Makers: pairs(rests.Makers)})
+				plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.LaterEvents), FirstProducers: pairs(rests.Producers)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				dropped += plan.Executions - plan.Kept
-				seq, err := store.Remove(t.Context(), stream.Removal{Volume: volume, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
+				seq, err := store.Remove(t.Context(), stream.RemoveOptions{Volume: volume, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -368,9 +368,9 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 	}
 }
 
-func pairs(list [][2]string) (runs []retention.Run) {
+func pairs(list [][2]string) (runs []retention.ExecutionKey) {
 	for _, p := range list {
-		runs = append(runs, retention.Run{Tenant: p[0], ExecutionID: p[1]})
+		runs = append(runs, retention.ExecutionKey{Tenant: p[0], ExecutionID: p[1]})
 	}
 	return runs
 }

@@ -12,24 +12,24 @@ import (
 
 // Dependents lists the executions that keep events of the volumes up to a position
 // referenced, as pairs of tenant and execution id.
-type RestsOn struct {
+type Dependents struct {
 	// Running holds the executions that have not ended, LaterEvents those with an event
 	// after the position, and Producers those that were the first to leave a heap that
 	// is kept.
-	Running, Later, Makers [][2]string
+	Running, LaterEvents, Producers [][2]string
 }
 
 // Dependents returns the dependents among the executions requested up to a position.
-func (s *Store) RestsOn(ctx context.Context, last uint64) (RestsOn, error) {
-	var r RestsOn
+func (s *Store) Dependents(ctx context.Context, last uint64) (Dependents, error) {
+	var r Dependents
 	for _, part := range []struct {
 		into  *[][2]string
 		query string
 	}{
 		{&r.Running, `SELECT tenant, execution_id FROM executions WHERE requested_seq <= ?1 AND status = 'running'`},
-		{&r.Later, `SELECT tenant, execution_id FROM executions WHERE requested_seq <= ?1 AND last_seq > ?1
+		{&r.LaterEvents, `SELECT tenant, execution_id FROM executions WHERE requested_seq <= ?1 AND last_seq > ?1
 			UNION SELECT tenant, execution_id FROM tag_edits WHERE seq > ?1 AND effective <= ?1 AND execution_id IS NOT NULL`},
-		{&r.Makers, `SELECT tenant, execution_id FROM heaps WHERE seq <= ?1 AND collected_seq IS NULL`},
+		{&r.Producers, `SELECT tenant, execution_id FROM heaps WHERE seq <= ?1 AND collected_seq IS NULL`},
 	} {
 		rows, err := s.reader.QueryContext(ctx, part.query, last)
 		if err != nil {
@@ -57,7 +57,7 @@ type querier interface {
 // executionNotFound returns the error for an execution without a row: an
 // *events.RemovedError if its id was created before the end of a removed volume,
 // otherwise events.ErrNotFound. An id derived from an idempotency key holds no time.
-func noExecution(ctx context.Context, q querier, id string) error {
+func executionNotFound(ctx context.Context, q querier, id string) error {
 	minted, ok := events.MintedAt(id)
 	if !ok {
 		return notFound("execution", id)

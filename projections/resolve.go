@@ -41,7 +41,7 @@ func (s *Store) ResolveExecution(ctx context.Context, tenant, text, session stri
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "execution", "execution_id", "")
 	}
-	prefix, err := prefixOf("an execution", text, 36, "0123456789abcdef-")
+	prefix, err := parsePrefix("an execution", text, 36, "0123456789abcdef-")
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "heap", "output_heap", " AND output_heap IS NOT NULL")
 	}
-	prefix, err := prefixOf("a heap", text, 64, "0123456789abcdef")
+	prefix, err := parsePrefix("a heap", text, 64, "0123456789abcdef")
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +65,7 @@ func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (
 }
 
 // parsePrefix checks that text can be the prefix of an id.
-func prefixOf(what, text string, most int, alphabet string) (string, error) {
+func parsePrefix(what, text string, most int, alphabet string) (string, error) {
 	prefix := strings.ToLower(text)
 	if prefix == "" || len(prefix) > most || strings.Trim(prefix, alphabet) != "" {
 		return "", badQuery("id %.80q is neither %s nor the beginning of the id of %s", text, Newest, what)
@@ -80,7 +80,7 @@ func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, querie
 	var list []string
 	for _, query := range queries {
 		// Every character of an id is less than "g".
-		ids, err := s.column(ctx, query, tenant, prefix, prefix+"g", maxCandidates+1)
+		ids, err := s.readColumn(ctx, query, tenant, prefix, prefix+"g", maxCandidates+1)
 		if err != nil {
 			return "", fmt.Errorf("resolve %s %s: %w", what, prefix, err)
 		}
@@ -102,7 +102,7 @@ func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, querie
 }
 
 // readColumn returns the only column of a query.
-func (s *Store) column(ctx context.Context, query string, args ...any) (list []string, err error) {
+func (s *Store) readColumn(ctx context.Context, query string, args ...any) (list []string, err error) {
 	rows, err := s.reader.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (s *Store) column(ctx context.Context, query string, args ...any) (list []s
 
 // newestOf returns a column of the newest execution that meets a condition.
 func (s *Store) newestOf(ctx context.Context, tenant, session, what, column, condition string) (string, error) {
-	w, err := matching(tenant, ExecutionFilter{Session: session})
+	w, err := filterCondition(tenant, ExecutionFilter{Session: session})
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 // A prefix resolves to the only id of its tenant that has it.
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	at := func(n int, heap string) {
 		b.add(requested(n, inSession("s"+heap[:1])), started(n, 1, fresh, ""), ended(n, events.StatusCompleted, leaving(heap, "")))
 	}
@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 func TestListDetails(t *testing.T) {
 	t.Parallel()
 	const source = "say(\"50% of <b>\\n\")\n// ÉTÉ"
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), requested(2, inSession("s"), func(d *events.ExecutionRequested) {
 		d.Content = events.Plain(events.RequestedContent{Source: events.Body{Text: source}})
 	}), requested(3, func(d *events.ExecutionRequested) {

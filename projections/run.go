@@ -30,19 +30,19 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 	defer stop()
 	for {
 		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
-			s.known(last)
+			s.noteKnown(last)
 			return s.Apply(ctx, batch)
 		})
 		switch {
 		case errors.Is(err, events.ErrDamaged):
-			s.Stop(err)
+			s.SetDamage(err)
 			return err
-		case !noRoom(err):
+		case !isUnwritable(err):
 			return err
 		}
 		s.stall(ctx, err)
 		select {
-		case <-time.After(stallPause):
+		case <-time.After(stallRetryInterval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -56,8 +56,8 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	for _, e := range batch {
 		// A gap is damage, unless a removed volume or the opening of one accounts for
 		// it.
-		before += e.Skips + e.Lost
-		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.Fills(before, e.Seq)) {
+		before += e.RemovedBefore + e.LostBefore
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.AccountsForGap(before, e.Seq)) {
 			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, e.Seq)
 		}
 		before = e.Seq
@@ -76,7 +76,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: txCtx, tx: tx, s: s.insert, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
+	a := &applier{ctx: txCtx, tx: tx, s: s.stmts, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*executionState{}, usageChanges: map[string]*Usage{}}
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -86,14 +86,14 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.storeContexts(), a.storeUsage(), a.exec(s.insert.position, last)); err != nil {
+	if err := errors.Join(a.storeExtents(), a.storeContexts(), a.storeUsage(), a.exec(s.stmts.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.tellContexts(a.contexts)
-	if a.erased || s.unscrubbed { // before readers are signalled
+	s.signalContexts(a.contexts)
+	if a.hasErased || s.needsScrub { // before readers are signalled
 		err = s.scrub(txCtx)
 	}
 	s.advance(batch, a)
@@ -110,14 +110,14 @@ type applier struct {
 	// bound holds the statements used so far, bound to the transaction.
 	bound map[*sql.Stmt]*sql.Stmt
 	// states holds the executions that events of the batch are about.
-	states map[executionKey]*state
-	log    []logChange
+	states     map[executionKey]*executionState
+	logChanges []logChange
 	// hasErased is true if the batch erased content.
-	erased bool
+	hasErased bool
 	// usageChanges holds the changes of the batch to the usage of tenants. hasRecounted
 	// is true if the batch changed usage in another way, too.
-	used      map[string]*Usage
-	recounted bool
+	usageChanges map[string]*Usage
+	hasRecounted bool
 	// contexts holds the conversation contexts that the batch reads or changes.
 	contexts map[contextKey]*contextRow
 }
@@ -139,7 +139,7 @@ func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
 }
 
 // execCount returns the number of rows changed.
-func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
+func (a *applier) execCount(stmt *sql.Stmt, args ...any) (int64, error) {
 	res, err := a.bind(stmt).ExecContext(a.ctx, args...)
 	if err != nil {
 		return 0, err
@@ -147,7 +147,7 @@ func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-func (a *applier) row(stmt *sql.Stmt, args ...any) *sql.Row {
+func (a *applier) queryRow(stmt *sql.Stmt, args ...any) *sql.Row {
 	return a.bind(stmt).QueryRowContext(a.ctx, args...)
 }
 
@@ -159,49 +159,49 @@ func (a *applier) apply(e *events.Event) error {
 	}
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
-		return a.requested(e, d)
+		return a.applyRequested(e, d)
 	case *events.ExecutionStarted:
-		return a.started(e, d)
+		return a.applyStarted(e, d)
 	case *events.ExecutionOutput:
-		return a.output(e, d)
+		return a.applyOutput(e, d)
 	case *events.ExecutionOutputTruncated:
-		return a.truncated(e, d)
+		return a.applyTruncated(e, d)
 	case *events.ExecutionCancelRequested:
-		return a.cancelRequested(e, d)
+		return a.applyCancelRequested(e, d)
 	case *events.ExecutionHandedBack:
-		return a.handedBack(e, d)
+		return a.applyHandedBack(e, d)
 	case *events.ExecutionCompleted, *events.ExecutionFailed, *events.ExecutionTimedOut, *events.ExecutionCancelled:
-		return a.ended(e, events.Ended(d))
+		return a.applyEnd(e, events.EndingOf(d))
 	case *events.SessionOpened, *events.SessionExpanded, *events.SessionTurnQueued, *events.SessionTurnSkipped, *events.SessionRebound, *events.SessionReset:
-		return a.logical(e)
+		return a.applyLogical(e)
 	case *events.SessionRefAssigned:
-		a.use(e.Tenant).ShortNames++
+		a.usageOf(e.Tenant).ShortNames++
 		return a.exec(a.s.sessionRef, e.Tenant, d.Ref, d.SessionID)
 	case *events.SessionNamed:
 		return nil // the write side reads it by subject
 	case *events.HeapTagged:
-		return a.tagged(e, d)
+		return a.applyTagged(e, d)
 	case *events.SessionEntryRecorded:
-		return a.entry(e, d)
+		return a.applyEntry(e, d)
 	case *events.WebhookRegistered, *events.WebhookDeleted, *events.WebhookDeadLettered, *events.WebhookDisabled, *events.WebhookRetryRequested, *events.WebhookRedelivered:
 		return nil // package webhook reads these by subject
 	case *events.AgentSessionCreated, *events.AgentSessionAttached, *events.AgentSessionConfigured, *events.AgentPrompted,
 		*events.AgentAnswered, *events.AgentPermissionDecided, *events.AgentSessionClosed, *events.AgentSessionDeleted:
-		return a.agent(e)
+		return a.applyAgent(e)
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
-		return a.contextEvent(e)
+		return a.applyContextEvent(e)
 	case *events.SessionShredded:
-		return a.shredded(e, d)
+		return a.applyShredded(e, d)
 	case *events.HostCalled:
-		return a.called(e, d)
+		return a.applyCalled(e, d)
 	case *events.HostReturned:
-		return a.returned(e, d)
+		return a.applyReturned(e, d)
 	case *events.HeapCollected:
-		return a.collected(e, d)
+		return a.applyHeapCollected(e, d)
 	case *events.LedgerVolumeRemoved:
-		return a.removed(e, d)
+		return a.applyVolumeRemoved(e, d)
 	case *events.LedgerVolumeOpened:
-		return a.lost(e, d)
+		return a.applyLostBlobs(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return nil // package audit reads what these prove
 	case *events.Unknown:

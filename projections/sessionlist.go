@@ -122,7 +122,7 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	default:
 		return page, badQuery("kind %.40q is none of named, logical, acp", f.Kind)
 	}
-	before, err := startOf(f.Cursor, cursorSessions)
+	before, err := parseStart(f.Cursor, cursorSessions)
 	if err != nil {
 		return page, err
 	}
@@ -156,14 +156,14 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 		`kind = 'logical' AND name = ?2 OR EXISTS (SELECT 1 FROM session_refs r WHERE r.tenant = ?1 AND r.ref = ?2 AND r.session_id = s.session_id)`,
 		`substr(name, 1, length(?2)) = ?2 OR length(?2) >= 4 AND substr(session_id, 1, length(?2)) = ?2`,
 	} {
-		found, more, err := s.sessionsWhere(ctx, tenant, step, text)
+		found, more, err := s.querySessions(ctx, tenant, step, text)
 		switch {
 		case err != nil:
 			return Session{}, fmt.Errorf("find session %q: %w", text, err)
 		case len(found) == 1:
-			return s.withEntries(ctx, tenant, found[0])
+			return s.reloadAfterEntries(ctx, tenant, found[0])
 		case len(found) > 1:
-			return Session{}, ambiguous(text, found, more)
+			return Session{}, ambiguousSession(text, found, more)
 		}
 	}
 	return Session{}, notFound("session", text)
@@ -171,18 +171,18 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 
 // reloadAfterEntries waits for the pending entries of a session and reads the session
 // again.
-func (s *Store) withEntries(ctx context.Context, tenant string, one Session) (Session, error) {
+func (s *Store) reloadAfterEntries(ctx context.Context, tenant string, one Session) (Session, error) {
 	key := sessionKey{tenant, one.SessionID}
 	s.mu.Lock()
-	isPending := s.unlogged.due(key) > 0
+	isPending := s.pendingEntries.remainingWait(key) > 0
 	s.mu.Unlock()
 	if one.Kind != events.SessionLog || !isPending {
 		return one, nil
 	}
-	if err := s.logged(ctx, key); err != nil {
+	if err := s.waitForEntries(ctx, key); err != nil {
 		return Session{}, fmt.Errorf("wait for the entries of session %q: %w", *one.Name, err)
 	}
-	found, _, err := s.sessionsWhere(ctx, tenant, `kind = 'named' AND name = ?2`, *one.Name)
+	found, _, err := s.querySessions(ctx, tenant, `kind = 'named' AND name = ?2`, *one.Name)
 	switch {
 	case err != nil:
 		return Session{}, fmt.Errorf("find session %q: %w", *one.Name, err)
@@ -192,7 +192,7 @@ func (s *Store) withEntries(ctx context.Context, tenant string, one Session) (Se
 	return found[0], nil
 }
 
-func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
+func (s *Store) querySessions(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
 	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxSessionCandidates+1)
 	if err != nil {
 		return nil, false, err
@@ -211,7 +211,7 @@ func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (
 	return found, false, rows.Err()
 }
 
-func ambiguous(text string, found []Session, more bool) error {
+func ambiguousSession(text string, found []Session, more bool) error {
 	e := &AmbiguousError{What: "session", Prefix: text, More: more}
 	for _, s := range found {
 		name := s.SessionID[:12]
@@ -314,11 +314,11 @@ func (s *Store) agentCommands(ctx context.Context, tenant, session string, since
 			return nil, err
 		}
 		c := &AgentCommand{At: formatMillis(at)}
-		text, err := s.text(ctx, tenant, blocks)
+		text, err := s.resolveText(ctx, tenant, blocks)
 		if err != nil {
 			return nil, err
 		}
-		if c.Answer, err = s.text(ctx, tenant, answer); err != nil {
+		if c.Answer, err = s.resolveText(ctx, tenant, answer); err != nil {
 			return nil, err
 		}
 		var parts []struct{ Text string }
@@ -359,7 +359,7 @@ func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) (
 	if of.Kind == events.SessionLog {
 		return s.Entries(ctx, tenant, *of.Name)
 	}
-	list, err := s.entries(ctx, tenant, `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
+	list, err := s.readEntries(ctx, tenant, `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
 		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.Label())
 	if err != nil {
 		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)

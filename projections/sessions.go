@@ -37,10 +37,10 @@ func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
 // which is no error: a name is only a label.
 func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, error) {
 	id := events.SessionID(tenant, session)
-	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
+	if err := s.waitForEntries(ctx, sessionKey{tenant, id}); err != nil {
 		return nil, fmt.Errorf("read session %q: %w", session, err)
 	}
-	list, err := s.entries(ctx, tenant, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
+	list, err := s.readEntries(ctx, tenant, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
 		FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
 		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, id, session)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 // newest.
 func (s *Store) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
 	id := events.SessionID(tenant, session)
-	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
+	if err := s.waitForEntries(ctx, sessionKey{tenant, id}); err != nil {
 		return 0, fmt.Errorf("find the newest entry of session %q: %w", session, err)
 	}
 	var n int64
@@ -67,7 +67,7 @@ func (s *Store) NextEntry(ctx context.Context, tenant, session string) (int64, e
 // entryBytes is about the memory that an entry takes in addition to its code, in bytes.
 const entryBytes = 512
 
-func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]Entry, error) {
+func (s *Store) readEntries(ctx context.Context, tenant, query, id, name string) ([]Entry, error) {
 	rows, err := s.reader.QueryContext(ctx, query, tenant, id)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 	// Resolving a long code may wait for a permit. By then the query is closed, so that
 	// other callers can use its connection.
 	for i, e := range list {
-		code, err := s.text(ctx, tenant, sql.NullString{String: e.Code, Valid: true})
+		code, err := s.resolveText(ctx, tenant, sql.NullString{String: e.Code, Valid: true})
 		if err != nil {
 			return nil, fmt.Errorf("read the code of entry %d of session %q: %w", e.Index, name, err)
 		}
@@ -103,16 +103,16 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 }
 
 // entryBatchSize is the number of entries that ForEachEntry reads and holds at a time.
-const entriesAtOnce = 32
+const entryBatchSize = 32
 
 // ForEachEntry calls fn for each entry in the log of a session of any kind, in order.
 // It is SessionEntries for logs of any length: it holds a few entries at a time, and no
 // query is open while fn runs. It returns an error of fn unchanged.
-func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
+func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
 	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
 		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
 	if of.Kind == events.SessionLog {
-		if err := s.logged(ctx, sessionKey{tenant, of.SessionID}); err != nil {
+		if err := s.waitForEntries(ctx, sessionKey{tenant, of.SessionID}); err != nil {
 			return fmt.Errorf("read session %q: %w", of.Label(), err)
 		}
 		query = `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
@@ -129,10 +129,10 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 			if err != nil {
 				return err
 			}
-			more = len(list) == entriesAtOnce
+			more = len(list) == entryBatchSize
 			for _, r := range list {
 				next = r.Index + 1
-				if err := s.eachOf(ctx, tenant, of, r, fn); err != nil {
+				if err := s.visitEntry(ctx, tenant, of, r, fn); err != nil {
 					return err
 				}
 			}
@@ -146,11 +146,11 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 }
 
 // visitEntry reads the code of an entry and calls fn.
-func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
+func (s *Store) visitEntry(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
 		var code *string
 		err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
-			code, err = s.text(ctx, tenant, r.source)
+			code, err = s.resolveText(ctx, tenant, r.source)
 			return err
 		}))
 		if err != nil {
@@ -168,7 +168,7 @@ type entryRow struct {
 }
 
 func (s *Store) entryPage(ctx context.Context, query, tenant string, of Session, next int64) (list []entryRow, err error) {
-	rows, err := s.reader.QueryContext(ctx, query, tenant, of.SessionID, next, entriesAtOnce)
+	rows, err := s.reader.QueryContext(ctx, query, tenant, of.SessionID, next, entryBatchSize)
 	if err != nil {
 		return nil, fmt.Errorf("read session %q: %w", of.Label(), err)
 	}

@@ -22,7 +22,7 @@ func entry(n int, session string, index int64, status events.Status, from, to st
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	for n := 1; n <= 4; n++ {
 		b.add(requested(n))
 	}
@@ -61,7 +61,7 @@ func TestSessions(t *testing.T) {
 // that an entry that skips an index counts. Both are recorded as anomalies.
 func TestEntriesInDisorder(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), requested(2), requested(3))
 	for n, index := range []int64{0, 0, 3, 2, -1} { // positions 4 to 8
 		b.add(entry(n%3+1, "s", index, events.StatusCompleted, "", ""))
@@ -90,9 +90,9 @@ func TestEntriesInDisorder(t *testing.T) {
 // A client that saw the end of a session's run finds the entry, although the entry is
 // recorded after the end. A run whose entry never comes blocks readers for a limited
 // time only.
-func TestEntriesOnTheirWayAreWaitedFor(t *testing.T) {
+func TestPendingEntriesAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	follow(t, s, b)
 	end := func(n int) {
 		t.Helper()
@@ -132,9 +132,9 @@ func TestEntriesOnTheirWayAreWaitedFor(t *testing.T) {
 
 // The head of a named session is that of the run that has just ended, although its
 // entry is recorded after the end.
-func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
+func TestPendingHeadIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	follow(t, s, b)
 	b.add(requested(9, inSession("s")), started(9, 1, fresh, ""), ended(9, events.StatusCompleted), entry(9, "s", 0, events.StatusCompleted, "", ""))
 	for n := range 2 {
@@ -166,7 +166,7 @@ func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
 // the memory of one page at a time.
 func TestEntriesInPages(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	const n = 100
 	for i := range n {
 		b.add(requested(i + 1))
@@ -184,7 +184,7 @@ func TestEntriesInPages(t *testing.T) {
 	account := budget.New(budget.Options{Answers: 1 << 20, Runs: 1, Cache: 1}).Answer(tenant, 1)
 	ctx := budget.With(t.Context(), account)
 	var got []projections.Entry
-	err = s.EachEntry(ctx, tenant, of, func(e projections.Entry) error {
+	err = s.ForEachEntry(ctx, tenant, of, func(e projections.Entry) error {
 		if held := account.Held(); held == 0 || held > 32<<10 {
 			t.Errorf("at entry %d the account holds %d bytes", e.Index, held)
 		}
@@ -198,7 +198,7 @@ func TestEntriesInPages(t *testing.T) {
 		t.Errorf("%d bytes are held at the end", account.Held())
 	}
 	stop := errors.New("stop")
-	if err := s.EachEntry(ctx, tenant, of, func(projections.Entry) error { return stop }); !errors.Is(err, stop) {
+	if err := s.ForEachEntry(ctx, tenant, of, func(projections.Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("an error of the caller: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func fileSays(t *testing.T, path, text string) bool {
 // decrypted.
 func sealedRun(n int, session, key, code string) *events.ExecutionRequested {
 	content := events.Plain(events.RequestedContent{Source: events.Body{Text: code}})
-	content.Sealed = &events.Sealed{KeyID: key}
+	content.Sealed = &events.EncryptedContent{KeyID: key}
 	return &events.ExecutionRequested{ExecutionID: id(n), Session: session, SessionID: events.SessionID(tenant, session), Content: content}
 }
 
@@ -40,15 +40,15 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 	const secret = "a-secret-to-be-erased"
 	for _, c := range []struct {
 		name string
-		then func(t *testing.T, s *projections.Store, b *book)
+		then func(t *testing.T, s *projections.Store, b *memoryLedger)
 	}{
-		{"with the next event", func(t *testing.T, s *projections.Store, b *book) {
+		{"with the next event", func(t *testing.T, s *projections.Store, b *memoryLedger) {
 			b.add(requested(2))
 			if err := s.Apply(t.Context(), b.all()[s.Applied():]); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"at the end", func(t *testing.T, s *projections.Store, _ *book) {
+		{"at the end", func(t *testing.T, s *projections.Store, _ *memoryLedger) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -62,12 +62,12 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			b := newBook()
+			b := newMemoryLedger()
 			b.add(sealedRun(1, "s", "k", secret))
 			if err := s.Apply(t.Context(), b.all()); err != nil {
 				t.Fatal(err)
 			}
-			free := reading(t, path)
+			free := holdRead(t, path)
 			b.add(&events.SessionShredded{SessionID: events.SessionID(tenant, "s"), Session: "s", KeyIDs: []string{"k"}})
 			if err := s.Apply(t.Context(), b.all()[1:]); err != nil {
 				t.Fatal(err)
@@ -88,8 +88,8 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 	}
 }
 
-// reading starts to read a file as another process might, until free is called.
-func reading(t *testing.T, path string) (free func()) {
+// holdRead starts to read a file as another process might, until free is called.
+func holdRead(t *testing.T, path string) (free func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
 	if err != nil {
@@ -119,7 +119,7 @@ func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBook()
+	b := newMemoryLedger()
 	b.add(requested(1))
 	if err := s.Apply(t.Context(), b.all()); err != nil {
 		t.Fatal(err)
@@ -159,12 +159,12 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 	}
 	var told []projections.ContextState
 	for _, readable := range []bool{true, false} {
-		b := newBook()
+		b := newMemoryLedger()
 		sealed := func(n int, session, key string, in *events.ContextRef) {
 			r := sealedRun(n, session, key, "'"+secret+"'")
 			r.Context = in
 			end := events.Ending{ExecutionID: id(n), Content: events.Plain(events.EndingContent{Result: &events.Body{Text: secret}})}
-			end.Content.Sealed = &events.Sealed{KeyID: key}
+			end.Content.Sealed = &events.EncryptedContent{KeyID: key}
 			if !readable {
 				r.Content.Plain, end.Content.Plain = nil, nil
 			}
@@ -209,7 +209,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 			if i == 2 && !cmp.Equal(before, c) {
 				t.Errorf("another context changed: %s", cmp.Diff(before, c))
 			}
-			if i < 2 && len(c.Context.RecentToolCalls)+len(c.Tried)+len(c.Context.SummaryBeforeWindow) != 0 {
+			if i < 2 && len(c.Context.RecentToolCalls)+len(c.PriorCalls)+len(c.Context.SummaryBeforeWindow) != 0 {
 				t.Errorf("context %d: %+v", i+1, c)
 			}
 			told = append(told, c)

@@ -13,17 +13,17 @@ import (
 )
 
 // stallRetryInterval is how long Run waits before it tries to write its file again.
-const stallPause = time.Second
+const stallRetryInterval = time.Second
 
 // isUnwritable reports whether a file cannot be written now because the disk is full or
 // the process has too many files open, as opposed to a fault that would occur again.
-func noRoom(err error) bool {
+func isUnwritable(err error) bool {
 	var se sqlite3.Error
 	return exhausted.Is(err) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
 }
 
 // isOutOfSpace reports whether an error reports a full disk.
-func outOfSpace(err error) bool {
+func isOutOfSpace(err error) bool {
 	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrFull {
 		return true
 	}
@@ -34,8 +34,8 @@ func outOfSpace(err error) bool {
 // stall publishes why no event can be applied now, and logs it the first time.
 func (s *Store) stall(ctx context.Context, err error) {
 	s.mu.Lock()
-	first := s.stalled == nil
-	s.stalled = &events.UnwritableError{
+	first := s.stallError == nil
+	s.stallError = &events.UnwritableError{
 		What:   "the read side",
 		Reason: "the disk is full or failing (" + sqliteText(err) + "); free disk space or repair the disk, and it resumes automatically",
 		Passes: true,

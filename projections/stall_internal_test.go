@@ -73,7 +73,7 @@ func TestRunOutlastsAFullDisk(t *testing.T) {
 	if !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "the read side cannot be written: the disk is full") {
 		t.Fatalf("Wait: %v, want what is wrong", err)
 	}
-	if got := s.Stalled(); !errors.Is(got, err) {
+	if got := s.StallError(); !errors.Is(got, err) {
 		t.Errorf("Stalled: %v, want %v", got, err)
 	}
 	applied := s.Applied()
@@ -87,17 +87,17 @@ func TestRunOutlastsAFullDisk(t *testing.T) {
 
 	limit(1 << 30)
 	for s.Applied() < uint64(len(list)) {
-		changed := s.Changed()
+		changed := s.NextCommit()
 		if s.Applied() == uint64(len(list)) {
 			break
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("%d of %d events are applied, although there is space: %v", s.Applied(), len(list), s.Stalled())
+			t.Fatalf("%d of %d events are applied, although there is space: %v", s.Applied(), len(list), s.StallError())
 		}
 	}
-	if err := s.Stalled(); err != nil {
+	if err := s.StallError(); err != nil {
 		t.Errorf("Stalled: %v, although events are applied", err)
 	}
 }

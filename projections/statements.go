@@ -24,7 +24,7 @@ type statements struct {
 	use                                             *sql.Stmt
 	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
 	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
-	logicalHead, logicalSet, teach, unteach         *sql.Stmt
+	logicalHead, logicalSet, addEntry, clearEntries *sql.Stmt
 	sessionReset, sessionRef                        *sql.Stmt
 	agentStatements
 	contextStatements
@@ -41,14 +41,14 @@ type agentStatements struct {
 }
 
 // statementDef is a statement to prepare.
-type preparing struct {
+type statementDef struct {
 	stmt  **sql.Stmt
 	query string
 }
 
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.removalStatements.queries()), []preparing{
+	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.removalStatements.queries()), []statementDef{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?, ?, ?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?, ?)`},
@@ -102,8 +102,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalReset, `UPDATE logical_sessions SET broken = ?3, head = ?4, head_turn = ?5, reset_turn = ?5 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalSet, `UPDATE logical_sessions SET head = ?3, head_turn = ?4, reset_turn = ?4 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
-		{&s.teach, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
-		{&s.unteach, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
+		{&s.addEntry, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.clearEntries, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
 		{&s.seal, `INSERT OR IGNORE INTO sealed_runs SELECT id, tenant, ?3 FROM executions WHERE tenant = ?1 AND execution_id = ?2`},
 		{&s.sealed, `SELECT count(*) FROM sealed_runs WHERE execution = ?`},
 		{&s.shred, `INSERT OR IGNORE INTO shreds VALUES (?, ?, ?, ?, ?)`},

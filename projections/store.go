@@ -40,14 +40,14 @@ type Options struct {
 	// DiskFull avoids all writes that can wait, and lets SQLite keep the index of its
 	// log in memory unless another process has the file open. No other process can then
 	// open the file until Close. Open sets it automatically if there is no space.
-	Full bool
+	DiskFull bool
 	// Texts reads large sources, results and errors. Default: their previews are
 	// returned.
 	Texts Texts
 	// Keys are the content keys that the feed decrypts with. If a key is missing,
 	// Prepare and Rebuild fail with a *LostKeysError unless AllowLostKeys is set.
-	Keys        events.Keys
-	WithoutKeys bool
+	Keys          events.Keys
+	AllowLostKeys bool
 	// Progress, if set, is called by Rebuild after each batch with the position of the
 	// last applied event and the last position.
 	Progress func(done, total uint64)
@@ -56,7 +56,7 @@ type Options struct {
 }
 
 // busyTimeoutMillis is how long a commit waits for another process, in milliseconds.
-const busyWait = 10_000
+const busyTimeoutMillis = 10_000
 
 // maxReaders is the number of queries that run at once.
 const maxReaders = 8
@@ -67,30 +67,30 @@ type Store struct {
 	opts   Options
 	writer *sql.DB // one connection
 	reader *sql.DB
-	insert *statements
-	opened bool // open is complete, so Close may write the checksum
+	stmts  *statements
+	isOpen bool // open is complete, so Close may write the checksum
 	// isPrivate is true while no other process can open the file; see memoryIndexVFS.
-	private bool
+	isPrivate bool
 	// isMarkedOpen is true once the checksum file holds the mark that this file is
 	// open. Without space, Open leaves that to the first Apply. Used by Apply and
 	// Close.
-	marked bool
+	isMarkedOpen bool
 	// needsScrub is true while the log may hold erased content. Used by Apply and
 	// Close.
-	unscrubbed bool
+	needsScrub bool
 	// checkpointMu is held while pages are moved from the log other than by a commit.
-	moving sync.Mutex
+	checkpointMu sync.Mutex
 
-	mu       sync.Mutex
-	stats    Stats
-	damage   error
-	stalled  error         // why no event can be applied now
-	changed  chan struct{} // closed and replaced at every commit
-	watchers watchers
+	mu         sync.Mutex
+	stats      Stats
+	damage     error
+	stallError error         // why no event can be applied now
+	commitCh   chan struct{} // closed and replaced at every commit
+	watchers   watchers
 	// endWatchers wait for ends only.
-	endWatchers watchers
-	unlogged    unlogged
-	usages      map[string]Usage // by tenant, as of stats.Applied; some tenants are missing
+	endWatchers    watchers
+	pendingEntries pendingEntries
+	usages         map[string]Usage // by tenant, as of stats.Applied; some tenants are missing
 }
 
 // Open opens the file of a Store, or creates it. The caller MUST call Close after Run
@@ -99,14 +99,14 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, unlogged: unlogged{}}
+	s := &Store{opts: opts, commitCh: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, pendingEntries: pendingEntries{}}
 	err := s.open(ctx)
 	if err == nil {
 		return s, nil
 	}
 	err = errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
-	if !opts.Full && noRoom(err) {
-		opts.Full = true
+	if !opts.DiskFull && isUnwritable(err) {
+		opts.DiskFull = true
 		if s, full := Open(ctx, opts); full == nil {
 			return s, nil
 		}
@@ -115,11 +115,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	version, private, err := fileVersion(ctx, s.opts.Path, s.opts.Full)
+	version, private, err := fileVersion(ctx, s.opts.Path, s.opts.DiskFull)
 	if err != nil {
 		return err
 	}
-	s.private, s.opts.Full = private, s.opts.Full || private
+	s.isPrivate, s.opts.DiskFull = private, s.opts.DiskFull || private
 	if version != SchemaVersion {
 		if version != 0 {
 			s.opts.Logger.InfoContext(ctx, "the projections file has another schema version and is rebuilt", "found", version, "want", SchemaVersion)
@@ -130,15 +130,15 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A commit that is lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
-	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyWait)))
+	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyTimeoutMillis)))
 	if err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
 	// A process that was killed may have left erased content in the log.
-	if s.opts.Full {
-		s.unscrubbed = true // the next commit tries again
-	} else if busy, err := emptyLog(ctx, s.writer); err != nil {
+	if s.opts.DiskFull {
+		s.needsScrub = true // the next commit tries again
+	} else if busy, err := truncateLog(ctx, s.writer); err != nil {
 		return fmt.Errorf("empty the log: %w", err)
 	} else if busy {
 		return fmt.Errorf("empty the log: another process is reading the file %s; stop that process first", s.opts.Path)
@@ -157,7 +157,7 @@ func (s *Store) open(ctx context.Context) error {
 		}
 	}
 	mode := "mode=ro&"
-	if s.private {
+	if s.isPrivate {
 		mode = "" // a read-only connection looks for the index in its file
 	}
 	if s.reader, err = sql.Open("sqlite3", s.dsn(mode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
@@ -165,24 +165,24 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.reader.SetMaxOpenConns(maxReaders)
 	s.reader.SetMaxIdleConns(maxReaders)
-	if s.insert, err = prepare(ctx, s.writer); err != nil {
+	if s.stmts, err = prepare(ctx, s.writer); err != nil {
 		return err
 	}
 	if err := s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.stats.Applied); err != nil {
 		return err
 	}
 	s.stats.Known = s.stats.Applied
-	if err := s.markOpen(); err != nil && (!s.opts.Full || !noRoom(err)) {
+	if err := s.markOpen(); err != nil && (!s.opts.DiskFull || !isUnwritable(err)) {
 		return err
 	}
-	s.opened = true
+	s.isOpen = true
 	return nil
 }
 
 // memoryIndexVFS is the connection parameter that makes SQLite keep the index of the
 // log in memory. A full disk has no space for the index file. All connections of the
 // process must use it, and no other process can then open the file.
-const inMemory = "vfs=unix-excl&"
+const memoryIndexVFS = "vfs=unix-excl&"
 
 // fileVersion returns the schema version of a file: 0 for a missing file and for one
 // whose creation was interrupted. private reports whether connections to the file must
@@ -192,12 +192,12 @@ func fileVersion(ctx context.Context, path string, full bool) (version int, priv
 		return 0, full, nil
 	}
 	if !full {
-		if version, err = readVersion(ctx, path, "_busy_timeout=10000"); err == nil || !noRoom(err) {
+		if version, err = readVersion(ctx, path, "_busy_timeout=10000"); err == nil || !isUnwritable(err) {
 			return version, false, err
 		}
 	}
 	private = true
-	version, err = readVersion(ctx, path, inMemory+"_busy_timeout=100")
+	version, err = readVersion(ctx, path, memoryIndexVFS+"_busy_timeout=100")
 	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrBusy {
 		// Another process has the file open, and with it the file of the index. When a
 		// connection that may write is closed, it moves the log to the file, which may
@@ -218,9 +218,9 @@ func readVersion(ctx context.Context, path, params string) (version int, err err
 	switch {
 	case err == nil:
 		return version, nil
-	case outOfSpace(err):
+	case isOutOfSpace(err):
 		return 0, fmt.Errorf("read the schema version (free disk space and keep the file): %w", err)
-	case noRoom(err):
+	case isUnwritable(err):
 		return 0, fmt.Errorf("read the schema version: %w", err)
 	}
 	return 0, fmt.Errorf("read the schema version (delete the file to rebuild it): %w", err)
@@ -229,7 +229,7 @@ func readVersion(ctx context.Context, path, params string) (version int, err err
 // removeFile removes a file and then the files that belong to it. If it is interrupted,
 // this order leaves a log without a file, which SQLite discards.
 func removeFile(path string) error {
-	for _, suffix := range []string{"", "-wal", "-shm", sumSuffix} {
+	for _, suffix := range []string{"", "-wal", "-shm", checksumSuffix} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -243,8 +243,8 @@ func dsn(path, params string) string {
 
 // dsn returns the data source name of the file for a connection of the Store.
 func (s *Store) dsn(params string) string {
-	if s.private {
-		params = inMemory + params
+	if s.isPrivate {
+		params = memoryIndexVFS + params
 	}
 	return dsn(s.opts.Path, params)
 }
@@ -252,29 +252,29 @@ func (s *Store) dsn(params string) string {
 // Close closes the file. Run MUST have returned.
 func (s *Store) Close() error {
 	var errs []error
-	if s.insert != nil {
-		errs = append(errs, s.insert.close())
+	if s.stmts != nil {
+		errs = append(errs, s.stmts.close())
 	}
 	if s.reader != nil {
 		errs = append(errs, s.reader.Close())
 	}
-	if s.unscrubbed {
+	if s.needsScrub {
 		err := s.scrub(context.Background())
-		if noRoom(err) {
+		if isUnwritable(err) {
 			s.opts.Logger.Warn("the disk is full; the next start empties the log of the projections", "file", s.opts.Path, "err", err)
-			s.unscrubbed, err = false, nil
+			s.needsScrub, err = false, nil
 		}
 		errs = append(errs, err)
-		if s.unscrubbed {
+		if s.needsScrub {
 			errs = append(errs, fmt.Errorf("erased content is still in %s-wal: another process is reading it; stop that process and restart the server", s.opts.Path))
 		}
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.Close())
 	}
-	if s.opened && s.marked {
-		err := sealFile(s.opts.Path)
-		if noRoom(err) { // the mark stays, and the next Open treats the file as after a crash
+	if s.isOpen && s.isMarkedOpen {
+		err := writeChecksum(s.opts.Path)
+		if isUnwritable(err) { // the mark stays, and the next Open treats the file as after a crash
 			s.opts.Logger.Warn("the projections file was closed without a checksum", "file", s.opts.Path, "err", err)
 			err = nil
 		}
@@ -308,10 +308,10 @@ func (s *Store) Stats() Stats {
 }
 
 // NextCommit returns a channel that is closed at the next commit.
-func (s *Store) Changed() <-chan struct{} {
+func (s *Store) NextCommit() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
+	return s.commitCh
 }
 
 // Damage returns the damage that stopped Run permanently, or nil. Events that were
@@ -324,10 +324,10 @@ func (s *Store) Damage() error {
 
 // StallError returns why Run cannot apply events now, as an *events.UnwritableError, or
 // nil. Run retries automatically.
-func (s *Store) Stalled() error {
+func (s *Store) StallError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stalled
+	return s.stallError
 }
 
 // Wait blocks until the event at seq is applied and then returns nil. It returns the
@@ -336,7 +336,7 @@ func (s *Store) Stalled() error {
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
-		applied, damage, stalled, changed := s.stats.Applied, s.damage, s.stalled, s.changed
+		applied, damage, stalled, changed := s.stats.Applied, s.damage, s.stallError, s.commitCh
 		s.mu.Unlock()
 		switch {
 		case applied >= seq:
@@ -362,16 +362,16 @@ func (s *Store) advance(batch []events.Event, a *applier) {
 	s.stats.Applied, s.stats.Known = applied, max(s.stats.Known, applied)
 	s.stats.Events += uint64(len(batch))
 	s.stats.Commits++
-	s.stalled = nil
+	s.stallError = nil
 	s.addUsage(a)
 	s.wake()
-	s.unlogged.note(a.log)
-	s.watchers.tell(batch)
-	s.endWatchers.tellEnds(batch)
+	s.pendingEntries.applyChanges(a.logChanges)
+	s.watchers.signalBatch(batch)
+	s.endWatchers.signalEnds(batch)
 }
 
 // noteKnown updates the newest known position.
-func (s *Store) known(last uint64) {
+func (s *Store) noteKnown(last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Known = max(s.stats.Known, last)
@@ -379,19 +379,19 @@ func (s *Store) known(last uint64) {
 
 // SetDamage sets the error of Damage: results are incomplete because Run stopped
 // permanently or was never started.
-func (s *Store) Stop(damage error) {
+func (s *Store) SetDamage(damage error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.damage = damage
 	s.wake()
-	s.watchers.tellAll()
-	s.endWatchers.tellAll()
+	s.watchers.signalAll()
+	s.endWatchers.signalAll()
 }
 
 // wake wakes the callers that wait for a commit. The caller must hold mu.
 func (s *Store) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	close(s.commitCh)
+	s.commitCh = make(chan struct{})
 }
 
 func notFound(what, id string) error { return fmt.Errorf("%s %q: %w", what, id, events.ErrNotFound) }

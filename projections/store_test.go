@@ -23,13 +23,13 @@ const patience = 20 * time.Second
 
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.batch = 3
 	follow(t, s, b)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	for n := range 20 {
-		changed := s.Changed()
+		changed := s.NextCommit()
 		seq := b.add(requested(n))
 		if err := s.Wait(ctx, seq); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestReadYourWrites(t *testing.T) {
 // A watcher of an execution receives signals for that execution only.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	follow(t, s, b)
 	mine, stopMine := s.Watch(tenant, id(0))
 	also, stopAlso := s.Watch(tenant, id(0))
@@ -110,10 +110,10 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestReopenGoesOn(t *testing.T) {
+func TestReopenContinues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a file with ?#%.db")
-	b := newBook()
+	b := newMemoryLedger()
 	for n := range 3 {
 		b.add(requested(n))
 		s, err := projections.Open(t.Context(), projections.Options{Path: path})
@@ -139,18 +139,18 @@ func TestReopenGoesOn(t *testing.T) {
 	}
 }
 
-// holed omits one position.
-type holed struct{ *book }
+// feedWithGap omits one position.
+type feedWithGap struct{ *memoryLedger }
 
-func (h holed) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
-	return h.book.Follow(ctx, after, func(batch []events.Event, last uint64) error {
+func (h feedWithGap) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
+	return h.memoryLedger.Follow(ctx, after, func(batch []events.Event, last uint64) error {
 		return fn(append(batch[:1:1], batch[2:]...), last)
 	})
 }
 
 func TestGapIsDamage(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1))
 	apply(t, s, b)
 	b.add(requested(2), requested(3), requested(4))
@@ -159,7 +159,7 @@ func TestGapIsDamage(t *testing.T) {
 	}
 	waiting := make(chan error, 1)
 	go func() { waiting <- s.Wait(context.WithoutCancel(t.Context()), 4) }()
-	err := s.Run(t.Context(), holed{b})
+	err := s.Run(t.Context(), feedWithGap{b})
 	if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "event 2 is followed by 4") {
 		t.Errorf("Run: %v", err)
 	}
@@ -180,9 +180,9 @@ func TestGapIsDamage(t *testing.T) {
 	}
 }
 
-func TestApplyWantsTheNextPosition(t *testing.T) {
+func TestApplyRequiresTheNextPosition(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), requested(2))
 	apply(t, s, b)
 	for _, batch := range [][]events.Event{b.all()[:1], b.all()[1:], {{Seq: 4}}} {
@@ -198,7 +198,7 @@ func TestApplyWantsTheNextPosition(t *testing.T) {
 // TestBatchIsAllOrNothing checks that a batch that ctx interrupts leaves no change.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	for n := range 100 {
 		b.add(requested(n))
 	}
@@ -219,7 +219,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 
 func TestUnknownEventsAreKept(t *testing.T) {
 	t.Parallel()
-	b := newBook()
+	b := newMemoryLedger()
 	path := filepath.Join(t.TempDir(), "projections.db")
 	s := open(t, projections.Options{Path: path})
 	b.add(
@@ -234,7 +234,7 @@ func TestUnknownEventsAreKept(t *testing.T) {
 	if diff := cmp.Diff(projections.Anomalies{UnknownType: 2, Newest: []projections.Anomaly{newer, unknown}}, a); diff != "" || err != nil {
 		t.Errorf("%s, error %v", diff, err)
 	}
-	db := raw(t, path)
+	db := openRaw(t, path)
 	var body []byte
 	if err := db.QueryRowContext(t.Context(), "SELECT body FROM unknown_events WHERE seq = 2").Scan(&body); err != nil || string(body) != "not JSON \x00\xff" {
 		t.Errorf("body %q, error %v", body, err)
@@ -249,7 +249,7 @@ func TestUnknownEventsAreKept(t *testing.T) {
 // with bounded texts.
 func TestAnomalies(t *testing.T) {
 	t.Parallel()
-	b, s := newBook(), open(t, projections.Options{})
+	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(&events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "s"}, ended(1, events.StatusFailed))
 	b.addFor("acme", ended(2, events.StatusFailed), &events.Unknown{Type: events.Type("daybook." + strings.Repeat("ä", 200)), StoredSubject: "s"},
 		&events.SessionEntryRecorded{SessionID: "x", Session: "s", ExecutionID: strings.Repeat("ä", 300)})
@@ -283,8 +283,8 @@ func TestAnomalies(t *testing.T) {
 	}
 }
 
-// raw opens the file as any SQLite tool would.
-func raw(t testing.TB, path string) *sql.DB {
+// openRaw opens the file as any SQLite tool would.
+func openRaw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=rw&_busy_timeout=10000")
 	if err != nil {
@@ -294,10 +294,10 @@ func raw(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-func TestAnotherSchemaIsBegunAnew(t *testing.T) {
+func TestAnotherSchemaIsRebuilt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "projections.db")
-	b := newBook()
+	b := newMemoryLedger()
 	b.add(requested(1))
 	s, err := projections.Open(t.Context(), projections.Options{Path: path})
 	if err != nil {
@@ -308,7 +308,7 @@ func TestAnotherSchemaIsBegunAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{"PRAGMA user_version = 999", "DROP TABLE executions"} {
-		if _, err := raw(t, path).ExecContext(t.Context(), sql); err != nil {
+		if _, err := openRaw(t, path).ExecContext(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -321,7 +321,7 @@ func TestAnotherSchemaIsBegunAnew(t *testing.T) {
 		t.Error(err)
 	}
 	var version int
-	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != projections.SchemaVersion {
+	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != projections.SchemaVersion {
 		t.Errorf("version %d, error %v", version, err)
 	}
 }
@@ -338,7 +338,7 @@ func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
 			return err
 		},
 		"Prepare": func() error {
-			_, err := projections.Prepare(t.Context(), projections.Options{Path: path}, newBook(), 0)
+			_, err := projections.Prepare(t.Context(), projections.Options{Path: path}, newMemoryLedger(), 0)
 			return err
 		},
 	} {

@@ -40,7 +40,7 @@ func TestTagEditsCost(t *testing.T) {
 			}
 		}
 		defer func() { // frees space on request
-			if err := s.EmptyLog(t.Context()); err != nil || size() != 0 {
+			if err := s.TruncateLog(t.Context()); err != nil || size() != 0 {
 				t.Errorf("after EmptyLog the log has %d bytes: %v", size(), err)
 			}
 		}()

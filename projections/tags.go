@@ -154,7 +154,7 @@ const (
 	// firstCount and maxCount limit how many heaps of a pair are counted. The limit
 	// grows until a pair has fewer heaps.
 	firstCount = manyHeaps
-	mostCount  = 32 * manyHeaps
+	maxCount   = 32 * manyHeaps
 )
 
 // pairsOf returns pairs, the one that the fewest heaps carry first. Pairs with more
@@ -167,14 +167,14 @@ func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]str
 	for limit := int64(firstCount); ; limit *= 8 {
 		for i := range pairs {
 			p := &pairs[i]
-			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE pair = ? LIMIT ?)", p.hash[:], min(limit, mostCount)).Scan(&p.heaps); err != nil {
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE pair = ? LIMIT ?)", p.hash[:], min(limit, maxCount)).Scan(&p.heaps); err != nil {
 				return nil, err
 			}
 		}
 		slices.SortFunc(pairs, func(a, b tagPair) int {
 			return cmp.Or(cmp.Compare(a.heaps, b.heaps), bytes.Compare(a.hash[:], b.hash[:]))
 		})
-		if len(pairs) < 2 || pairs[0].heaps < limit || limit >= mostCount {
+		if len(pairs) < 2 || pairs[0].heaps < limit || limit >= maxCount {
 			return pairs, nil
 		}
 	}

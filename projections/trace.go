@@ -14,7 +14,7 @@ import (
 )
 
 // maxTraceLines is the largest number of lines in a result of Trace.
-const traceLines = 1000
+const maxTraceLines = 1000
 
 // TraceMark is the progress of a reader of a run. The zero value is the start of the
 // run.
@@ -52,7 +52,7 @@ type TraceStep struct {
 	// Line is a complete line of output.
 	Line *OutputLine
 	// Call is a host call, Answer one that was answered.
-	Called, Answered *TracedCall
+	Call, Answer *TracedCall
 
 	seq uint64
 }
@@ -84,7 +84,7 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	}
 	defer tx.Rollback()
 	var t RunTrace
-	var w written
+	var w outputState
 	var line int64
 	var isOpen bool
 	var result, errorText, reason, input, output sql.NullString
@@ -92,36 +92,36 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).
 		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &isOpen, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output)
 	if errors.Is(err, sql.ErrNoRows) {
-		return t, noExecution(ctx, tx, id)
+		return t, executionNotFound(ctx, tx, id)
 	}
 	if err != nil {
 		return t, err
 	}
 	w.status, w.bytes = t.Status, t.StoredBytes
-	w.lines, w.whole = countLines(line, isOpen, w.status)
+	w.lines, w.wholeLines = countLines(line, isOpen, w.status)
 	t.StoredLines, t.Reason, t.InputHeap, t.OutputHeap = w.lines, reason.String, input.String, output.String
-	if t.Steps, t.Next, err = steps(ctx, tx, w, after); err != nil {
+	if t.Steps, t.Next, err = readSteps(ctx, tx, w, after); err != nil {
 		return t, err
 	}
-	t.More = t.Next.line <= w.whole
+	t.More = t.Next.line <= w.wholeLines
 	if !t.Status.Terminal() {
 		return t, nil
 	}
-	if t.Result, err = s.text(ctx, tenant, result); err != nil {
+	if t.Result, err = s.resolveText(ctx, tenant, result); err != nil {
 		return t, err
 	}
-	t.Error, err = s.text(ctx, tenant, errorText)
+	t.Error, err = s.resolveText(ctx, tenant, errorText)
 	return t, err
 }
 
 // readSteps returns the steps since a mark. A host call is left to the next result if
 // lines before it are.
-func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]TraceStep, TraceMark, error) {
+func readSteps(ctx context.Context, tx *sql.Tx, w outputState, after TraceMark) ([]TraceStep, TraceMark, error) {
 	next := TraceMark{max(after.line, 1), after.seq}
 	before := uint64(math.MaxInt64)
 	var list []TraceStep
-	if next.line <= w.whole {
-		text, seqs, err := lines(ctx, tx, w, next.line, min(w.whole, next.line+traceLines-1))
+	if next.line <= w.wholeLines {
+		text, seqs, err := readLines(ctx, tx, w, next.line, min(w.wholeLines, next.line+maxTraceLines-1))
 		if err != nil {
 			return nil, next, err
 		}
@@ -129,11 +129,11 @@ func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]Trace
 			list = append(list, TraceStep{Line: &text[i], seq: seqs[i]})
 			next.line = text[i].Line + 1
 		}
-		if next.line <= w.whole && len(list) > 0 {
+		if next.line <= w.wholeLines && len(list) > 0 {
 			before = seqs[len(seqs)-1]
 		}
 	}
-	calls, err := tracedCalls(ctx, tx, w.id, after.seq, before)
+	calls, err := readCalls(ctx, tx, w.id, after.seq, before)
 	if err != nil {
 		return nil, next, err
 	}
@@ -147,7 +147,7 @@ func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]Trace
 
 // readCalls returns the host calls made or answered after one position and up to
 // another.
-func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until uint64) ([]TraceStep, error) {
+func readCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until uint64) ([]TraceStep, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT number, server, tool, arguments, seq, returned_seq, outcome, result FROM calls
 		WHERE execution = ?1 AND (seq > ?2 OR returned_seq > ?2)`, execution, after)
 	if err != nil {
@@ -168,14 +168,14 @@ func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until 
 		}
 		if called > after && called <= until {
 			pendingCall := c
-			list = append(list, TraceStep{Called: &pendingCall, seq: called})
+			list = append(list, TraceStep{Call: &pendingCall, seq: called})
 		}
 		if at := uint64(returned.Int64); returned.Valid && at > after && at <= until {
 			if err := inlineBody(result, &c.Result); err != nil {
 				return nil, err
 			}
 			c.Outcome = events.HostOutcome(outcome.String)
-			list = append(list, TraceStep{Answered: &c, seq: at})
+			list = append(list, TraceStep{Answer: &c, seq: at})
 		}
 	}
 	return list, rows.Err()
@@ -191,4 +191,4 @@ func inlineBody(stored sql.NullString, into **events.Body) error {
 
 // MarkPastLines returns a mark after all lines: Trace from there returns only host
 // calls and the fields of the run.
-func PastLines() TraceMark { return TraceMark{line: math.MaxInt64} }
+func MarkPastLines() TraceMark { return TraceMark{line: math.MaxInt64} }

@@ -30,7 +30,7 @@ type Usage struct {
 
 // maxCachedUsages is the number of tenants in the cache of usages. When it is reached,
 // the cache is cleared.
-const manyUsages = 4096
+const maxCachedUsages = 4096
 
 // TenantUsage returns the usage of a tenant together with the position that it is valid
 // for. A tenant without recorded events uses nothing. It is called for each submission,
@@ -49,18 +49,18 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
-	s.holdUsage(tenant, u)
+	s.cacheUsage(tenant, u)
 	return u, nil
 }
 
 // cacheUsage caches the usage of a tenant unless events were applied since it was read.
-func (s *Store) holdUsage(tenant string, u Usage) {
+func (s *Store) cacheUsage(tenant string, u Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if u.Applied != s.stats.Applied {
 		return
 	}
-	if s.usages == nil || len(s.usages) >= manyUsages {
+	if s.usages == nil || len(s.usages) >= maxCachedUsages {
 		s.usages = map[string]Usage{}
 	}
 	s.usages[tenant] = u
@@ -69,11 +69,11 @@ func (s *Store) holdUsage(tenant string, u Usage) {
 // addUsage applies the changes of a commit to the cached usages. The caller must hold
 // mu.
 func (s *Store) addUsage(a *applier) {
-	if a.recounted {
+	if a.hasRecounted {
 		clear(s.usages)
 		return
 	}
-	for tenant, change := range a.used {
+	for tenant, change := range a.usageChanges {
 		if u, isCached := s.usages[tenant]; isCached {
 			u.add(*change)
 			s.usages[tenant] = u
@@ -105,21 +105,21 @@ func (s *Store) LargestUsage(ctx context.Context) (u Usage, err error) {
 
 // HasSession reports whether a named session with this name is applied.
 func (s *Store) HasSession(ctx context.Context, tenant, name string) (bool, error) {
-	return s.has(ctx, `SELECT count(*) FROM sessions WHERE tenant = ? AND session = ?`, tenant, name)
+	return s.hasRow(ctx, `SELECT count(*) FROM sessions WHERE tenant = ? AND session = ?`, tenant, name)
 }
 
 // HasContext reports whether a conversation context with this key within the tenant is
 // applied.
 func (s *Store) HasContext(ctx context.Context, tenant, key string) (bool, error) {
-	return s.has(ctx, `SELECT count(*) FROM contexts WHERE tenant = ? AND context_key = ?`, tenant, key)
+	return s.hasRow(ctx, `SELECT count(*) FROM contexts WHERE tenant = ? AND context_key = ?`, tenant, key)
 }
 
 // HasTaggedHeap reports whether a heap has or had tags, or a run has left it.
 func (s *Store) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, error) {
-	return s.has(ctx, `SELECT (SELECT count(*) FROM tagged WHERE tenant = ?1 AND heap = ?2) + (SELECT count(*) FROM heaps WHERE tenant = ?1 AND heap = ?2)`, tenant, heap)
+	return s.hasRow(ctx, `SELECT (SELECT count(*) FROM tagged WHERE tenant = ?1 AND heap = ?2) + (SELECT count(*) FROM heaps WHERE tenant = ?1 AND heap = ?2)`, tenant, heap)
 }
 
-func (s *Store) has(ctx context.Context, query, tenant, name string) (bool, error) {
+func (s *Store) hasRow(ctx context.Context, query, tenant, name string) (bool, error) {
 	var n int
 	if err := s.reader.QueryRowContext(ctx, query, tenant, name).Scan(&n); err != nil {
 		return false, fmt.Errorf("look up a name of tenant %s: %w", tenant, err)
@@ -156,18 +156,18 @@ func (s *Store) UnfinishedRuns(ctx context.Context) (n int64, err error) {
 }
 
 // usageOf returns the changes of the batch to the usage of a tenant.
-func (a *applier) use(tenant string) *Usage {
-	u := a.used[tenant]
+func (a *applier) usageOf(tenant string) *Usage {
+	u := a.usageChanges[tenant]
 	if u == nil {
 		u = new(Usage)
-		a.used[tenant] = u
+		a.usageChanges[tenant] = u
 	}
 	return u
 }
 
 // storeUsage writes the changes at the end of the batch.
 func (a *applier) storeUsage() error {
-	for tenant, u := range a.used {
+	for tenant, u := range a.usageChanges {
 		if *u == (Usage{}) {
 			continue
 		}

@@ -23,7 +23,7 @@ func usage(t testing.TB, s *projections.Store, tenant string) projections.Usage 
 
 func TestTenantUsage(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	want := func(what string, w projections.Usage) {
 		t.Helper()
 		apply(t, s, b)
@@ -57,7 +57,7 @@ func TestTenantUsage(t *testing.T) {
 // Objects that are kept permanently are counted once, and are known for each tenant.
 func TestKeptUsage(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	connection, named := contextRef(events.ContextTransport, "c"), contextRef(events.ContextSession, "n")
 	want := func(what string, sessions, contexts, heaps int64) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestKeptUsage(t *testing.T) {
 // tenant has no other usage.
 func TestTaggedHeapsAfterRemoval(t *testing.T) {
 	t.Parallel()
-	s, b := open(t, projections.Options{}), newBook()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")), &events.HeapCollected{Heap: heap(1)})
 	apply(t, s, b)
 	b.add(tagged(heap(1), tags{"a": "b"}, events.EditSet, 0))
@@ -136,7 +136,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 	t.Parallel()
 	var sum projections.Usage
 	for seed := range uint64(20) {
-		h, b := newHistorian(seed), newBook()
+		h, b := newHistorian(seed), newMemoryLedger()
 		b.batch = 1 + int(seed)*7
 		path := filepath.Join(t.TempDir(), "projections.db")
 		s := open(t, projections.Options{Path: path})
@@ -172,7 +172,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 		}
 		for _, who := range []string{tenant, "another"} {
 			var want projections.Usage
-			err := raw(t, path).QueryRowContext(t.Context(), `SELECT
+			err := openRaw(t, path).QueryRowContext(t.Context(), `SELECT
 				(SELECT count(*) FROM executions WHERE tenant = ?1 AND status = 'running'),
 				(SELECT coalesce(sum(length(text)), 0) FROM output o JOIN executions e ON e.id = o.execution WHERE e.tenant = ?1),
 				(SELECT coalesce(sum(size), 0) FROM heaps WHERE tenant = ?1 AND collected_seq IS NULL AND lost_seq IS NULL),
@@ -203,7 +203,7 @@ func TestTenantUsageWhileApplying(t *testing.T) {
 	t.Parallel()
 	const tenants, batch = 25, 3
 	who := func(n int) string { return fmt.Sprint("t", n%tenants) }
-	b := newBook()
+	b := newMemoryLedger()
 	for n := range 300 {
 		if n%3 < 2 {
 			b.addFor(who(n), requested(n, inContext(contextRef(events.ContextTransport, fmt.Sprint(n%7)))))
@@ -267,7 +267,7 @@ func TestTenantUsageWhileApplying(t *testing.T) {
 // BenchmarkTenantUsage measures the read of the limits at each submission, while other
 // tenants use as much.
 func BenchmarkTenantUsage(b *testing.B) {
-	s, book := open(b, projections.Options{}), newBook()
+	s, book := open(b, projections.Options{}), newMemoryLedger()
 	for n := range 1000 {
 		book.addFor(fmt.Sprint("t", n%100), requested(n))
 	}

@@ -43,7 +43,7 @@ func (s *Store) watch(w watchers, tenant, execution string) (<-chan struct{}, fu
 }
 
 // signalBatch signals the watchers of the executions of a batch.
-func (w watchers) tell(batch []events.Event) {
+func (w watchers) signalBatch(batch []events.Event) {
 	if len(w) == 0 {
 		return
 	}
@@ -53,18 +53,18 @@ func (w watchers) tell(batch []events.Event) {
 }
 
 // signalEnds signals the watchers of the executions that end in a batch.
-func (w watchers) tellEnds(batch []events.Event) {
+func (w watchers) signalEnds(batch []events.Event) {
 	if len(w) == 0 {
 		return
 	}
 	for i := range batch {
-		if events.Ended(batch[i].Data) != nil {
+		if events.EndingOf(batch[i].Data) != nil {
 			w.signal(executionKey{batch[i].Tenant, batch[i].About()})
 		}
 	}
 }
 
-func (w watchers) tellAll() {
+func (w watchers) signalAll() {
 	for key := range w {
 		w.signal(key)
 	}

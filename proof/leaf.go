@@ -21,9 +21,9 @@ const recordVersion = "daybook-event-v1"
 // entry bundle.
 const MaxRecordBytes = 1<<16 - 1
 
-// delivery are the headers that servers add when they deliver, republish or copy a message. They
+// transportHeaders are the headers that servers add when they deliver, republish or copy a message. They
 // are not stored.
-var delivery = map[string]bool{
+var transportHeaders = map[string]bool{
 	"Nats-Stream":        true,
 	"Nats-Subject":       true,
 	"Nats-Sequence":      true,
@@ -62,7 +62,7 @@ func AppendRecord(dst []byte, m Record) ([]byte, error) {
 	dst = append(dst, '\n')
 	dst = strconv.AppendUint(dst, m.Seq, 10)
 	dst = append(dst, '\n')
-	if m.Subject == "" || blank(m.Subject) {
+	if m.Subject == "" || hasSpace(m.Subject) {
 		return dst, fmt.Errorf("position %d: %q cannot be a subject", m.Seq, m.Subject)
 	}
 	dst = append(dst, m.Subject...)
@@ -94,7 +94,7 @@ type header struct {
 // way: each event has about ten.
 func storedHeaders(list []header, m Record) []header {
 	for name, values := range m.Header {
-		if strings.HasPrefix(name, "Nats-") && delivery[name] {
+		if strings.HasPrefix(name, "Nats-") && transportHeaders[name] {
 			continue
 		}
 		at := len(list)
@@ -111,7 +111,7 @@ func storedHeaders(list []header, m Record) []header {
 func appendHeader(dst []byte, m Record) ([]byte, error) {
 	var room [16]header
 	for _, h := range storedHeaders(room[:0], m) {
-		if h.name == "" || blank(h.name) || strings.IndexByte(h.name, ':') >= 0 {
+		if h.name == "" || hasSpace(h.name) || strings.IndexByte(h.name, ':') >= 0 {
 			return dst, fmt.Errorf("position %d: %q cannot be the name of a header", m.Seq, h.name)
 		}
 		for _, value := range h.values {
@@ -127,8 +127,8 @@ func appendHeader(dst []byte, m Record) ([]byte, error) {
 	return dst, nil
 }
 
-// blank reports whether a text contains a space, a tab or a line end.
-func blank(s string) bool {
+// hasSpace reports whether a text contains a space, a tab or a line end.
+func hasSpace(s string) bool {
 	for i := range len(s) {
 		switch s[i] {
 		case ' ', '\t', '\r', '\n':

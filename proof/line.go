@@ -138,7 +138,7 @@ func ParseLine(line []byte) (Record, error) {
 	m.Subject, m.Body, m.Header = members.NATSSubject, body, map[string][]string{}
 	for text := range strings.Lines(members.NATSHeaders) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
-		if !ok || delivery[name] {
+		if !ok || transportHeaders[name] {
 			return m, fmt.Errorf("event %d: %.80q is not the line of a stored header", m.Seq, text)
 		}
 		m.Header[name] = append(m.Header[name], value)

@@ -19,43 +19,43 @@ var (
 
 // timeoutGrace is how long after its time limit the runner stops a script itself.
 // Workers enforce the limit; this covers a worker that does not.
-const overtime = 5 * time.Second
+const timeoutGrace = 5 * time.Second
 
 // maxNotStartedTries is how often this runner hands back a run that no worker was
 // started for. That costs no attempt. With the default delays it takes about three
 // minutes. Each try is recorded.
-const maxUnstarted = 10
+const maxNotStartedTries = 10
 
 // attempt is one attempt of a run. Three activities overlap: the worker runs the
 // script, the started event is acknowledged, and the pump records output after that
 // acknowledgement.
 type attempt struct {
-	r       *Runner
-	plan    ledger.Plan
-	in      input
-	records context.Context
+	r         *Runner
+	plan      ledger.Plan
+	in        input
+	recordCtx context.Context
 	// requestedAt is when the run was accepted.
-	requested time.Time
+	requestedAt time.Time
 	// stop ends the script. Only the first cause counts.
 	stop context.CancelCauseFunc
 	// start is set when the started event is acknowledged.
-	start future[*ledger.Run]
+	start future[*ledger.StartedAttempt]
 	// done is closed when the result of the attempt is known. isEndRecorded is valid
 	// from then on; it is true if the end of the execution is recorded.
-	over  chan struct{}
-	ended bool
+	done          chan struct{}
+	isEndRecorded bool
 	// memory is the account for the heap that is restored or saved.
-	memory HeldMemory
+	memory MemoryAccount
 }
 
 // attempt executes a plan until the execution has ended. It returns nil once the
 // execution is finalized. It returns *ledger.EndedError and ledger.ErrReplan from the
 // ledger, and errHandedBack if the next runner must continue the run. After any other
 // error the outcome is open, and the request must be delivered again.
-func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
-	runCtx, stop := context.WithCancelCause(l.runs)
+func (r *Runner) attempt(l *shutdownPhases, plan ledger.Plan, d Delivery) error {
+	runCtx, stop := context.WithCancelCause(l.runCtx)
 	defer stop(nil)
-	a := &attempt{r: r, plan: plan, records: l.records, requested: d.Event.Time, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
+	a := &attempt{r: r, plan: plan, recordCtx: l.recordCtx, requestedAt: d.Event.Time, stop: stop, start: newFuture[*ledger.StartedAttempt](), done: make(chan struct{})}
 
 	// Listening comes first: a canceller that finds no listener ends the execution
 	// itself, and Start then returns that.
@@ -64,20 +64,20 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 		return fmt.Errorf("listen for cancel requests: %w", err)
 	}
 	defer stopListening()
-	err = guard(func() error { return a.do(runCtx, d) })
+	err = recoverPanic(func() error { return a.fetchAndRun(runCtx, d) })
 	// Before stopListening: a canceller may wait for the answer.
-	a.end(err)
+	a.announceEnd(err)
 	return err
 }
 
-func (a *attempt) do(runCtx context.Context, d Delivery) (err error) {
-	readCtx, memory := a.r.opts.Memory.Hold(runCtx)
+func (a *attempt) fetchAndRun(runCtx context.Context, d Delivery) (err error) {
+	readCtx, memory := a.r.opts.Memory.OpenAccount(runCtx)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(a.records, readCtx, a.plan); err != nil {
+	if a.in, err = a.r.fetch(a.recordCtx, readCtx, a.plan); err != nil {
 		return err
 	}
-	if a.in.stopped && !errors.Is(context.Cause(runCtx), errCancelled) {
+	if a.in.wasStopped && !errors.Is(context.Cause(runCtx), errCancelled) {
 		return errHandedBack // nothing of this attempt is recorded
 	}
 	var starting sync.WaitGroup
@@ -90,36 +90,36 @@ func (a *attempt) do(runCtx context.Context, d Delivery) (err error) {
 		a.start.set(run, err)
 	})
 	switch {
-	case a.in.stopped:
-		return a.endUnrun(events.StatusCancelled, ledger.Result{})
-	case a.in.refused != nil:
-		return a.endUnrun(events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason})
+	case a.in.wasStopped:
+		return a.endWithoutRun(events.StatusCancelled, ledger.Result{})
+	case a.in.refusal != nil:
+		return a.endWithoutRun(events.StatusFailed, ledger.Result{Error: a.in.refusal.message, Reason: a.in.refusal.reason})
 	}
-	return a.run(runCtx, d.Free)
+	return a.run(runCtx, d.ReleaseSlot)
 }
 
 // cancel stops the script and waits for the result of the attempt. It reports whether
 // the end of the execution is recorded.
 func (a *attempt) cancel() bool {
 	a.stop(errCancelled)
-	<-a.over
-	return a.ended
+	<-a.done
+	return a.isEndRecorded
 }
 
 // announceEnd answers the cancel requests with the result of the attempt.
-func (a *attempt) end(err error) {
+func (a *attempt) announceEnd(err error) {
 	var endedErr *ledger.EndedError
-	a.ended = err == nil || errors.As(err, &endedErr) || errors.Is(err, errUnsettled)
-	close(a.over)
+	a.isEndRecorded = err == nil || errors.As(err, &endedErr) || errors.Is(err, errNotFinalized)
+	close(a.done)
 }
 
-func (a *attempt) recordStart() (run *ledger.Run, err error) {
-	err = guard(func() (err error) {
-		run, err = a.r.opts.Ledger.Start(a.records, a.plan, ledger.Start{
+func (a *attempt) recordStart() (run *ledger.StartedAttempt, err error) {
+	err = recoverPanic(func() (err error) {
+		run, err = a.r.opts.Ledger.Start(a.recordCtx, a.plan, ledger.Start{
 			Runner:    a.r.opts.ID,
 			Engine:    a.in.engine,
 			InputHeap: a.in.hash,
-			Callable:  a.in.callable,
+			Callable:  a.in.callableTools,
 			Layers:    a.in.layers,
 			Warnings:  a.in.warnings,
 		})
@@ -129,14 +129,14 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 		return nil, fmt.Errorf("record the start: %w", err)
 	}
 	if a.plan.Attempt == 1 {
-		a.r.stats.add(func(s *Stats) { s.queued(a.plan.Request.Tenant, a.plan.StartTime.Sub(a.requested)) })
+		a.r.stats.add(func(s *Stats) { s.addQueueTime(a.plan.Request.Tenant, a.plan.StartTime.Sub(a.requestedAt)) })
 	}
 	return run, nil
 }
 
 // endWithoutRun ends a run whose script was not started.
-func (a *attempt) endUnrun(status events.Status, res ledger.Result) error {
-	run, err := a.start.get(a.records)
+func (a *attempt) endWithoutRun(status events.Status, res ledger.Result) error {
+	run, err := a.start.get(a.recordCtx)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
 	startedAt := time.Now()
-	timeoutTimer := time.AfterFunc(timeout+a.r.overtime, func() { a.stop(errTimedOut) })
+	timeoutTimer := time.AfterFunc(timeout+a.r.timeoutGrace, func() { a.stop(errTimedOut) })
 	defer timeoutTimer.Stop()
 
 	p := newPump(a.r.opts.Ledger, &a.start, a.plan, limits.OutputMaxBytes)
@@ -158,23 +158,23 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	var pumping sync.WaitGroup
 	defer pumping.Wait()
 	pumping.Go(func() {
-		if err := p.run(a.records); err != nil {
+		if err := p.run(a.recordCtx); err != nil {
 			a.stop(err)
 		}
 	})
-	var x *exchange
-	if len(a.in.callable) > 0 {
-		x = newExchange(a)
+	var x *hostCallBroker
+	if len(a.in.callableTools) > 0 {
+		x = newHostCallBroker(a)
 	}
 	var outcome Outcome
-	workErr := guard(func() (err error) {
-		outcome, err = a.r.opts.Workers.Run(runCtx, a.task(timeout, x), p.write)
+	workErr := recoverPanic(func() (err error) {
+		outcome, err = a.r.opts.Workers.Run(runCtx, a.newTask(timeout, x), p.write)
 		return err
 	})
 	releaseSlot()
 	totals, outputErr := p.finish()
 	hostErr := x.close()
-	run, startErr := a.start.get(a.records)
+	run, startErr := a.start.get(a.recordCtx)
 	switch {
 	case startErr != nil:
 		return startErr
@@ -197,11 +197,11 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	answerErr, _ := errors.AsType[*answerError](workErr)
 	notStarted, _ := errors.AsType[*NotStartedError](workErr)
 	switch cause := context.Cause(runCtx); {
-	case answerErr != nil && answerErr.lost():
+	case answerErr != nil && answerErr.isPermanent():
 		res.Reason = ledger.ReasonInterrupted
 		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", answerErr.number)
 		return a.complete(run, events.StatusFailed, res)
-	case cause == nil && (answerErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxUnstarted):
+	case cause == nil && (answerErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxNotStartedTries):
 		// A run that is handed back costs no attempt: the runner did not die.
 		var reason string
 		if answerErr != nil {
@@ -209,7 +209,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 		} else {
 			reason = notStarted.reason()
 		}
-		if err := a.r.opts.Ledger.HandBack(a.records, run, reason); err != nil {
+		if err := a.r.opts.Ledger.HandBack(a.recordCtx, run, reason); err != nil {
 			return fmt.Errorf("hand the run back: %w", err)
 		}
 		return fmt.Errorf("run the script: %w", workErr)
@@ -227,7 +227,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	}
 }
 
-func (a *attempt) task(timeout time.Duration, x *exchange) Task {
+func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 	req := a.plan.Request
 	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
 	t := Task{
@@ -244,22 +244,22 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
-		HideNames:             req.KeyID() != "",
+		HideNames:             req.ContentKeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
-		HeapSent: func() {
+		OnHeapReceived: func() {
 			a.in.heap, a.in.code = nil, nil
 			a.memory.Release()
 		},
 	}
 	if x != nil {
-		t.Servers, t.Host = a.in.callable, x
+		t.Servers, t.Host = a.in.callableTools, x
 	}
 	return t
 }
 
 // handBack hands back a run that outlasted the drain, for the next runner.
-func (a *attempt) handBack(run *ledger.Run) error {
-	if err := a.r.opts.Ledger.HandBack(a.records, run, errDraining.Error()); err != nil {
+func (a *attempt) handBack(run *ledger.StartedAttempt) error {
+	if err := a.r.opts.Ledger.HandBack(a.recordCtx, run, errDraining.Error()); err != nil {
 		return fmt.Errorf("hand the run back: %w", err)
 	}
 	return errHandedBack

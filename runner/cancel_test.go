@@ -18,13 +18,13 @@ import (
 
 var canceller = events.Actor{Principal: "another client", Transport: "http"}
 
-func (b *book) cancel(id string) (uint64, error) {
+func (b *testLedger) cancel(id string) (uint64, error) {
 	return b.ledger.Cancel(context.Background(), events.DefaultTenant, id, canceller)
 }
 
 func TestCancelWhileRunning(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	cause := make(chan error, 1)
 	opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 		if err := write(ctx, []events.Line{{Text: "before"}, {Text: "unfinished", Level: events.LevelError, Continued: true}}); err != nil {
@@ -34,17 +34,17 @@ func TestCancelWhileRunning(t *testing.T) {
 		cause <- context.Cause(ctx)
 		return runner.Outcome{}, context.Cause(ctx)
 	}})
-	r, drain := b.begin(opts)
+	r, drain := b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Session = "notes" })
 	b.waitFor(id, isType(events.TypeExecutionOutput))
 	seq, err := b.cancel(id)
 	if err != nil {
 		t.Fatalf("cancel: %v", err)
 	}
-	if err := soon(t, "the script's stop", cause); err == nil {
+	if err := receive(t, "the script's stop", cause); err == nil {
 		t.Error("the script was stopped without a cause")
 	}
-	soon(t, "the acknowledgement", acked)
+	receive(t, "the acknowledgement", acked)
 	drain()
 
 	list := b.history(id)
@@ -56,7 +56,7 @@ func TestCancelWhileRunning(t *testing.T) {
 		t.Fatalf("events (-want +got):\n%s", diff)
 	}
 	last := list[len(list)-1]
-	end := events.Ended(last.Data)
+	end := events.EndingOf(last.Data)
 	if last.Seq != seq {
 		t.Errorf("cancel answered position %d, the event is at %d", seq, last.Seq)
 	}
@@ -81,15 +81,15 @@ func TestCancelWhileRunning(t *testing.T) {
 
 func TestCancelWhileQueued(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	id := b.submit(func(s *ledger.Submission) { s.Session = "notes" })
 	if _, err := b.cancel(id); err != nil {
 		t.Fatalf("cancel: %v", err)
 	}
 	began := make(chan runner.Task, 1)
 	opts, acked := b.acks(hangs(began)) // started before the runner learns of the cancel, so the runner must stop it
-	_, drain := b.begin(opts)
-	if got := soon(t, "the acknowledgement", acked); got != id {
+	_, drain := b.startRunner(opts)
+	if got := receive(t, "the acknowledgement", acked); got != id {
 		t.Errorf("%s was acknowledged, want %s", got, id)
 	}
 	drain()
@@ -105,15 +105,15 @@ func TestCancelWhileQueued(t *testing.T) {
 func TestCancelRequestedButNotDoneWhileQueued(t *testing.T) {
 	t.Parallel()
 	// Simulates a server that died between the two appends of a cancel.
-	b := newBook(t)
+	b := newTestLedger(t)
 	id := b.submit()
 	e := events.New(events.DefaultTenant, b.history(id)[0].Time, &events.ExecutionCancelRequested{ExecutionID: id, Actor: canceller})
 	if _, err := b.store.Append(t.Context(), e, 0); err != nil {
 		t.Fatal(err)
 	}
 	opts, acked := b.acks(hangs(make(chan runner.Task, 1)))
-	b.begin(opts)
-	soon(t, "the acknowledgement", acked)
+	b.startRunner(opts)
+	receive(t, "the acknowledgement", acked)
 	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionCancelRequested, events.TypeExecutionCancelled}
 	if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -122,10 +122,10 @@ func TestCancelRequestedButNotDoneWhileQueued(t *testing.T) {
 
 func TestCancelAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(completes()))
+	b := newTestLedger(t)
+	b.startRunner(b.options(completes()))
 	id := b.submit()
-	b.ended(id)
+	b.waitForEnd(id)
 	_, err := b.cancel(id)
 	if ledger.CodeOf(err) != ledger.CodeConflict {
 		t.Errorf("cancel answered %v, want a conflict", err)
@@ -135,17 +135,17 @@ func TestCancelAfterTheEnd(t *testing.T) {
 // A cancel of a script that has already ended changes nothing and returns a conflict.
 func TestCancelWhileTheEndIsBeingRecorded(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	recording, release := make(chan struct{}), make(chan struct{})
 	opts := b.options(completes())
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 		close(recording)
 		<-release
 		return b.ledger.Complete(ctx, r, status, res)
 	}}
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit()
-	soon(t, "the end", recording)
+	receive(t, "the end", recording)
 	answer := make(chan error, 1)
 	go func() {
 		_, err := b.cancel(id)
@@ -153,10 +153,10 @@ func TestCancelWhileTheEndIsBeingRecorded(t *testing.T) {
 	}()
 	b.waitFor(id, isType(events.TypeExecutionCancelRequested))
 	close(release)
-	if err := soon(t, "the answer", answer); ledger.CodeOf(err) != ledger.CodeConflict {
+	if err := receive(t, "the answer", answer); ledger.CodeOf(err) != ledger.CodeConflict {
 		t.Errorf("cancel answered %v, want a conflict", err)
 	}
-	if status, _ := b.ended(id); status != events.StatusCompleted {
+	if status, _ := b.waitForEnd(id); status != events.StatusCompleted {
 		t.Errorf("the run is %s, want completed", status)
 	}
 }
@@ -167,7 +167,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 		t.Run(fmt.Sprint(racers), func(t *testing.T) {
 			t.Parallel()
 			// A slow machine must not look like a ledger that cannot be reached.
-			b := openBook(t, jetstream.Options{}, ledger.Options{AnswerWait: time.Minute})
+			b := openTestLedger(t, jetstream.Options{}, ledger.Options{AnswerWait: time.Minute})
 			began, finish := make(chan struct{}), make(chan struct{})
 			opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
 				close(began)
@@ -178,9 +178,9 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 					return completed("1"), nil
 				}
 			}})
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit()
-			soon(t, "the script's beginning", began)
+			receive(t, "the script's beginning", began)
 
 			var wg sync.WaitGroup
 			answers := make([]error, racers)
@@ -194,7 +194,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			soon(t, "the acknowledgement", acked)
+			receive(t, "the acknowledgement", acked)
 
 			var ends []events.Event
 			for _, e := range b.history(id) {
@@ -219,7 +219,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 }
 
 // count returns the number of events of a type in the ledger.
-func (b *book) count(typ events.Type) int {
+func (b *testLedger) count(typ events.Type) int {
 	b.t.Helper()
 	n := 0
 	all, err := b.store.Read(b.t.Context(), 0, 1000)
@@ -236,24 +236,24 @@ func (b *book) count(typ events.Type) int {
 
 func TestListeningFails(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(completes())
-	opts.Work = &deaf{work: work{Store: b.store}}
-	b.begin(opts)
+	opts.Work = &failingListener{work: work{Store: b.store}}
+	b.startRunner(opts)
 	id := b.submit()
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusCompleted || end.Attempt != 1 {
 		t.Errorf("the run is %s after %d attempts, want completed after 1", status, end.Attempt)
 	}
 }
 
-// deaf fails its first ListenCancel.
-type deaf struct {
+// failingListener fails its first ListenCancel.
+type failingListener struct {
 	work
 	once sync.Once
 }
 
-func (d *deaf) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
+func (d *failingListener) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
 	d.once.Do(func() { err = errors.New("no connection") })
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (d *deaf) ListenCancel(tenant, execution string, fn func() bool) (stop func
 var _ runner.Work = work{Store: (*jetstream.Store)(nil)}
 
 // waitingHeaps is a heap store whose reads return only when the run is stopped.
-func (b *book) waitingHeaps(asked chan<- struct{}) heaps {
+func (b *testLedger) waitingHeaps(asked chan<- struct{}) heaps {
 	return heaps{Heaps: b.store, get: func(ctx context.Context, _, _ string) ([]byte, events.HeapInfo, error) {
 		asked <- struct{}{}
 		<-ctx.Done()
@@ -275,18 +275,18 @@ func (b *book) waitingHeaps(asked chan<- struct{}) heaps {
 // A cancel does not wait for the heap that a run starts from.
 func TestCancelWhileTheHeapIsRead(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	asked := make(chan struct{}, 1)
 	opts, acked := b.acks(completes("the script runs"))
 	opts.Heaps = b.waitingHeaps(asked)
-	r, drain := b.begin(opts)
+	r, drain := b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Heap, s.Session = events.Hash([]byte("before")), "notes" })
-	soon(t, "the read of the heap", asked)
+	receive(t, "the read of the heap", asked)
 	seq, err := b.cancel(id)
 	if err != nil {
 		t.Fatalf("cancel: %v", err)
 	}
-	soon(t, "the acknowledgement", acked)
+	receive(t, "the acknowledgement", acked)
 	drain()
 	list := b.history(id)
 	// The request to cancel precedes the start, so the run ends without a start.
@@ -295,7 +295,7 @@ func TestCancelWhileTheHeapIsRead(t *testing.T) {
 		t.Fatalf("events (-want +got):\n%s", diff)
 	}
 	last := list[len(list)-1]
-	if end := events.Ended(last.Data); last.Seq != seq || errorText(end) != "Cancelled by user" || end.Heap != nil || end.Output != nil && end.Output.Bytes != 0 {
+	if end := events.EndingOf(last.Data); last.Seq != seq || errorText(end) != "Cancelled by user" || end.Heap != nil || end.Output != nil && end.Output.Bytes != 0 {
 		t.Errorf("cancel answered %d; the end is at %d: %+v", seq, last.Seq, end)
 	}
 	if n := b.count(events.TypeSessionEntryRecorded); n != 1 || r.Stats().Retried != 0 {

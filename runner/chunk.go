@@ -11,7 +11,7 @@ import (
 type chunk struct {
 	firstLine, firstByte int64
 	lines                []events.Line
-	cut                  bool
+	isTruncation         bool
 }
 
 // backlog holds output that was accepted and not yet appended, as pieces that each fit
@@ -23,14 +23,14 @@ type backlog struct {
 	// nextLine and nextByte are the line number and byte offset of the first piece.
 	nextLine, nextByte int64
 	// hasTruncation is true if the truncation mark follows the last piece.
-	cut bool
+	hasTruncation bool
 }
 
-func (b *backlog) empty() bool { return len(b.lines) == 0 && !b.cut }
+func (b *backlog) isEmpty() bool { return len(b.lines) == 0 && !b.hasTruncation }
 
 // isFull reports whether the next chunk cannot get fuller.
-func (b *backlog) full() bool {
-	return b.cut || len(b.lines) >= events.OutputMaxLines || b.bytes >= events.OutputMaxBytes
+func (b *backlog) isFull() bool {
+	return b.hasTruncation || len(b.lines) >= events.OutputMaxLines || b.bytes >= events.OutputMaxBytes
 }
 
 // add adds a line, in pieces that fit a chunk.
@@ -54,7 +54,7 @@ func (b *backlog) push(l events.Line) {
 }
 
 // nextChunk returns the next chunk to append. The backlog keeps it until drop.
-func (b *backlog) next() chunk {
+func (b *backlog) nextChunk() chunk {
 	c := chunk{firstLine: b.nextLine, firstByte: b.nextByte}
 	n, size := 0, int64(0)
 	for n < len(b.lines) && n < events.OutputMaxLines && size+b.lines[n].Bytes() <= events.OutputMaxBytes {
@@ -63,14 +63,14 @@ func (b *backlog) next() chunk {
 	}
 	// The receiver reads the slice while the backlog grows.
 	c.lines = b.lines[:n:n]
-	c.cut = n == 0
+	c.isTruncation = n == 0
 	return c
 }
 
 // drop removes a chunk that was passed on.
 func (b *backlog) drop(c chunk) {
-	if c.cut {
-		b.cut = false
+	if c.isTruncation {
+		b.hasTruncation = false
 		return
 	}
 	for _, l := range c.lines {

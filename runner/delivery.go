@@ -20,30 +20,30 @@ const maxReplans = 10
 
 // handleDelivery processes one delivery of a request. It is the outermost function of a
 // run: it logs each error and naks the request.
-func (r *Runner) deliver(l *life, d Delivery) {
+func (r *Runner) handleDelivery(l *shutdownPhases, d Delivery) {
 	log := r.opts.Logger.With("execution", d.Event.About(), "tenant", d.Event.Tenant, "delivered", d.Delivered)
-	if l.over() {
-		if err := d.Nak(l.records, 0); err != nil {
-			log.WarnContext(l.records, "nak a request while draining", "err", err)
+	if l.isDraining() {
+		if err := d.Nak(l.recordCtx, 0); err != nil {
+			log.WarnContext(l.recordCtx, "nak a request while draining", "err", err)
 		}
 		return
 	}
 	r.stats.add(func(s *Stats) { s.InFlight++ })
 	defer r.stats.add(func(s *Stats) { s.InFlight-- })
 
-	err := guard(func() error { return r.do(l, d) })
+	err := recoverPanic(func() error { return r.handleRequest(l, d) })
 	action := "acknowledge a run request"
 	switch {
 	case err == nil:
 		r.failures.forget(d.Event.Seq)
-		r.heapless.forget(d.Event.Seq)
-		err = d.Ack(l.records)
+		r.heapReadFailures.forget(d.Event.Seq)
+		err = d.Ack(l.recordCtx)
 	case errors.Is(err, ledger.ErrSuperseded):
 		// A newer delivery of the request belongs to another attempt: to ack or nak
 		// this delivery would end the newer one.
-		log.WarnContext(l.records, "an attempt was superseded: a newer attempt has taken over the run, or the run was handed back")
+		log.WarnContext(l.recordCtx, "an attempt was superseded: a newer attempt has taken over the run, or the run was handed back")
 		return
-	case errors.Is(err, errTurnWaits):
+	case errors.Is(err, errTurnPending):
 		return
 	case errors.Is(err, ledger.ErrHeld):
 		// The request was delivered twice, and no attempt is lost. To ack or nak this
@@ -51,17 +51,17 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
-		action, err = "nak a run request", d.Nak(l.records, 0)
+		action, err = "nak a run request", d.Nak(l.recordCtx, 0)
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
 		delay := r.retryDelay(r.failures.add(d.Event.Seq))
-		log.ErrorContext(l.records, "a run request failed and will be delivered again", "delay", delay, "err", err)
-		action, err = "nak a run request", d.Nak(l.records, delay)
+		log.ErrorContext(l.recordCtx, "a run request failed and will be delivered again", "delay", delay, "err", err)
+		action, err = "nak a run request", d.Nak(l.recordCtx, delay)
 	}
 	if err != nil {
 		// Without the ack or nak, the queue delivers the request again after its ack
 		// deadline. The plan then finds in the ledger that nothing is left to do.
-		log.WarnContext(l.records, action, "err", err)
+		log.WarnContext(l.recordCtx, action, "err", err)
 	}
 }
 
@@ -72,9 +72,9 @@ func (r *Runner) retryDelay(failed int) time.Duration {
 
 // handleRequest runs the execution of a request to its end. It returns nil once the
 // execution has ended and is finalized.
-func (r *Runner) do(l *life, d Delivery) error {
+func (r *Runner) handleRequest(l *shutdownPhases, d Delivery) error {
 	if d.Unreadable != nil {
-		return r.refuseUnreadable(l, d)
+		return r.endUnreadable(l, d)
 	}
 	req, ok := ledger.NewRequest(d.Event)
 	if !ok {
@@ -83,18 +83,18 @@ func (r *Runner) do(l *life, d Delivery) error {
 	redelivered := d.Delivered > 1
 	var unheldAt uint64 // position of an attempt that no runner held when it was asked for
 	for range maxReplans {
-		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
+		plan, err := r.opts.Ledger.Plan(l.recordCtx, req, redelivered)
 		if err != nil {
 			return fmt.Errorf("plan the run: %w", err)
 		}
 		if plan.Ended != nil {
-			return r.settle(l.records, req, *plan.Ended)
+			return r.finalize(l.recordCtx, req, *plan.Ended)
 		}
 		if plan.After != "" {
 			return r.postpone(l, req, plan, d)
 		}
-		if replaces(plan) && plan.Position != unheldAt {
-			switch isHeld, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
+		if takesOverRun(plan) && plan.Position != unheldAt {
+			switch isHeld, err := r.opts.Work.IsHeld(l.recordCtx, req.Tenant, req.ExecutionID); {
 			case err != nil:
 				return fmt.Errorf("ask for the runner of the previous attempt: %w", err)
 			case isHeld:
@@ -107,7 +107,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 		var endedErr *ledger.EndedError
 		switch {
 		case errors.As(err, &endedErr):
-			return r.settle(l.records, req, endedErr.Event)
+			return r.finalize(l.recordCtx, req, endedErr.Event)
 		case !errors.Is(err, ledger.ErrReplan):
 			return err
 		}
@@ -118,7 +118,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 
 // endUnreadable ends an execution whose request is damaged. It leaves a request that
 // only this version cannot decode to another version.
-func (r *Runner) refuseUnreadable(l *life, d Delivery) error {
+func (r *Runner) endUnreadable(l *shutdownPhases, d Delivery) error {
 	_, malformed := errors.AsType[*events.DecodeError](d.Unreadable)
 	switch {
 	case !malformed && !errors.Is(d.Unreadable, events.ErrDamaged):
@@ -126,14 +126,14 @@ func (r *Runner) refuseUnreadable(l *life, d Delivery) error {
 	case !events.ValidID(d.Event.About()) || d.Event.Tenant == "":
 		return nil // it names no execution that a client can query
 	}
-	if err := r.opts.Ledger.EndUnreadable(l.records, d.Event.Tenant, d.Event.About(), d.Event.Seq); err != nil {
+	if err := r.opts.Ledger.EndUnreadable(l.recordCtx, d.Event.Tenant, d.Event.About(), d.Event.Seq); err != nil {
 		return fmt.Errorf("end a run that cannot be read: %w", err)
 	}
 	return nil
 }
 
-func (r *Runner) settle(ctx context.Context, req ledger.Request, terminal events.Event) error {
-	if err := r.opts.Ledger.Settle(ctx, req, terminal); err != nil {
+func (r *Runner) finalize(ctx context.Context, req ledger.Request, terminal events.Event) error {
+	if err := r.opts.Ledger.Finalize(ctx, req, terminal); err != nil {
 		return fmt.Errorf("finalize the run: %w", err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 func TestDrainLetsRunsFinish(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	began, release := make(chan struct{}), make(chan struct{})
 	opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
 		close(began)
@@ -35,16 +35,16 @@ func TestDrainLetsRunsFinish(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	id := b.submit()
-	soon(t, "the script's beginning", began)
+	receive(t, "the script's beginning", began)
 	stop()
 	close(release)
-	if err := soon(t, "the runner's end", done); err != nil {
+	if err := receive(t, "the runner's end", done); err != nil {
 		t.Error(err)
 	}
-	if got := soon(t, "the acknowledgement", acked); got != id {
+	if got := receive(t, "the acknowledgement", acked); got != id {
 		t.Errorf("%s was acknowledged", got)
 	}
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 1 {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 }
@@ -55,7 +55,7 @@ func TestDrainHandsBack(t *testing.T) {
 	t.Parallel()
 	// With an ack wait of an hour, only a hand-back lets the second runner have the
 	// run.
-	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	b := openTestLedger(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	first := make(chan runner.Task, 1)
 	opts := b.options(workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
 		if err := write(ctx, []events.Line{{Text: "one"}, {Text: "tw", Continued: true}}); err != nil {
@@ -65,10 +65,10 @@ func TestDrainHandsBack(t *testing.T) {
 		<-ctx.Done()
 		return runner.Outcome{}, context.Cause(ctx)
 	}})
-	opts.DrainWait = -1
-	a, drain := b.begin(opts)
+	opts.DrainTimeout = -1
+	a, drain := b.startRunner(opts)
 	id := b.submit()
-	task := soon(t, "the script's beginning", first)
+	task := receive(t, "the script's beginning", first)
 	b.waitFor(id, isType(events.TypeExecutionOutput))
 	drain()
 	if n := a.Stats().HandedBack; n != 1 {
@@ -80,11 +80,11 @@ func TestDrainHandsBack(t *testing.T) {
 		second <- task
 		return completed("1"), write(ctx, []events.Line{{Text: "three"}})
 	}})
-	b.begin(opts)
-	again := soon(t, "the second run", second)
-	soon(t, "the acknowledgement", acked)
+	b.startRunner(opts)
+	again := receive(t, "the second run", second)
+	receive(t, "the acknowledgement", acked)
 	for _, task := range []*runner.Task{&task, &again} {
-		task.HeapSent, task.ReserveHeap = nil, nil // functions that belong to one attempt
+		task.OnHeapReceived, task.ReserveHeap = nil, nil // functions that belong to one attempt
 	}
 	if diff := cmp.Diff(task, again); diff != "" {
 		t.Errorf("the second runner's task (-first +second):\n%s", diff)
@@ -100,11 +100,11 @@ func TestDrainHandsBack(t *testing.T) {
 	if got := text(list); got != "one\ntw\nthree\n" {
 		t.Errorf("output is %q", got)
 	}
-	_, end := b.ended(id)
+	_, end := b.waitForEnd(id)
 	if end.Attempt != 1 || end.Output.Lines != 3 || end.Output.Bytes != 13 || end.Output.SHA256 != events.Hash([]byte("three\n")) {
 		t.Errorf("the end is %+v, output %+v", end, end.Output)
 	}
-	sameStart(t, list)
+	checkSameStart(t, list)
 }
 
 // A ledger that does not answer delays the shutdown only for the time of a hand-back,
@@ -114,17 +114,17 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 	for name, set := range map[string]func(opts *runner.Options) (wait time.Duration){
 		"hangs": func(*runner.Options) time.Duration { return time.Millisecond },
 		"silent": func(opts *runner.Options) time.Duration {
-			opts.Silent = func() error { return &events.NoAnswerError{Server: "ledger.test:4222"} }
+			opts.CheckRecording = func() error { return &events.NoAnswerError{Server: "ledger.test:4222"} }
 			return time.Hour
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+			b := openTestLedger(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 			began := make(chan runner.Task, 1)
 			opts := b.options(hangs(began))
-			opts.DrainWait = -1
-			opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.Run, _ string) error {
+			opts.DrainTimeout = -1
+			opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.StartedAttempt, _ string) error {
 				<-ctx.Done()
 				if !errors.Is(context.Cause(ctx), ledger.ErrAbandoned) {
 					t.Errorf("the hand-back ended with %v", context.Cause(ctx))
@@ -133,22 +133,22 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 			}}
 			wait := set(&opts)
 			r := runner.New(opts)
-			runner.SetHandBackWait(r, wait)
+			runner.SetHandBackTimeout(r, wait)
 			ctx, stop := context.WithCancel(context.Background())
 			done := make(chan error, 1)
 			go func() { done <- r.Run(ctx) }()
 			id := b.submit()
-			soon(t, "the script's beginning", began)
+			receive(t, "the script's beginning", began)
 			for len(b.history(id)) < 2 { // the start is recorded in parallel with the script
 				time.Sleep(time.Millisecond)
 			}
 			stop()
-			if err := soon(t, "the runner's end", done); err != nil {
+			if err := receive(t, "the runner's end", done); err != nil {
 				t.Error(err)
 			}
 			// The only effect is that an attempt is used up.
-			b.begin(b.options(completes()))
-			if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
+			b.startRunner(b.options(completes()))
+			if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 2 {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
 		})
@@ -158,19 +158,19 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 // A script that ends although it was asked to stop keeps its outcome.
 func TestDrainKeepsAnOutcome(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	began := make(chan struct{})
 	opts := b.options(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
 		close(began)
 		<-ctx.Done()
 		return completed("1"), nil
 	}})
-	opts.DrainWait = -1
-	_, drain := b.begin(opts)
+	opts.DrainTimeout = -1
+	_, drain := b.startRunner(opts)
 	id := b.submit()
-	soon(t, "the script's beginning", began)
+	receive(t, "the script's beginning", began)
 	drain()
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 1 {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 }
@@ -178,7 +178,7 @@ func TestDrainKeepsAnOutcome(t *testing.T) {
 // A request that is delivered while draining is returned unprocessed.
 func TestDrainTakesNothingNew(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	id := b.submit()
 	request := b.history(id)[0]
 	var ran atomic.Bool
@@ -195,9 +195,9 @@ func TestDrainTakesNothingNew(t *testing.T) {
 		}})
 		return nil
 	})
-	_, drain := b.begin(opts)
+	_, drain := b.startRunner(opts)
 	drain()
-	if d := soon(t, "giving it back", delay); d != 0 || ran.Load() {
+	if d := receive(t, "giving it back", delay); d != 0 || ran.Load() {
 		t.Errorf("nak with a delay of %v, script run: %v", d, ran.Load())
 	}
 }
@@ -205,7 +205,7 @@ func TestDrainTakesNothingNew(t *testing.T) {
 // A request that only a newer version can decode is left to such a version.
 func TestARequestOfANewerVersion(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(completes())
 	opts.RetryDelay = time.Minute
 	e := events.Event{Type: "daybook.execution.requested.v9", Tenant: "default", Data: &events.Unknown{Type: "daybook.execution.requested.v9"}}
@@ -239,13 +239,13 @@ func (q scriptedQueue) Consume(ctx context.Context, _ string, _ fairness.Slots, 
 
 func (scriptedQueue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
 
-func (scriptedQueue) Held(context.Context, string, string) (bool, error) { return false, nil }
+func (scriptedQueue) IsHeld(context.Context, string, string) (bool, error) { return false, nil }
 
 // A run that waits for its heap is returned when the runner shuts down, at no cost of
 // an attempt.
 func TestDrainWhileTheHeapIsRead(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	b := openTestLedger(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -253,16 +253,16 @@ func TestDrainWhileTheHeapIsRead(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	opts := b.options(completes())
 	opts.Heaps = b.waitingHeaps(asked)
-	opts.DrainWait = -1
-	a, drain := b.begin(opts)
+	opts.DrainTimeout = -1
+	a, drain := b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
-	soon(t, "the read of the heap", asked)
+	receive(t, "the read of the heap", asked)
 	drain()
 	if got := a.Stats(); got.HandedBack != 1 || got.Retried != 0 {
 		t.Errorf("stats %+v", got)
 	}
-	b.begin(b.options(echoes(make(chan runner.Task, 1))))
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
+	b.startRunner(b.options(echoes(make(chan runner.Task, 1))))
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted}

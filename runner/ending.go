@@ -12,11 +12,11 @@ import (
 
 // errNotFinalized reports an execution whose terminal event is recorded but that is not
 // finalized.
-var errUnsettled = errors.New("the run has ended but is not finalized")
+var errNotFinalized = errors.New("the run has ended but is not finalized")
 
 // finish ends the execution with the outcome of its script. It stores the heap before
 // the terminal event that references it, and releases the heap's memory.
-func (a *attempt) finish(run *ledger.Run, outcome *Outcome, res ledger.Result) error {
+func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, res ledger.Result) error {
 	status, ok := events.ParseStatus(outcome.Status)
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
 		return fmt.Errorf("the worker reported the status %q", outcome.Status)
@@ -59,12 +59,12 @@ func usage(outcome *Outcome) events.Usage {
 
 func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
 	var hash string
-	err := a.insist(func() (err error) {
-		if key := a.plan.Request.KeyID(); key != "" {
-			hash, err = a.r.opts.Heaps.PutSealedHeap(a.records, a.plan.Request.Tenant, blob, a.in.engine.ID, key)
+	err := a.retryTransient(func() (err error) {
+		if key := a.plan.Request.ContentKeyID(); key != "" {
+			hash, err = a.r.opts.Heaps.PutEncryptedHeap(a.recordCtx, a.plan.Request.Tenant, blob, a.in.engine.ID, key)
 			return err
 		}
-		hash, err = a.r.opts.Heaps.PutHeap(a.records, a.plan.Request.Tenant, blob, a.in.engine.ID)
+		hash, err = a.r.opts.Heaps.PutHeap(a.recordCtx, a.plan.Request.Tenant, blob, a.in.engine.ID)
 		return err
 	})
 	if err != nil {
@@ -75,17 +75,17 @@ func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
 
 // complete records the end of the execution, unless the execution has already ended
 // otherwise.
-func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Result) error {
+func (a *attempt) complete(run *ledger.StartedAttempt, status events.Status, res ledger.Result) error {
 	var terminal events.Event
-	err := a.insist(func() (err error) {
+	err := a.retryTransient(func() (err error) {
 		var e events.Event
-		e, err = a.r.opts.Ledger.Complete(a.records, run, status, res)
+		e, err = a.r.opts.Ledger.Complete(a.recordCtx, run, status, res)
 		if e.Seq != 0 {
 			terminal = e
 		}
 		return err
 	})
-	if terminal.Seq != 0 && events.Ended(terminal.Data).Runner == a.r.opts.ID {
+	if terminal.Seq != 0 && events.EndingOf(terminal.Data).Runner == a.r.opts.ID {
 		recorded, _ := terminal.Type.Status()
 		a.r.stats.add(func(s *Stats) { s.Done[recorded]++ })
 	}
@@ -93,7 +93,7 @@ func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Res
 	case err == nil:
 		return nil
 	case terminal.Seq != 0:
-		return fmt.Errorf("%w: %w", errUnsettled, err)
+		return fmt.Errorf("%w: %w", errNotFinalized, err)
 	default:
 		return fmt.Errorf("record the end: %w", err)
 	}
@@ -101,18 +101,18 @@ func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Res
 
 // maxTries is how often a step at the end of a run is tried while something is
 // unavailable. To give up costs a whole attempt.
-const tries = 5
+const maxTries = 5
 
 // retryTransient calls do until it succeeds, fails permanently or has failed maxTries
 // times. It returns do's last error.
-func (a *attempt) insist(do func() error) error {
+func (a *attempt) retryTransient(do func() error) error {
 	delay := a.r.opts.RetryDelay / 4
 	for try := 1; ; try++ {
 		err := do()
-		if err == nil || try == tries || !worthAnotherTry(err) {
+		if err == nil || try == maxTries || !isTransient(err) {
 			return err
 		}
-		if !pause(a.records, delay) {
+		if !pause(a.recordCtx, delay) {
 			return err
 		}
 		delay *= 2
@@ -120,12 +120,12 @@ func (a *attempt) insist(do func() error) error {
 }
 
 // isTransient reports whether the cause of err can pass.
-func worthAnotherTry(err error) bool {
+func isTransient(err error) bool {
 	var unwritable *events.UnwritableError
 	return !errors.As(err, &unwritable) && !errors.Is(err, ledger.ErrSuperseded) && !errors.Is(err, events.ErrDamaged) && !errors.Is(err, events.ErrTooLarge)
 }
 
 // pause waits for d. It reports false if ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
-	return elapse(ctx.Done(), d)
+	return waitOrStop(ctx.Done(), d)
 }

@@ -9,26 +9,28 @@ import (
 )
 
 // SetTimeoutGrace shortens the time that a worker may exceed its limit.
-func SetOvertime(r *Runner, d time.Duration) { r.overtime = d }
+func SetTimeoutGrace(r *Runner, d time.Duration) { r.timeoutGrace = d }
 
 // SetHandBackTimeout shortens the time that a hand-back may take.
-func SetHandBackWait(r *Runner, d time.Duration) { r.handBackWait = d }
+func SetHandBackTimeout(r *Runner, d time.Duration) { r.handBackTimeout = d }
 
 // SetTurnDelay shortens how long a run waits for its turn unless it is released.
 func SetTurnDelay(r *Runner, d time.Duration) { r.turnDelay = d }
 
-// Feed is a Host that answers from the record of an earlier run and calls nothing.
+// ReplayHost is a Host that answers from the record of an earlier run and calls nothing.
 // With the same source, input heap, seed, start and engine a script ends as it did
 // then. A call that is not on record, or was another, ends the run with an error.
-type Feed struct{ feed *feed }
+type ReplayHost struct{ replay *recordedAnswers }
 
-// NewFeed makes a Feed of the calls of an execution. It reads each answer when the
+// NewReplayHost makes a Feed of the calls of an execution. It reads each answer when the
 // script gets it.
-func NewFeed(calls []ledger.RecordedCall) *Feed { return &Feed{newFeed(calls)} }
+func NewReplayHost(calls []ledger.RecordedCall) *ReplayHost {
+	return &ReplayHost{newRecordedAnswers(calls)}
+}
 
 // Call implements Host.
-func (f *Feed) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
-	recorded, err := f.feed.call(number, server, tool, arguments)
+func (f *ReplayHost) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
+	recorded, err := f.replay.matchCall(number, server, tool, arguments)
 	if err == nil && !recorded {
 		err = fmt.Errorf("%w: call %d is not on record", errDiverged, number)
 	}
@@ -36,8 +38,8 @@ func (f *Feed) Call(_ context.Context, number int, server, tool string, argument
 }
 
 // Next implements Host. A call without an answer on record never gets one.
-func (f *Feed) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
-	a, ok, err := f.feed.next(ctx, due)
+func (f *ReplayHost) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
+	a, ok, err := f.replay.nextAnswer(ctx, due)
 	switch {
 	case err != nil || ok && (a.Number == 0 || a.Text != nil):
 		return a, err

@@ -36,11 +36,11 @@ func TestEnds(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
-			b.begin(b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+			b := newTestLedger(t)
+			b.startRunner(b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 				return test.outcome, nil
 			}}))
-			status, end := b.ended(b.submit())
+			status, end := b.waitForEnd(b.submit())
 			if status != test.status || errorText(end) != test.err || end.Reason != test.reason || (end.Heap != nil) != test.wantHeap {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
@@ -53,25 +53,25 @@ func TestEnds(t *testing.T) {
 
 func TestWorkerThatOverstaysIsStopped(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	r := runner.New(b.options(hangs(make(chan runner.Task, 1))))
-	runner.SetOvertime(r, 0)
+	runner.SetTimeoutGrace(r, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	one := 1
-	status, end := b.ended(b.submit(func(s *ledger.Submission) { s.ExecutionTimeoutSecs = &one }))
+	status, end := b.waitForEnd(b.submit(func(s *ledger.Submission) { s.ExecutionTimeoutSecs = &one }))
 	if status != events.StatusTimedOut || errorText(end) != "Execution timed out" || end.Heap != nil {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 	stop()
-	if err := soon(t, "the runner's end", done); err != nil {
+	if err := receive(t, "the runner's end", done); err != nil {
 		t.Error(err)
 	}
 }
 
-// flaky fails a number of times and then completes.
-func flaky(failures int32, fail func() error) workers {
+// failThenComplete fails a number of times and then completes.
+func failThenComplete(failures int32, fail func() error) workers {
 	var runs atomic.Int32
 	return workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 		if err := write(ctx, []events.Line{{Text: "hello"}}); err != nil {
@@ -94,10 +94,10 @@ func TestWorkerErrors(t *testing.T) {
 		attempts int
 		reason   string
 	}{
-		{"once", flaky(1, broken), events.StatusCompleted, 2, ""},
-		{"twice", flaky(2, broken), events.StatusCompleted, 3, ""},
-		{"always", flaky(100, broken), events.StatusFailed, 3, ledger.ReasonAttemptsExhausted},
-		{"panic", flaky(1, func() error { panic("a fault of ours") }), events.StatusCompleted, 2, ""},
+		{"once", failThenComplete(1, broken), events.StatusCompleted, 2, ""},
+		{"twice", failThenComplete(2, broken), events.StatusCompleted, 3, ""},
+		{"always", failThenComplete(100, broken), events.StatusFailed, 3, ledger.ReasonAttemptsExhausted},
+		{"panic", failThenComplete(1, func() error { panic("a fault of ours") }), events.StatusCompleted, 2, ""},
 		{"a status that is none", workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 			return runner.Outcome{Status: "cancelled"}, nil
 		}}, events.StatusFailed, 3, ledger.ReasonAttemptsExhausted},
@@ -105,15 +105,15 @@ func TestWorkerErrors(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			opts, acked := b.acks(test.workers)
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit()
-			status, end := b.ended(id)
+			status, end := b.waitForEnd(id)
 			if status != test.status || end.Attempt != test.attempts || end.Reason != test.reason {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
-			soon(t, "the acknowledgement", acked)
+			receive(t, "the acknowledgement", acked)
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestWorkerShortage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			var tries atomic.Int32
 			opts, acked := b.acks(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 				if tries.Add(1) <= test.failures {
@@ -145,9 +145,9 @@ func TestWorkerShortage(t *testing.T) {
 				}
 				return completed("1"), nil
 			}})
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit()
-			status, end := b.ended(id)
+			status, end := b.waitForEnd(id)
 			if status != test.status || end.Attempt != test.attempt || end.Reason != test.reason {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
@@ -163,17 +163,17 @@ func TestWorkerShortage(t *testing.T) {
 			if n != test.back {
 				t.Errorf("the run was handed back %d times, not %d", n, test.back)
 			}
-			soon(t, "the acknowledgement", acked)
+			receive(t, "the acknowledgement", acked)
 		})
 	}
 }
 
 func TestAPanicSparesOtherRuns(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	began, release := make(chan struct{}), make(chan struct{})
 	var panicked atomic.Bool
-	b.begin(b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
+	b.startRunner(b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
 		if string(task.Code) == "panic" && !panicked.Swap(true) {
 			panic("a fault of ours")
 		}
@@ -184,20 +184,20 @@ func TestAPanicSparesOtherRuns(t *testing.T) {
 		return completed("1"), nil
 	}}))
 	waiting := b.submit(func(s *ledger.Submission) { s.Code = "wait" })
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	faulty := b.submit(func(s *ledger.Submission) { s.Code = "panic" })
-	if status, end := b.ended(faulty); status != events.StatusCompleted || end.Attempt != 2 {
+	if status, end := b.waitForEnd(faulty); status != events.StatusCompleted || end.Attempt != 2 {
 		t.Errorf("the faulty run is %s: %+v", status, end)
 	}
 	close(release)
-	if status, end := b.ended(waiting); status != events.StatusCompleted || end.Attempt != 1 {
+	if status, end := b.waitForEnd(waiting); status != events.StatusCompleted || end.Attempt != 1 {
 		t.Errorf("the other run is %s: %+v", status, end)
 	}
 }
 
-// mortal is a ledger whose runner dies at a chosen call. Later calls of the runner have
+// mortalLedger is a ledger whose runner dies at a chosen call. Later calls of the runner have
 // no effect.
-type mortal struct {
+type mortalLedger struct {
 	runner.Ledger
 	dieAt string
 	dead  atomic.Bool
@@ -206,8 +206,8 @@ type mortal struct {
 
 var errDead = errors.New("this runner is dead")
 
-// at dies before the named call, and returns errDead from then on.
-func (m *mortal) at(call string) error {
+// maybeDie dies before the named call, and returns errDead from then on.
+func (m *mortalLedger) maybeDie(call string) error {
 	if call == m.dieAt && !m.dead.Swap(true) {
 		close(m.died)
 	}
@@ -217,37 +217,37 @@ func (m *mortal) at(call string) error {
 	return nil
 }
 
-func (m *mortal) Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error) {
-	if err := m.at("plan"); err != nil {
+func (m *mortalLedger) Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error) {
+	if err := m.maybeDie("plan"); err != nil {
 		return ledger.Plan{}, err
 	}
 	return m.Ledger.Plan(ctx, r, redelivered)
 }
 
-func (m *mortal) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error) {
-	if err := m.at("before started"); err != nil {
+func (m *mortalLedger) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.StartedAttempt, error) {
+	if err := m.maybeDie("before started"); err != nil {
 		return nil, err
 	}
 	run, err := m.Ledger.Start(ctx, p, s)
-	if err := m.at("after started"); err != nil {
+	if err := m.maybeDie("after started"); err != nil {
 		return nil, err
 	}
 	return run, err
 }
 
-func (m *mortal) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
-	if err := m.at("before output"); err != nil {
+func (m *mortalLedger) AppendOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	if err := m.maybeDie("before output"); err != nil {
 		return 0, err
 	}
 	seq, err := m.Ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
-	if err := m.at("after output"); err != nil {
+	if err := m.maybeDie("after output"); err != nil {
 		return 0, err
 	}
 	return seq, err
 }
 
-func (m *mortal) Complete(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
-	if err := m.at("before terminal"); err != nil {
+func (m *mortalLedger) Complete(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
+	if err := m.maybeDie("before terminal"); err != nil {
 		return events.Event{}, err
 	}
 	finisher, ok := m.Ledger.(*ledger.Ledger)
@@ -258,36 +258,36 @@ func (m *mortal) Complete(ctx context.Context, r *ledger.Run, status events.Stat
 		if _, err := finisher.Finish(ctx, r, status, res); err != nil {
 			return events.Event{}, err
 		}
-		return events.Event{}, m.at("before settling")
+		return events.Event{}, m.maybeDie("before settling")
 	}
 	e, err := m.Ledger.Complete(ctx, r, status, res)
-	if err := m.at("before acknowledgement"); err != nil {
+	if err := m.maybeDie("before acknowledgement"); err != nil {
 		return events.Event{}, err
 	}
 	return e, err
 }
 
-func (m *mortal) Settle(ctx context.Context, r ledger.Request, terminal events.Event) error {
+func (m *mortalLedger) Finalize(ctx context.Context, r ledger.Request, terminal events.Event) error {
 	if m.dead.Load() {
 		return errDead
 	}
-	return m.Ledger.Settle(ctx, r, terminal)
+	return m.Ledger.Finalize(ctx, r, terminal)
 }
 
-func (m *mortal) HandBack(ctx context.Context, r *ledger.Run, reason string) error {
+func (m *mortalLedger) HandBack(ctx context.Context, r *ledger.StartedAttempt, reason string) error {
 	if m.dead.Load() {
 		return errDead
 	}
 	return m.Ledger.HandBack(ctx, r, reason)
 }
 
-// dies runs a runner until it dies at the given call.
-func (b *book) dies(call string, w runner.Workers) {
+// runUntilDeath runs a runner until it dies at the given call.
+func (b *testLedger) runUntilDeath(call string, w runner.Workers) {
 	b.t.Helper()
-	m := &mortal{Ledger: b.ledger, dieAt: call, died: make(chan struct{})}
+	m := &mortalLedger{Ledger: b.ledger, dieAt: call, died: make(chan struct{})}
 	opts := b.options(w)
 	opts.Ledger = m
-	opts.DrainWait = -1
+	opts.DrainTimeout = -1
 	opts.Slots = 1 // a dead runner takes no further request
 	silent := func(context.Context, runner.Delivery) error { return errDead }
 	opts.Work = work{Store: b.store,
@@ -299,8 +299,8 @@ func (b *book) dies(call string, w runner.Workers) {
 		},
 		nak: func(ctx context.Context, d runner.Delivery, _ time.Duration) error { return silent(ctx, d) },
 	}
-	_, drain := b.begin(opts)
-	soon(b.t, "death at "+call, m.died)
+	_, drain := b.startRunner(opts)
+	receive(b.t, "death at "+call, m.died)
 	drain()
 }
 
@@ -325,7 +325,7 @@ func TestRunnerDies(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.at, func(t *testing.T) {
 			t.Parallel()
-			b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+			b := openTestLedger(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 			tasks := make(chan runner.Task, 10)
 			script := workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
 				tasks <- task
@@ -340,13 +340,13 @@ func TestRunnerDies(t *testing.T) {
 				s.Session = "notes"
 				s.Tags = map[string]string{"k": "v"}
 			})
-			b.dies(test.at, script)
+			b.runUntilDeath(test.at, script)
 			opts, acked := b.acks(script)
-			b.begin(opts)
-			soon(t, "the acknowledgement", acked)
+			b.startRunner(opts)
+			receive(t, "the acknowledgement", acked)
 
 			list := b.history(id)
-			status, end := b.ended(id)
+			status, end := b.waitForEnd(id)
 			if status != events.StatusCompleted || end.Attempt != test.attempt {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
@@ -365,13 +365,13 @@ func TestRunnerDies(t *testing.T) {
 			if entries, edits := b.count(events.TypeSessionEntryRecorded), b.count(events.TypeHeapTagged); ends != 1 || entries != 1 || edits != 1 {
 				t.Errorf("%d ends, %d entries, %d tag edits, want 1 of each", ends, entries, edits)
 			}
-			sameStart(t, list)
+			checkSameStart(t, list)
 		})
 	}
 }
 
-// sameStart checks that every attempt started with the same seed and clock.
-func sameStart(t *testing.T, list []events.Event) {
+// checkSameStart checks that every attempt started with the same seed and clock.
+func checkSameStart(t *testing.T, list []events.Event) {
 	t.Helper()
 	var first *events.ExecutionStarted
 	for _, e := range list {
@@ -388,16 +388,16 @@ func sameStart(t *testing.T, list []events.Event) {
 
 func TestThreeDeathsExhaustARun(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+	b := openTestLedger(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 	id := b.submit()
 	for range 3 {
-		b.dies("before terminal", completes("hello"))
+		b.runUntilDeath("before terminal", completes("hello"))
 	}
 	ran := make(chan runner.Task, 1)
 	opts, acked := b.acks(hangs(ran))
-	b.begin(opts)
-	soon(t, "the acknowledgement", acked)
-	status, end := b.ended(id)
+	b.startRunner(opts)
+	receive(t, "the acknowledgement", acked)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusFailed || end.Reason != ledger.ReasonAttemptsExhausted || end.Attempt != 3 {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
@@ -410,9 +410,9 @@ func TestThreeDeathsExhaustARun(t *testing.T) {
 }
 
 // A transient failure at the end of a run costs no attempt.
-func TestTheEndIsInsistedOn(t *testing.T) {
+func TestTheEndIsRetried(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	var puts, ends atomic.Int32
 	opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 		out := completed("1")
@@ -425,14 +425,14 @@ func TestTheEndIsInsistedOn(t *testing.T) {
 		}
 		return b.store.PutHeap(ctx, tenant, blob, engineID)
 	}}
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 		if ends.Add(1) < 3 {
 			return events.Event{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "away"}
 		}
 		return b.ledger.Complete(ctx, r, status, res)
 	}}
-	b.begin(opts)
-	if status, end := b.ended(b.submit()); status != events.StatusCompleted || end.Attempt != 1 || end.Heap == nil {
+	b.startRunner(opts)
+	if status, end := b.waitForEnd(b.submit()); status != events.StatusCompleted || end.Attempt != 1 || end.Heap == nil {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 }
@@ -440,7 +440,7 @@ func TestTheEndIsInsistedOn(t *testing.T) {
 // Output that cannot be recorded stops the script and leaves the outcome open.
 func TestOutputThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	var failed, interrupted atomic.Bool
 	cause := make(chan error, 1)
 	opts := b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
@@ -456,19 +456,19 @@ func TestOutputThatCannotBeRecorded(t *testing.T) {
 		return completed("1"), nil
 	}})
 	away := &ledger.Error{Code: ledger.CodeUnavailable, Message: "away"}
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, output: func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, output: func(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 		if !failed.Load() {
 			defer failed.Store(true)
 			return 0, away
 		}
 		return b.ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
 	}}
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	id := b.submit()
-	if err := soon(t, "the script's stop", cause); !errors.Is(err, away) {
+	if err := receive(t, "the script's stop", cause); !errors.Is(err, away) {
 		t.Errorf("the script was stopped because of %v", err)
 	}
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 2 {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 	if n := r.Stats().Retried; n != 1 {
@@ -479,17 +479,17 @@ func TestOutputThatCannotBeRecorded(t *testing.T) {
 // ErrSuperseded means that another runner is processing the same request.
 func TestASupersededRunIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	told := make(chan string, 1)
 	opts := b.options(completes())
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(context.Context, *ledger.Run, events.Status, ledger.Result) (events.Event, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(context.Context, *ledger.StartedAttempt, events.Status, ledger.Result) (events.Event, error) {
 		return events.Event{}, ledger.ErrSuperseded
 	}}
 	opts.Work = work{Store: b.store,
 		ack: func(context.Context, runner.Delivery) error { told <- "ack"; return nil },
 		nak: func(context.Context, runner.Delivery, time.Duration) error { told <- "nak"; return nil },
 	}
-	_, drain := b.begin(opts)
+	_, drain := b.startRunner(opts)
 	id := b.submit()
 	b.waitFor(id, isType(events.TypeExecutionStarted))
 	drain()

@@ -11,31 +11,31 @@ const maxFailures = 10_000
 // includes deliveries of requests that were taken ahead and returned for another
 // runner, and of turns that had to wait.
 type failures struct {
-	mu sync.Mutex
-	by map[uint64]int // guarded by mu
+	mu     sync.Mutex
+	counts map[uint64]int // guarded by mu
 }
 
 // add counts a failed try and returns the number of failed tries.
 func (f *failures) add(position uint64) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.by == nil || len(f.by) >= maxFailures {
-		f.by = map[uint64]int{}
+	if f.counts == nil || len(f.counts) >= maxFailures {
+		f.counts = map[uint64]int{}
 	}
-	f.by[position]++
-	return f.by[position]
+	f.counts[position]++
+	return f.counts[position]
 }
 
 // count returns the number of failed tries.
 func (f *failures) count(position uint64) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.by[position]
+	return f.counts[position]
 }
 
 // forget removes the count of a finished request.
 func (f *failures) forget(position uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.by, position)
+	delete(f.counts, position)
 }

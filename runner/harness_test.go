@@ -89,41 +89,41 @@ func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn
 		if w.nak != nil {
 			nak = func(ctx context.Context, delay time.Duration) error { return w.nak(ctx, d, delay) }
 		}
-		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
+		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, ReleaseSlot: d.ReleaseSlot, Ack: ack, Nak: nak})
 	})
 }
 
 // ledgerPort is the ledger of a runner. A test may replace parts of it.
 type ledgerPort struct {
 	runner.Ledger
-	start    func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
-	output   func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error)
-	complete func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error)
-	handBack func(ctx context.Context, r *ledger.Run, reason string) error
+	start    func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.StartedAttempt, error)
+	output   func(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error)
+	complete func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error)
+	handBack func(ctx context.Context, r *ledger.StartedAttempt, reason string) error
 }
 
-func (l *ledgerPort) HandBack(ctx context.Context, r *ledger.Run, reason string) error {
+func (l *ledgerPort) HandBack(ctx context.Context, r *ledger.StartedAttempt, reason string) error {
 	if l.handBack != nil {
 		return l.handBack(ctx, r, reason)
 	}
 	return l.Ledger.HandBack(ctx, r, reason)
 }
 
-func (l *ledgerPort) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error) {
+func (l *ledgerPort) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.StartedAttempt, error) {
 	if l.start != nil {
 		return l.start(ctx, p, s)
 	}
 	return l.Ledger.Start(ctx, p, s)
 }
 
-func (l *ledgerPort) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+func (l *ledgerPort) AppendOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 	if l.output != nil {
 		return l.output(ctx, r, firstLine, firstByte, lines)
 	}
 	return l.Ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
 }
 
-func (l *ledgerPort) Complete(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+func (l *ledgerPort) Complete(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 	if l.complete != nil {
 		return l.complete(ctx, r, status, res)
 	}
@@ -131,25 +131,25 @@ func (l *ledgerPort) Complete(ctx context.Context, r *ledger.Run, status events.
 }
 
 // testLedger is a ledger under test with everything that a run needs.
-type book struct {
+type testLedger struct {
 	t      *testing.T
 	store  *jetstream.Store
 	ledger *ledger.Ledger
 }
 
-func newBook(t *testing.T) *book {
-	return openBook(t, jetstream.Options{}, ledger.Options{})
+func newTestLedger(t *testing.T) *testLedger {
+	return openTestLedger(t, jetstream.Options{}, ledger.Options{})
 }
 
-func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
+func openTestLedger(t *testing.T, so jetstream.Options, lo ledger.Options) *testLedger {
 	t.Helper()
 	lo.Logger = storetest.Logger(t)
 	store := storetest.Open(t, storetest.StartServer(t, t.TempDir()), so)
-	return &book{t: t, store: store, ledger: ledger.New(store, lo)}
+	return &testLedger{t: t, store: store, ledger: ledger.New(store, lo)}
 }
 
 // acks returns options and a channel that receives each acknowledged execution.
-func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
+func (b *testLedger) acks(w runner.Workers) (runner.Options, <-chan string) {
 	acked := make(chan string, 100)
 	opts := b.options(w)
 	opts.Work = work{Store: b.store, ack: func(ctx context.Context, d runner.Delivery) error {
@@ -160,29 +160,29 @@ func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
 }
 
 // options returns the options of a runner over the ledger.
-func (b *book) options(w runner.Workers) runner.Options {
+func (b *testLedger) options(w runner.Workers) runner.Options {
 	return runner.Options{
-		Slots:      4,
-		Ledger:     b.ledger,
-		Work:       work{Store: b.store},
-		Heaps:      b.store,
-		Texts:      b.store,
-		Workers:    w,
-		DrainWait:  patience,
-		RetryDelay: time.Millisecond,
-		Logger:     slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		Slots:        4,
+		Ledger:       b.ledger,
+		Work:         work{Store: b.store},
+		Heaps:        b.store,
+		Texts:        b.store,
+		Workers:      w,
+		DrainTimeout: patience,
+		RetryDelay:   time.Millisecond,
+		Logger:       slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 	}
 }
 
-// begin runs a runner until the returned function is called or the test ends.
-func (b *book) begin(opts runner.Options) (r *runner.Runner, drain func()) {
+// startRunner runs a runner until the returned function is called or the test ends.
+func (b *testLedger) startRunner(opts runner.Options) (r *runner.Runner, drain func()) {
 	b.t.Helper()
 	r = runner.New(opts)
-	return r, b.run(r)
+	return r, b.runRunner(r)
 }
 
-// run is begin for a runner that the test has created.
-func (b *book) run(r *runner.Runner) (drain func()) {
+// runRunner is begin for a runner that the test has created.
+func (b *testLedger) runRunner(r *runner.Runner) (drain func()) {
 	b.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -198,7 +198,7 @@ func (b *book) run(r *runner.Runner) (drain func()) {
 }
 
 // submit submits code with the changes of change.
-func (b *book) submit(change ...func(*ledger.Submission)) string {
+func (b *testLedger) submit(change ...func(*ledger.Submission)) string {
 	b.t.Helper()
 	s := ledger.Submission{Tenant: events.DefaultTenant, Code: "1", Actor: events.Actor{Principal: "anonymous", Transport: "embed"}}
 	for _, c := range change {
@@ -211,7 +211,7 @@ func (b *book) submit(change ...func(*ledger.Submission)) string {
 	return receipt.ExecutionID
 }
 
-func (b *book) history(id string) []events.Event {
+func (b *testLedger) history(id string) []events.Event {
 	b.t.Helper()
 	list, err := b.ledger.History(b.t.Context(), events.DefaultTenant, id)
 	if err != nil {
@@ -224,12 +224,12 @@ func (b *book) history(id string) []events.Event {
 var errSeen = errors.New("seen")
 
 // waitFor follows the ledger until an event about id satisfies want.
-func (b *book) waitFor(id string, want func(events.Event) bool) events.Event {
+func (b *testLedger) waitFor(id string, want func(events.Event) bool) events.Event {
 	b.t.Helper()
 	return b.waitAny(func(e events.Event) bool { return e.About() == id && want(e) })
 }
 
-func (b *book) waitAny(want func(events.Event) bool) events.Event {
+func (b *testLedger) waitAny(want func(events.Event) bool) events.Event {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(b.t.Context(), patience)
 	defer stop()
@@ -254,11 +254,11 @@ func isType(t events.Type) func(events.Event) bool {
 }
 
 // waitForEnd waits for the end of an execution.
-func (b *book) ended(id string) (events.Status, *events.Ending) {
+func (b *testLedger) waitForEnd(id string) (events.Status, *events.Ending) {
 	b.t.Helper()
 	e := b.waitFor(id, func(e events.Event) bool { return e.Type.Terminal() })
 	status, _ := e.Type.Status()
-	return status, events.Ended(e.Data)
+	return status, events.EndingOf(e.Data)
 }
 
 // types returns the types of events.
@@ -278,8 +278,8 @@ func errorText(e *events.Ending) string {
 	return ""
 }
 
-// soon waits for a value.
-func soon[T any](t *testing.T, what string, c <-chan T) T {
+// receive waits for a value.
+func receive[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:
@@ -317,7 +317,7 @@ func text(list []events.Event) string {
 	return string(out)
 }
 
-func numbered(from, to int) []string {
+func numberedLines(from, to int) []string {
 	var out []string
 	for i := from; i <= to; i++ {
 		out = append(out, fmt.Sprintf("line %d", i))

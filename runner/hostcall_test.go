@@ -90,14 +90,14 @@ const shopping = `
 // Host calls are recorded, each call before its answer. A replay of the recorded calls
 // produces the same output and the same heap.
 func TestHostCallsAndReplay(t *testing.T) {
-	b := newBook(t)
+	b := newTestLedger(t)
 	pool := newProcesses(t)
 	s := &servers{call: answers}
 	opts := b.options(pool)
 	opts.Servers = s
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Code = shopping })
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusCompleted || end.Content.Value().Result.Text != "true" {
 		t.Fatalf("%s %s", status, errorText(end))
 	}
@@ -125,7 +125,7 @@ func TestHostCallsAndReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	out, err := pool.Run(t.Context(), again(t, started, shopping, callable, runner.NewFeed(calls)), func(_ context.Context, lines []events.Line) error {
+	out, err := pool.Run(t.Context(), replayTask(t, started, shopping, callable, runner.NewReplayHost(calls)), func(_ context.Context, lines []events.Line) error {
 		for _, l := range lines {
 			said = append(said, l.Text)
 		}
@@ -144,14 +144,14 @@ func TestHostCallsAndReplay(t *testing.T) {
 		t.Errorf("the replay called: %q", s.calls())
 	}
 	// Another script does not get the answers of this one.
-	other := again(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewFeed(calls))
+	other := replayTask(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewReplayHost(calls))
 	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "differ from the recorded calls") {
 		t.Errorf("another script: %v", err)
 	}
 }
 
-// again returns the task of a recorded run.
-func again(t *testing.T, s *events.ExecutionStarted, code string, callable map[string][]string, h runner.Host) runner.Task {
+// replayTask returns the task of a recorded run.
+func replayTask(t *testing.T, s *events.ExecutionStarted, code string, callable map[string][]string, h runner.Host) runner.Task {
 	t.Helper()
 	task := runner.Task{
 		Tenant: events.DefaultTenant, Code: []byte(code), FileName: "main.ts", Stateful: true, Timeout: patience, Start: s.StartTime.Time, Servers: callable, Host: h,
@@ -171,12 +171,12 @@ func TestHostCallBodies(t *testing.T) {
 	pool := newProcesses(t)
 	const code = `(await mcp.shop.price({ of: "x".repeat(100000) })).of.length`
 	for _, hashes := range []bool{false, true} {
-		b := openBook(t, jetstream.Options{}, ledger.Options{HostCallHashes: hashes})
+		b := openTestLedger(t, jetstream.Options{}, ledger.Options{HostCallHashes: hashes})
 		opts := b.options(pool)
 		opts.Servers = &servers{call: answers}
-		b.begin(opts)
+		b.startRunner(opts)
 		id := b.submit(func(s *ledger.Submission) { s.Code = code })
-		if status, end := b.ended(id); status != events.StatusCompleted || end.Content.Value().Result.Text != "100000" {
+		if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Content.Value().Result.Text != "100000" {
 			t.Fatalf("%s %s", status, errorText(end))
 		}
 		want := []string{"1 called 1 shop.price<blob of 100009>", "1 ok 1 <blob of 100009>"}
@@ -196,7 +196,7 @@ func TestHostCallBodies(t *testing.T) {
 // A run that is cancelled or times out while a call is pending ends, and the ledger
 // records that the result of the call is unknown.
 func TestEndedWhileCalling(t *testing.T) {
-	b := newBook(t)
+	b := newTestLedger(t)
 	began := make(chan struct{}, 5)
 	s := &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {
 		began <- struct{}{}
@@ -205,19 +205,19 @@ func TestEndedWhileCalling(t *testing.T) {
 	}}
 	opts := b.options(newProcesses(t))
 	opts.Servers = s
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Code = "await mcp.shop.buy()" })
-	soon(t, "the call", began)
+	receive(t, "the call", began)
 	if err := cancelRun(t, b, id); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := b.ended(id); status != events.StatusCancelled {
+	if status, _ := b.waitForEnd(id); status != events.StatusCancelled {
 		t.Errorf("cancelled: %s", status)
 	}
 	var late string
 	for limit := 1; limit <= 8; limit *= 2 {
 		late = b.submit(func(s *ledger.Submission) { s.Code, s.ExecutionTimeoutSecs = "await mcp.shop.buy()", &limit })
-		if status, _ := b.ended(late); status != events.StatusTimedOut {
+		if status, _ := b.waitForEnd(late); status != events.StatusTimedOut {
 			t.Errorf("late: %s", status)
 		}
 		if len(hostEvents(b.history(late))) > 0 {
@@ -231,15 +231,15 @@ func TestEndedWhileCalling(t *testing.T) {
 	}
 }
 
-func cancelRun(t *testing.T, b *book, id string) error {
+func cancelRun(t *testing.T, b *testLedger, id string) error {
 	t.Helper()
 	_, err := b.ledger.Cancel(t.Context(), events.DefaultTenant, id, events.Actor{Principal: "anonymous", Transport: "embed"})
 	return err
 }
 
-// crash simulates a runner that dies at a chosen event about calls: the event is not
+// crashingLog simulates a runner that dies at a chosen event about calls: the event is not
 // recorded, and the run is delivered again.
-type crash struct {
+type crashingLog struct {
 	runner.Ledger
 	at   func(event string, number int) bool
 	once sync.Once
@@ -247,26 +247,26 @@ type crash struct {
 
 var errCrash = fmt.Errorf("the runner died here")
 
-func (c *crash) dies(event string, number int) (dies bool) {
+func (c *crashingLog) diesAt(event string, number int) (dies bool) {
 	if c.at(event, number) {
 		c.once.Do(func() { dies = true })
 	}
 	return dies
 }
 
-func (c *crash) RecordCall(ctx context.Context, r *ledger.Run, call ledger.HostCall) error {
-	if c.dies("before call", call.Number) {
+func (c *crashingLog) RecordCall(ctx context.Context, r *ledger.StartedAttempt, call ledger.HostCall) error {
+	if c.diesAt("before call", call.Number) {
 		return errCrash
 	}
 	return c.Ledger.RecordCall(ctx, r, call)
 }
 
-func (c *crash) RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostReturn) error {
-	if c.dies("before return", a.Number) {
+func (c *crashingLog) RecordReturn(ctx context.Context, r *ledger.StartedAttempt, a ledger.HostReturn) error {
+	if c.diesAt("before return", a.Number) {
 		return errCrash
 	}
 	err := c.Ledger.RecordReturn(ctx, r, a)
-	if err == nil && c.dies("after return", a.Number) {
+	if err == nil && c.diesAt("after return", a.Number) {
 		return errCrash
 	}
 	return err
@@ -295,14 +295,14 @@ func TestInterruptedAfterCalls(t *testing.T) {
 		{"before an answer is recorded", "before return", 2, false, events.StatusFailed, 2, "whether call 2 (shop.price) was carried out is not known"},
 		{"with only hashes recorded", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not on record, only its hash"},
 	} {
-		b := openBook(t, jetstream.Options{}, ledger.Options{HostCallHashes: test.hashes})
+		b := openTestLedger(t, jetstream.Options{}, ledger.Options{HostCallHashes: test.hashes})
 		s := &servers{call: answers}
 		opts := b.options(pool)
 		opts.Servers = s
-		opts.Ledger = &crash{Ledger: b.ledger, at: func(event string, number int) bool { return event == test.event && number == test.number }}
-		b.begin(opts)
+		opts.Ledger = &crashingLog{Ledger: b.ledger, at: func(event string, number int) bool { return event == test.event && number == test.number }}
+		b.startRunner(opts)
 		id := b.submit(func(s *ledger.Submission) { s.Code = code })
-		status, end := b.ended(id)
+		status, end := b.waitForEnd(id)
 		if status != test.status || len(s.calls()) != test.calls {
 			t.Errorf("%s: %s %q after the calls %q", test.name, status, errorText(end), s.calls())
 		}
@@ -348,18 +348,18 @@ func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
 		{events.ErrNotFound, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
 		{events.ErrDamaged, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
 	} {
-		b := newBook(t)
+		b := newTestLedger(t)
 		store := &lostTexts{Store: b.store, err: test.err}
 		store.left.Store(test.times)
 		s := &servers{call: answers}
 		opts := b.options(pool)
 		opts.Servers = s
-		opts.Ledger = &crash{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), at: func(event string, number int) bool { return event == "before call" && number == 2 }}
-		b.begin(opts)
+		opts.Ledger = &crashingLog{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), at: func(event string, number int) bool { return event == "before call" && number == 2 }}
+		b.startRunner(opts)
 		id := b.submit(func(s *ledger.Submission) {
 			s.Code = `const a = await mcp.shop.price({ of: "x".repeat(100000) }); await mcp.shop.price({}); a.of.length`
 		})
-		status, end := b.ended(id)
+		status, end := b.waitForEnd(id)
 		if status != test.status || !strings.Contains(errorText(end), test.reason) || test.reason != "" && end.Reason != ledger.ReasonInterrupted {
 			t.Errorf("%v: %s %s %q", test.err, status, end.Reason, errorText(end))
 			continue
@@ -380,14 +380,14 @@ func must[T any](v T, err error) T {
 // Concurrent calls are recorded in the order of their numbers, and their answers in the
 // order in which the script received them.
 func TestManyCallsAtOnce(t *testing.T) {
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(newProcesses(t))
 	opts.Servers = &servers{call: answers}
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) {
 		s.Code = `const order = []; await Promise.all(Array.from({ length: 100 }, (_, n) => mcp.shop.price({ n }).then(r => order.push(r.n + 1)))); order.join()`
 	})
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusCompleted {
 		t.Fatalf("%s %s", status, errorText(end))
 	}
@@ -410,18 +410,18 @@ func TestManyCallsAtOnce(t *testing.T) {
 
 // A timer of a script fires in time while a call never ends.
 func TestTimersBesideCalls(t *testing.T) {
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(newProcesses(t))
 	opts.Servers = &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {
 		<-ctx.Done()
 		return runner.ServerResult{Outcome: events.HostCancelled}
 	}}
-	b.begin(opts)
+	b.startRunner(opts)
 	began := time.Now()
 	id := b.submit(func(s *ledger.Submission) {
 		s.Code = `const r = await Promise.race([mcp.shop.price(), new Promise(r => setTimeout(r, 200, Date.now()))]); const took = Date.now() - r; if (took !== 200) throw new Error(took); throw new Error("over")`
 	})
-	if _, end := b.ended(id); !strings.HasPrefix(errorText(end), "Error: over") {
+	if _, end := b.waitForEnd(id); !strings.HasPrefix(errorText(end), "Error: over") {
 		t.Errorf("ended with %q", errorText(end))
 	}
 	if time.Since(began) < 200*time.Millisecond {

@@ -31,7 +31,7 @@ const ReasonSyntaxError = "syntax_error"
 // maxHeapReadTries is the number of tries of this runner to read the heap of a run
 // before the run fails. With the default delays that takes about three minutes; a blob
 // store that recovers earlier costs the run nothing.
-const patience = 10
+const maxHeapReadTries = 10
 
 // input holds everything that a run starts from.
 type input struct {
@@ -47,11 +47,11 @@ type input struct {
 	hash     string
 	warnings []string
 	// callableTools holds the names of the tools that the script may call, by server.
-	callable map[string][]string
+	callableTools map[string][]string
 	// refusal, if not nil, is why the script cannot be run.
-	refused *refusal
+	refusal *refusal
 	// wasStopped is true if the run was stopped before the input was complete.
-	stopped bool
+	wasStopped bool
 }
 
 // refusal is the reason and the error message of a run that fails before it starts.
@@ -59,14 +59,14 @@ type refusal struct{ reason, message string }
 
 // workerIdentity caches the engines and layers of the workers. They do not change while
 // the workers exist, and the question may occupy a worker.
-type identity struct {
+type workerIdentity struct {
 	mu      sync.Mutex
 	engines map[bool]events.Engine // by whether the runs are stateful
 	layers  map[bool][]string      // likewise
 }
 
-func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.Engine, []string, error) {
-	if engine, layers, ok := i.known(stateful); ok {
+func (i *workerIdentity) get(ctx context.Context, w Workers, stateful bool) (events.Engine, []string, error) {
+	if engine, layers, ok := i.lookup(stateful); ok {
 		return engine, layers, nil
 	}
 	// Several runs may ask at the same time. They get the same answer.
@@ -87,7 +87,7 @@ func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.En
 	return engine, layers, nil
 }
 
-func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
+func (i *workerIdentity) lookup(stateful bool) (events.Engine, []string, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	engine, ok := i.engines[stateful]
@@ -103,28 +103,28 @@ func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan) (input, e
 	req.Heap = plan.Heap // in a session, the session head
 	var in input
 	var err error
-	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
+	if in.engine, in.layers, err = r.workerIdentity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
 		return in, err
 	}
-	if err = r.fetchSource(readCtx, req, &in); err == nil && in.refused == nil {
+	if err = r.fetchSource(readCtx, req, &in); err == nil && in.refusal == nil {
 		if err = r.fetchHeap(readCtx, req, &in); err == nil {
-			headLost(req, &in)
-			in.callable = r.callable(ctx, plan)
+			refuseLostHead(req, &in)
+			in.callableTools = r.listCallableTools(ctx, plan)
 		}
 	}
 	if err != nil && readCtx.Err() != nil && ctx.Err() == nil {
-		return input{engine: in.engine, layers: in.layers, stopped: true}, nil
+		return input{engine: in.engine, layers: in.layers, wasStopped: true}, nil
 	}
 	return in, err
 }
 
 // listCallableTools returns the tools that a run may call. A later attempt has the
 // tools of the first one, because a script can see them.
-func (r *Runner) callable(ctx context.Context, plan ledger.Plan) map[string][]string {
+func (r *Runner) listCallableTools(ctx context.Context, plan ledger.Plan) map[string][]string {
 	switch {
 	case r.opts.Servers == nil:
 		return nil
-	case plan.Resumed:
+	case plan.CallableKnown:
 		return plan.Callable
 	default:
 		return r.opts.Servers.Servers(ctx, plan.Request)
@@ -133,36 +133,36 @@ func (r *Runner) callable(ctx context.Context, plan ledger.Plan) map[string][]st
 
 func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input) error {
 	if req.Content.Sealed != nil && req.Content.Plain == nil {
-		in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
+		in.refusal = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
 		return nil
 	}
 	content := req.Content.Value()
 	var err error
-	if in.code, in.refused, err = r.text(ctx, req, &content.Source, "source"); err != nil || in.refused != nil {
+	if in.code, in.refusal, err = r.readText(ctx, req, &content.Source, "source"); err != nil || in.refusal != nil {
 		return err
 	}
 	// Decryption has verified an encrypted source, and the request holds only its keyed
 	// hash.
-	if got := events.Hash(in.code); got != req.SourceSHA256 && req.KeyID() == "" {
-		in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
+	if got := events.Hash(in.code); got != req.SourceSHA256 && req.ContentKeyID() == "" {
+		in.refusal = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
 		return nil
 	}
 	if content.Globals == nil {
 		return nil
 	}
-	if in.globals, in.refused, err = r.text(ctx, req, content.Globals, "data"); err != nil || in.refused != nil {
+	if in.globals, in.refusal, err = r.readText(ctx, req, content.Globals, "data"); err != nil || in.refusal != nil {
 		return err
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(in.globals, &members) != nil || members == nil {
-		in.refused = &refusal{ReasonSourceDamaged, "The data of this run is damaged: it is not the JSON of an object."}
+		in.refusal = &refusal{ReasonSourceDamaged, "The data of this run is damaged: it is not the JSON of an object."}
 	}
 	return nil
 }
 
 // readText returns a text of a request, from the event or from the blob store. A
 // permanent problem is returned as a refusal, which calls the text what.
-func (r *Runner) text(ctx context.Context, req ledger.Request, body *events.Body, what string) ([]byte, *refusal, error) {
+func (r *Runner) readText(ctx context.Context, req ledger.Request, body *events.Body, what string) ([]byte, *refusal, error) {
 	if body.Blob == nil {
 		return []byte(body.Text), nil, nil
 	}
@@ -194,7 +194,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 	blob, info, err := r.opts.Heaps.Heap(readCtx, req.Tenant, req.Heap)
 	switch {
 	case err != nil && readCtx.Err() != nil && ctx.Err() == nil:
-		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf(
+		in.refusal = &refusal{ReasonHeapUnavailable, fmt.Sprintf(
 			"Heap %s could not be read within the time limit of the run, %s: the memory or the blob store is busy with other runs. Run again later.", req.Heap, limit)}
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("read heap %s: %w", req.Heap, err)
@@ -203,7 +203,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 		// repeated warnings and then show it once.
 		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
 	case errors.Is(err, events.ErrRemoved):
-		removal := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
+		removal := r.opts.Ledger.ExplainRemoval(ctx, req.Tenant, req.Heap)
 		_, isLost := errors.AsType[*events.LostError](removal)
 		reason := ReasonHeapCollected
 		switch {
@@ -212,18 +212,18 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 		case ledger.CodeOf(removal) != ledger.CodeGone:
 			return fmt.Errorf("read heap %s: %w", req.Heap, removal)
 		}
-		in.refused = &refusal{reason, strings.ToUpper(removal.Error()[:1]) + removal.Error()[1:] + "."}
+		in.refusal = &refusal{reason, strings.ToUpper(removal.Error()[:1]) + removal.Error()[1:] + "."}
 	case errors.Is(err, events.ErrDamaged):
-		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf(
-			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, why(err))}
+		in.refusal = &refusal{ReasonHeapDamaged, fmt.Sprintf(
+			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, damageReason(err))}
 	case err != nil:
-		tries := r.heapless.add(req.Seq)
-		if tries < patience {
+		tries := r.heapReadFailures.add(req.Seq)
+		if tries < maxHeapReadTries {
 			return fmt.Errorf("read heap %s: %w", req.Heap, err)
 		}
-		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
+		in.refusal = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
 	case info.EngineID != in.engine.ID:
-		in.refused = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
+		in.refusal = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
 			"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap.", req.Heap, info.EngineID, in.engine.ID)}
 	default:
 		in.heap, in.heapSize, in.hash = blob, int64(len(blob)), req.Heap
@@ -232,7 +232,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 }
 
 // damageReason returns what is wrong with a blob that the message already names.
-func why(err error) string {
+func damageReason(err error) string {
 	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		return damaged.Why
 	}

@@ -32,8 +32,8 @@ func echoes(tasks chan<- runner.Task) workers {
 	}}
 }
 
-// started returns the newest started event of an execution.
-func started(t *testing.T, list []events.Event) *events.ExecutionStarted {
+// newestStart returns the newest started event of an execution.
+func newestStart(t *testing.T, list []events.Event) *events.ExecutionStarted {
 	t.Helper()
 	var s *events.ExecutionStarted
 	for _, e := range list {
@@ -49,23 +49,23 @@ func started(t *testing.T, list []events.Event) *events.ExecutionStarted {
 
 func TestHeapIsRestored(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tasks := make(chan runner.Task, 1)
-	b.begin(b.options(echoes(tasks)))
+	b.startRunner(b.options(echoes(tasks)))
 	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
-	_, end := b.ended(id)
-	if got := soon(t, "the run", tasks); string(got.Heap) != "before" {
+	_, end := b.waitForEnd(id)
+	if got := receive(t, "the run", tasks); string(got.Heap) != "before" {
 		t.Errorf("the script got heap %q", got.Heap)
 	}
 	want := &events.HeapRecord{SHA256: events.Hash([]byte("after before")), Size: 12, EngineID: engine.ID, Parent: hash}
 	if diff := cmp.Diff(want, end.Heap); diff != "" {
 		t.Errorf("heap (-want +got):\n%s", diff)
 	}
-	s := started(t, b.history(id))
+	s := newestStart(t, b.history(id))
 	if s.InputHeap != hash || len(s.Warnings) != 0 || s.Engine != engine || !cmp.Equal(s.Layers, []string{"fake"}) {
 		t.Errorf("the started event is %+v", s)
 	}
@@ -73,7 +73,7 @@ func TestHeapIsRestored(t *testing.T) {
 
 func TestStatelessRunsGetAndLeaveNoHeap(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
 		if task.Stateful || task.Heap != nil {
 			t.Errorf("unexpected task %+v", task)
@@ -84,8 +84,8 @@ func TestStatelessRunsGetAndLeaveNoHeap(t *testing.T) {
 	}})
 	b.ledger = ledger.New(b.store, ledger.Options{Stateless: true})
 	opts.Ledger = b.ledger
-	b.begin(opts)
-	if status, end := b.ended(b.submit()); status != events.StatusCompleted || end.Heap != nil {
+	b.startRunner(opts)
+	if status, end := b.waitForEnd(b.submit()); status != events.StatusCompleted || end.Heap != nil {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 }
@@ -114,14 +114,14 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			opts, acked := b.acks(completes())
 			opts.Heaps = heaps{Heaps: b.store, get: test.get}
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
-			soon(t, "the acknowledgement", acked)
-			status, end := b.ended(id)
-			s := started(t, b.history(id))
+			receive(t, "the acknowledgement", acked)
+			status, end := b.waitForEnd(id)
+			s := newestStart(t, b.history(id))
 			if status != test.status || end.Reason != test.reason || end.Attempt != 1 || s.InputHeap != "" {
 				t.Errorf("the run is %s: %+v; input heap %q", status, end, s.InputHeap)
 			}
@@ -142,7 +142,7 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 // It never starts from a fresh isolate.
 func TestCollectedHeap(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func TestCollectedHeap(t *testing.T) {
 	opts.Heaps = heaps{Heaps: b.store, get: func(context.Context, string, string) ([]byte, events.HeapInfo, error) {
 		return nil, events.HeapInfo{}, events.ErrRemoved
 	}}
-	b.begin(opts)
-	status, end := b.ended(id)
+	b.startRunner(opts)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusFailed || end.Reason != runner.ReasonHeapCollected || !strings.Contains(errorText(end), fmt.Sprintf("by event %d", seq)) {
 		t.Errorf("the run is %s: %+v, %q", status, end, errorText(end))
 	}
@@ -170,7 +170,7 @@ func TestCollectedHeap(t *testing.T) {
 // heap.
 func TestHeapStoreComesBack(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -183,10 +183,10 @@ func TestHeapStoreComesBack(t *testing.T) {
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
-	opts.Work = givenBack{work{Store: b.store}}
-	b.begin(opts)
+	opts.Work = returningQueue{work{Store: b.store}}
+	b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
 }
@@ -194,7 +194,7 @@ func TestHeapStoreComesBack(t *testing.T) {
 // A failure before the heap was requested is no failed read of the heap.
 func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -214,18 +214,18 @@ func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Heap, s.Code = hash, code })
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Heap.Parent != hash {
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Heap.Parent != hash {
 		t.Errorf("the run is %s: %q", status, errorText(end))
 	}
 }
 
-// givenBack is a queue whose requests were often taken ahead by other runners and
+// returningQueue is a queue whose requests were often taken ahead by other runners and
 // returned. Such deliveries are no failed tries.
-type givenBack struct{ work }
+type returningQueue struct{ work }
 
-func (g givenBack) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
+func (g returningQueue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
 	return g.work.Consume(ctx, pool, slots, func(ctx context.Context, d runner.Delivery) {
 		d.Delivered += 100
 		fn(ctx, d)
@@ -235,11 +235,11 @@ func (g givenBack) Consume(ctx context.Context, pool string, slots fairness.Slot
 func TestLongSource(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("x = 1;\n", 30_000)
-	b := newBook(t)
+	b := newTestLedger(t)
 	tasks := make(chan runner.Task, 1)
-	b.begin(b.options(echoes(tasks)))
+	b.startRunner(b.options(echoes(tasks)))
 	b.submit(func(s *ledger.Submission) { s.Code = code })
-	if got := soon(t, "the run", tasks); string(got.Code) != code {
+	if got := receive(t, "the run", tasks); string(got.Code) != code {
 		t.Errorf("the script is %d bytes, want %d", len(got.Code), len(code))
 	}
 }
@@ -259,7 +259,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			var tries atomic.Int32
 			opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 				t.Error("the script was run")
@@ -271,9 +271,9 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 				}
 				return test.text()
 			})
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit(func(s *ledger.Submission) { s.Code = long })
-			status, end := b.ended(id)
+			status, end := b.waitForEnd(id)
 			if status != events.StatusFailed || end.Reason != test.reason || end.Attempt != 1 || errorText(end) == "" {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
@@ -285,7 +285,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 // inline or as a blob, and are the same at every attempt.
 func TestGlobalsReachTheScript(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+	b := openTestLedger(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 	long := `"` + strings.Repeat("y", 2*events.InlineBytes) + `"`
 	tasks := make(chan runner.Task, 8)
 	ids := []string{
@@ -293,11 +293,11 @@ func TestGlobalsReachTheScript(t *testing.T) {
 		b.submit(func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"a": json.RawMessage(long)} }),
 	}
 	// A runner that dies after the start leaves each run to a second attempt.
-	b.dies("after started", echoes(tasks))
-	b.begin(b.options(echoes(tasks)))
+	b.runUntilDeath("after started", echoes(tasks))
+	b.startRunner(b.options(echoes(tasks)))
 	attempts := 0
 	for _, id := range ids {
-		status, end := b.ended(id)
+		status, end := b.waitForEnd(id)
 		if status != events.StatusCompleted {
 			t.Fatalf("the run is %s: %s", status, errorText(end))
 		}
@@ -333,17 +333,17 @@ func TestGlobalsThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 				t.Error("the script was run")
 				return completed("1"), nil
 			}})
 			opts.Texts = texts(func() ([]byte, error) { return []byte(test.text), test.err })
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit(func(s *ledger.Submission) {
 				s.Globals = map[string]json.RawMessage{"a": json.RawMessage(`"` + strings.Repeat("y", 2*events.InlineBytes) + `"`)}
 			})
-			status, end := b.ended(id)
+			status, end := b.waitForEnd(id)
 			if status != events.StatusFailed || end.Reason != test.reason || !strings.Contains(errorText(end), "The data of this run") {
 				t.Errorf("the run is %s: %+v: %s", status, end, errorText(end))
 			}
@@ -359,7 +359,7 @@ func (t texts) Text(context.Context, string, string) ([]byte, error) { return t(
 // in the next try, also as a turn of a session.
 func TestLostWorkerAfterTheSourceWasSent(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -368,14 +368,14 @@ func TestLostWorkerAfterTheSourceWasSent(t *testing.T) {
 	var tries atomic.Int32
 	opts := b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
 		tasks <- task
-		task.HeapSent()
+		task.OnHeapReceived()
 		if tries.Add(1)%3 != 0 {
 			return runner.Outcome{}, errors.New("the worker is lost")
 		}
 		return completed("1"), nil
 	}})
 	opts.RetryDelay = time.Millisecond
-	b.begin(opts)
+	b.startRunner(opts)
 	long, session := strings.Repeat("x = 1;\n", 30_000), b.session("long sources")
 	for _, test := range []struct{ code, heap, session string }{{"1", hash, ""}, {long, hash, ""}, {long, "", session}} {
 		code, want := test.code, ""
@@ -384,11 +384,11 @@ func TestLostWorkerAfterTheSourceWasSent(t *testing.T) {
 		}
 		id := b.submit(func(s *ledger.Submission) { s.Code, s.Heap, s.LogicalSession = code, test.heap, test.session })
 		for range 3 {
-			if got := soon(t, "a try", tasks); string(got.Code) != code || string(got.Heap) != want {
+			if got := receive(t, "a try", tasks); string(got.Code) != code || string(got.Heap) != want {
 				t.Errorf("the script is %d bytes with heap %q, want %d bytes", len(got.Code), got.Heap, len(code))
 			}
 		}
-		if status, end := b.ended(id); status != events.StatusCompleted {
+		if status, end := b.waitForEnd(id); status != events.StatusCompleted {
 			t.Errorf("the run is %s: %+v", status, end)
 		}
 	}

@@ -19,9 +19,9 @@ type sink = func(context.Context, []events.Line) error
 
 func TestFirstLineIsVisibleWhileTheScriptRuns(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	release := make(chan struct{})
-	b.begin(b.options(workers{func(ctx context.Context, _ runner.Task, lines sink) (runner.Outcome, error) {
+	b.startRunner(b.options(workers{func(ctx context.Context, _ runner.Task, lines sink) (runner.Outcome, error) {
 		if err := lines(ctx, []events.Line{{Text: "first"}}); err != nil {
 			return runner.Outcome{}, err
 		}
@@ -35,17 +35,17 @@ func TestFirstLineIsVisibleWhileTheScriptRuns(t *testing.T) {
 	if diff := cmp.Diff(want, got.Data.(*events.ExecutionOutput).Content.Value().Lines); diff != "" {
 		t.Errorf("first chunk (-want +got):\n%s", diff)
 	}
-	b.ended(id)
+	b.waitForEnd(id)
 }
 
 func TestLinesInQuickSuccessionShareChunks(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(completes(numbered(1, 5000)...)))
+	b := newTestLedger(t)
+	b.startRunner(b.options(completes(numberedLines(1, 5000)...)))
 	id := b.submit()
-	b.ended(id)
+	b.waitForEnd(id)
 	list := b.history(id)
-	if want := strings.Join(numbered(1, 5000), "\n") + "\n"; text(list) != want {
+	if want := strings.Join(numberedLines(1, 5000), "\n") + "\n"; text(list) != want {
 		t.Error("the output is not what was written")
 	}
 	chunks := 0
@@ -59,9 +59,9 @@ func TestLinesInQuickSuccessionShareChunks(t *testing.T) {
 	}
 }
 
-func TestNothingLeavesBeforeTheStartIsAcknowledged(t *testing.T) {
+func TestNothingIsRecordedBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	release, returned := make(chan struct{}), make(chan struct{})
 	opts := b.options(workers{func(ctx context.Context, _ runner.Task, lines sink) (runner.Outcome, error) {
 		defer close(returned)
@@ -84,29 +84,29 @@ func TestNothingLeavesBeforeTheStartIsAcknowledged(t *testing.T) {
 	}}
 	opts.Ledger = &ledgerPort{
 		Ledger: b.ledger,
-		start: func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error) {
+		start: func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.StartedAttempt, error) {
 			<-release
 			run, err := b.ledger.Start(ctx, p, s)
 			started.Store(true)
 			return run, err
 		},
-		output: func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+		output: func(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 			check("output")
 			return b.ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
 		},
-		complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+		complete: func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 			check("the end")
 			return b.ledger.Complete(ctx, r, status, res)
 		},
 	}
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit()
-	soon(t, "the script's end", returned)
+	receive(t, "the script's end", returned)
 	if diff := cmp.Diff([]events.Type{events.TypeExecutionRequested}, types(b.history(id))); diff != "" {
 		t.Errorf("events before the start (-want +got):\n%s", diff)
 	}
 	close(release)
-	b.ended(id)
+	b.waitForEnd(id)
 	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionOutput, events.TypeExecutionCompleted}
 	if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -154,7 +154,7 @@ func TestChunksKeepTheirBounds(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			var want strings.Builder
 			var lines int64
 			for _, l := range test.lines {
@@ -164,14 +164,14 @@ func TestChunksKeepTheirBounds(t *testing.T) {
 					lines++
 				}
 			}
-			b.begin(b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
+			b.startRunner(b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 				if err := write(ctx, append([]events.Line(nil), test.lines...)); err != nil {
 					return runner.Outcome{}, err
 				}
 				return completed("1"), nil
 			}}))
 			id := b.submit()
-			_, end := b.ended(id)
+			_, end := b.waitForEnd(id)
 			list := b.history(id)
 			if got := text(list); got != want.String() {
 				t.Errorf("the output differs: %d bytes, want %d", len(got), want.Len())
@@ -200,10 +200,10 @@ func TestChunksKeepTheirBounds(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerMayNotSayIsMadeHarmless(t *testing.T) {
+func TestInvalidOutputIsSanitized(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
+	b := newTestLedger(t)
+	b.startRunner(b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 		return completed("1"), write(ctx, []events.Line{
 			{Text: "bad \xff byte", Level: "shout"},
 			{Text: "two\nlines", Level: events.LevelError, TimeMillis: 7, Continued: true},
@@ -211,7 +211,7 @@ func TestWhatAWorkerMayNotSayIsMadeHarmless(t *testing.T) {
 		})
 	}}))
 	id := b.submit()
-	_, end := b.ended(id)
+	_, end := b.waitForEnd(id)
 	var got []events.Line
 	for _, e := range b.history(id) {
 		if d, ok := e.Data.(*events.ExecutionOutput); ok {
@@ -257,7 +257,7 @@ func TestOutputCap(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBook(t)
+			b := newTestLedger(t)
 			opts := b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 				for _, l := range test.lines {
 					if err := write(ctx, []events.Line{l}); err != nil {
@@ -267,9 +267,9 @@ func TestOutputCap(t *testing.T) {
 				return completed("1"), nil
 			}})
 			b.ledger = ledger.New(b.store, ledger.Options{OutputMaxBytes: test.limit})
-			b.begin(opts)
+			b.startRunner(opts)
 			id := b.submit()
-			_, end := b.ended(id)
+			_, end := b.waitForEnd(id)
 			list := b.history(id)
 			if got := text(list); got != test.stored {
 				t.Errorf("stored %q, want %q", got, test.stored)
@@ -308,7 +308,7 @@ func TestOutputCap(t *testing.T) {
 
 func TestAFastScriptWaitsForASlowLedger(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	release, blocked := make(chan struct{}), make(chan int, 1)
 	const total = 200_000
 	opts := b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
@@ -327,18 +327,18 @@ func TestAFastScriptWaitsForASlowLedger(t *testing.T) {
 		blocked <- total
 		return completed("1"), nil
 	}})
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, output: func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, output: func(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 		<-release
 		return b.ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
 	}}
-	b.begin(opts)
+	b.startRunner(opts)
 	id := b.submit()
-	accepted := soon(t, "the script's wait", blocked)
+	accepted := receive(t, "the script's wait", blocked)
 	close(release)
 	if accepted > 5*events.OutputMaxLines {
 		t.Errorf("%d lines were accepted while the ledger was blocked", accepted)
 	}
-	if _, end := b.ended(id); end.Output.Lines != int64(accepted)+1 {
+	if _, end := b.waitForEnd(id); end.Output.Lines != int64(accepted)+1 {
 		t.Errorf("%d lines are recorded, want %d", end.Output.Lines, accepted+1)
 	}
 }

@@ -15,12 +15,12 @@ import (
 // runner together record at most its rate in bytes per second. It is safe for
 // concurrent use. A nil outputPace admits all output at once.
 type outputPace struct {
-	piece int64 // largest number of bytes that one claim asks for
+	maxPiece int64 // largest number of bytes that one claim asks for
 
-	mu    sync.Mutex // guards the fields below
-	pace  *fairness.Pace
-	wakes map[*fairness.Claim]chan struct{}
-	timer *time.Timer // calls admit when more may be admitted
+	mu      sync.Mutex // guards the fields below
+	pace    *fairness.Pace
+	waiters map[*fairness.Claim]chan struct{}
+	timer   *time.Timer // calls admit when more may be admitted
 }
 
 func newOutputPace(r fairness.Rate) *outputPace {
@@ -31,7 +31,7 @@ func newOutputPace(r fairness.Rate) *outputPace {
 	if r.Reserve > 1 {
 		piece = r.Reserve / 2 // the other half of the reserve stays free for tenants with little output
 	}
-	return &outputPace{piece: piece, pace: fairness.NewPace(r), wakes: map[*fairness.Claim]chan struct{}{}}
+	return &outputPace{maxPiece: piece, pace: fairness.NewPace(r), waiters: map[*fairness.Claim]chan struct{}{}}
 }
 
 // wait blocks until a tenant may record n bytes, and then returns nil. It returns the
@@ -43,7 +43,7 @@ func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
 		return nil
 	}
 	for n > 0 {
-		piece := min(n, o.piece)
+		piece := min(n, o.maxPiece)
 		if err := o.waitPiece(ctx, tenant, piece); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (o *outputPace) waitPiece(ctx context.Context, tenant string, n int64) erro
 	admitted := make(chan struct{})
 	o.mu.Lock()
 	c := o.pace.Ask(tenant, n, time.Now())
-	o.wakes[c] = admitted
+	o.waiters[c] = admitted
 	o.admitLocked()
 	o.mu.Unlock()
 	select {
@@ -69,7 +69,7 @@ func (o *outputPace) waitPiece(ctx context.Context, tenant string, n int64) erro
 	if !o.pace.Withdraw(c) {
 		return nil // it was admitted at the same time
 	}
-	delete(o.wakes, c)
+	delete(o.waiters, c)
 	o.admitLocked() // c may have blocked another claim
 	return context.Cause(ctx)
 }
@@ -85,8 +85,8 @@ func (o *outputPace) admitLocked() {
 	for {
 		c, pause := o.pace.Next(time.Now())
 		if c != nil {
-			close(o.wakes[c])
-			delete(o.wakes, c)
+			close(o.waiters[c])
+			delete(o.waiters, c)
 			continue
 		}
 		switch {

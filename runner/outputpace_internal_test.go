@@ -17,10 +17,12 @@ import (
 // nullLog records nothing.
 type nullLog struct{}
 
-func (nullLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events.Line) (uint64, error) {
+func (nullLog) AppendOutput(context.Context, *ledger.StartedAttempt, int64, int64, []events.Line) (uint64, error) {
 	return 1, nil
 }
-func (nullLog) TruncateOutput(context.Context, *ledger.Run, int64, int64, int64) error { return nil }
+func (nullLog) TruncateOutput(context.Context, *ledger.StartedAttempt, int64, int64, int64) error {
+	return nil
+}
 
 // pacedPump starts a pump of a tenant. The caller MUST call finish.
 func pacedPump(t *testing.T, pace *outputPace, tenant string, limit int64) *pump {
@@ -28,8 +30,8 @@ func pacedPump(t *testing.T, pace *outputPace, tenant string, limit int64) *pump
 }
 
 func loggedPump(t *testing.T, log OutputLog, pace *outputPace, tenant string, limit int64) *pump {
-	start := newFuture[*ledger.Run]()
-	start.set(&ledger.Run{}, nil)
+	start := newFuture[*ledger.StartedAttempt]()
+	start.set(&ledger.StartedAttempt{}, nil)
 	plan := ledger.Plan{FirstLine: 1}
 	plan.Request.Tenant = tenant
 	p := newPump(log, &start, plan, limit)
@@ -106,7 +108,7 @@ func TestLargeOutputLeavesTheReserve(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("20 MiB were admitted within 8 s: %v", err)
 		}
-		if n := len(pace.wakes); n != 0 {
+		if n := len(pace.waiters); n != 0 {
 			t.Errorf("%d requests wait", n)
 		}
 	})
@@ -176,7 +178,7 @@ func TestOutputOfAStoppedRun(t *testing.T) {
 // slowLog takes a second for each chunk.
 type slowLog struct{ nullLog }
 
-func (slowLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events.Line) (uint64, error) {
+func (slowLog) AppendOutput(context.Context, *ledger.StartedAttempt, int64, int64, []events.Line) (uint64, error) {
 	time.Sleep(time.Second)
 	return 1, nil
 }
@@ -204,7 +206,7 @@ func TestOutputOfAStoppedRunMeetsASlowLedger(t *testing.T) {
 		if d := time.Since(before); d > 0 {
 			t.Errorf("another write took %s", d)
 		}
-		if late := time.Since(p.late); late < 0 || late > 10*time.Millisecond {
+		if late := time.Since(p.writeDeadline); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("output waited until %s after its time", late)
 		}
 		if _, err := p.finish(); err != nil {

@@ -16,13 +16,13 @@ import (
 // of its output once, and the totals are those of the recorded lines.
 func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	b := openTestLedger(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	p := newProcesses(t)
 	opts := b.options(p)
 	// The first batch of lines uses up the rate; a second one waits for minutes.
-	opts.Output = fairness.Rate{PerSecond: 1000, Burst: 1000}
-	opts.DrainWait = -1
-	first, drain := b.begin(opts)
+	opts.OutputRate = fairness.Rate{PerSecond: 1000, Burst: 1000}
+	opts.DrainTimeout = -1
+	first, drain := b.startRunner(opts)
 	const lines = 200
 	long := strings.Repeat("x", 10_000)
 	code := "for (let i = 0; i < 200; i++) { console.log(i + ' ' + 'x'.repeat(10000)); await null } 1"
@@ -45,7 +45,7 @@ func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 		id   string
 		want events.Status
 	}{{id, events.StatusCancelled}, {slow, events.StatusTimedOut}} {
-		status, ending := b.ended(end.id)
+		status, ending := b.waitForEnd(end.id)
 		if status != end.want {
 			t.Errorf("the run is %s, want %s: %s", status, end.want, errorText(ending))
 		}
@@ -67,8 +67,8 @@ func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 	if n := first.Stats().HandedBack; n != 1 {
 		t.Errorf("%d runs were handed back, want 1", n)
 	}
-	b.begin(b.options(p))
-	if status, ending := b.ended(id); status != events.StatusCompleted || ending.Output.SHA256 != events.Hash([]byte(whole.String())) {
+	b.startRunner(b.options(p))
+	if status, ending := b.waitForEnd(id); status != events.StatusCompleted || ending.Output.SHA256 != events.Hash([]byte(whole.String())) {
 		t.Errorf("the run that was handed back is %s: %s %+v", status, errorText(ending), ending.Output)
 	}
 	if got := text(b.history(id)); !strings.HasSuffix(got, whole.String()) {

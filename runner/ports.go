@@ -23,7 +23,7 @@ type Delivery struct {
 	Delivered int
 	// ReleaseSlot releases the slot: the script has ended, and the remaining steps need
 	// no worker. It MAY be called more than once.
-	Free func()
+	ReleaseSlot func()
 	// Ack reports the request as finished and waits until the queue has stored that.
 	Ack func(ctx context.Context) error
 	// Nak returns the request, to be delivered again after delay, and waits until the
@@ -45,36 +45,36 @@ type Work interface {
 	ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error)
 	// IsHeld reports whether any runner listens for cancel requests of the execution
 	// now. It waits a few seconds at most for an answer.
-	Held(ctx context.Context, tenant, execution string) (bool, error)
+	IsHeld(ctx context.Context, tenant, execution string) (bool, error)
 }
 
 // Planner decides what the runner does with a request. *ledger.Ledger is one.
 type Planner interface {
 	Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error)
-	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
-	HandBack(ctx context.Context, r *ledger.Run, reason string) error
+	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.StartedAttempt, error)
+	HandBack(ctx context.Context, r *ledger.StartedAttempt, reason string) error
 	EndUnreadable(ctx context.Context, tenant, execution string, position uint64) error
 	// ExplainRemoval returns the error that explains why a recorded heap no longer
 	// exists.
-	Removed(ctx context.Context, tenant, heap string) error
+	ExplainRemoval(ctx context.Context, tenant, heap string) error
 }
 
 // OutputLog records output.
 type OutputLog interface {
-	AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error)
-	TruncateOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte, limit int64) error
+	AppendOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error)
+	TruncateOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte, limit int64) error
 }
 
 // Finisher ends executions.
 type Finisher interface {
-	Complete(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error)
-	Settle(ctx context.Context, r ledger.Request, terminal events.Event) error
+	Complete(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error)
+	Finalize(ctx context.Context, r ledger.Request, terminal events.Event) error
 }
 
 // HostLog records the host calls of scripts.
 type HostLog interface {
-	RecordCall(ctx context.Context, r *ledger.Run, c ledger.HostCall) error
-	RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostReturn) error
+	RecordCall(ctx context.Context, r *ledger.StartedAttempt, c ledger.HostCall) error
+	RecordReturn(ctx context.Context, r *ledger.StartedAttempt, a ledger.HostReturn) error
 }
 
 // Servers calls tools of tool servers for scripts.
@@ -119,19 +119,19 @@ type Heaps interface {
 	PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error)
 	// PutEncryptedHeap is PutHeap for a heap that is stored encrypted under a content
 	// key.
-	PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
+	PutEncryptedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
 
 // Memory limits the memory that the heaps of runs take in this process.
 type Memory interface {
 	// OpenAccount opens an account for a run. A heap that is read under the returned
 	// context is first reserved in the account, which may block.
-	Hold(ctx context.Context) (context.Context, HeldMemory)
+	OpenAccount(ctx context.Context) (context.Context, MemoryAccount)
 }
 
 // MemoryAccount is the memory account of one run. It belongs to one goroutine at a
 // time.
-type HeldMemory interface {
+type MemoryAccount interface {
 	// Reserve waits for memory for one heap, which replaces the reservation before. It
 	// fails only with ctx's error.
 	Reserve(ctx context.Context, bytes int64) error
@@ -142,7 +142,7 @@ type HeldMemory interface {
 // unboundedMemory is the Memory of a runner without Options.Memory.
 type unboundedMemory struct{}
 
-func (unboundedMemory) Hold(ctx context.Context) (context.Context, HeldMemory) {
+func (unboundedMemory) OpenAccount(ctx context.Context) (context.Context, MemoryAccount) {
 	return ctx, unboundedMemory{}
 }
 func (unboundedMemory) Reserve(context.Context, int64) error { return nil }

@@ -14,18 +14,18 @@ import (
 
 // flushInterval is the longest time that output waits for more output to share an
 // append. The first line after a pause of this length does not wait.
-const flushEvery = 25 * time.Millisecond
+const flushInterval = 25 * time.Millisecond
 
 // Limits of the output that is accepted and not yet appended. Above them the script
 // waits.
 const (
-	backlogLines = 4 * events.OutputMaxLines
-	backlogBytes = 4 * events.OutputMaxBytes
+	maxBacklogLines = 4 * events.OutputMaxLines
+	maxBacklogBytes = 4 * events.OutputMaxBytes
 )
 
 // stoppedWriteTimeout is how long the writes of a stopped run may wait in total while
 // the backlog is full. A worker is killed 300 ms after it was asked to stop.
-const stoppedWait = 150 * time.Millisecond
+const stoppedWriteTimeout = 150 * time.Millisecond
 
 // errPumpClosed is returned to a worker that writes after its run.
 var errPumpClosed = errors.New("output after the end of the run")
@@ -40,7 +40,7 @@ var errPumpClosed = errors.New("output after the end of the run")
 // attempt, so that the final attempt shows as much as the first one would.
 type pump struct {
 	log   OutputLog
-	start *future[*ledger.Run]
+	start *future[*ledger.StartedAttempt]
 	limit int64 // in bytes of stored output; 0 or less: no limit
 	// pace makes the script wait while all runs record too much output; nil for no
 	// limit.
@@ -48,32 +48,32 @@ type pump struct {
 	tenant    string
 	encrypted bool
 	// acceptedBytes counts the bytes of accepted lines. Used by write only.
-	accepted int64
+	acceptedBytes int64
 	// writeDeadline is when write starts to refuse lines that must wait:
 	// stoppedWriteTimeout after it found the run stopped. Used by write only.
-	late time.Time
+	writeDeadline time.Time
 
-	in        chan []events.Line
-	finishing chan struct{}
-	done      chan struct{} // closed when run has returned
-	err       error         // what run returned
+	lineCh   chan []events.Line
+	finishCh chan struct{}
+	done     chan struct{} // closed when run has returned
+	err      error         // what run returned
 
 	// Owned by the collecting loop, and by finish after it.
-	meter   *meter
-	backlog backlog
-	stored  int64
-	last    events.Line // the last accepted line, without its text
+	meter       *meter
+	backlog     backlog
+	storedBytes int64
+	lastLine    events.Line // the last accepted line, without its text
 }
 
-func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit int64) *pump {
+func newPump(log OutputLog, start *future[*ledger.StartedAttempt], plan ledger.Plan, limit int64) *pump {
 	return &pump{
 		log:       log,
 		start:     start,
 		limit:     limit,
 		tenant:    plan.Request.Tenant,
-		encrypted: plan.Request.KeyID() != "",
-		in:        make(chan []events.Line),
-		finishing: make(chan struct{}),
+		encrypted: plan.Request.ContentKeyID() != "",
+		lineCh:    make(chan []events.Line),
+		finishCh:  make(chan struct{}),
 		done:      make(chan struct{}),
 		meter:     newMeter(plan.FirstLine, plan.FirstByte),
 		backlog:   backlog{nextLine: plan.FirstLine, nextByte: plan.FirstByte},
@@ -87,38 +87,38 @@ func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit 
 // ctx ends when the run is stopped. write then no longer waits for the pace, and waits
 // for the backlog for stoppedWriteTimeout in total.
 func (p *pump) write(ctx context.Context, lines []events.Line) error {
-	if p.pace != nil && (p.limit <= 0 || p.accepted <= p.limit) { // output above the cap is not recorded
+	if p.pace != nil && (p.limit <= 0 || p.acceptedBytes <= p.limit) { // output above the cap is not recorded
 		for _, l := range lines {
-			p.accepted += l.Bytes()
+			p.acceptedBytes += l.Bytes()
 		}
 		if err := p.pace.wait(ctx, p.tenant, recordedBytes(lines, p.encrypted)); err != nil {
 			return err
 		}
 	}
 	select {
-	case p.in <- lines:
+	case p.lineCh <- lines:
 		return nil
 	case <-p.done:
-		return p.closed()
+		return p.closedError()
 	case <-ctx.Done():
 	}
-	if p.late.IsZero() {
-		p.late = time.Now().Add(stoppedWait)
+	if p.writeDeadline.IsZero() {
+		p.writeDeadline = time.Now().Add(stoppedWriteTimeout)
 	}
-	timer := time.NewTimer(time.Until(p.late))
+	timer := time.NewTimer(time.Until(p.writeDeadline))
 	defer timer.Stop()
 	select {
-	case p.in <- lines:
+	case p.lineCh <- lines:
 		return nil
 	case <-p.done:
-		return p.closed()
+		return p.closedError()
 	case <-timer.C:
 		return context.Cause(ctx)
 	}
 }
 
 // closedError returns the error of a write after run has returned.
-func (p *pump) closed() error {
+func (p *pump) closedError() error {
 	if p.err != nil {
 		return p.err
 	}
@@ -128,7 +128,7 @@ func (p *pump) closed() error {
 // finish waits until all output is recorded and returns its totals. It MUST be called
 // once, after the last write has returned.
 func (p *pump) finish() (events.OutputTotals, error) {
-	close(p.finishing)
+	close(p.finishCh)
 	<-p.done
 	return p.meter.totals(), p.err
 }
@@ -139,9 +139,9 @@ func (p *pump) run(ctx context.Context) error {
 	defer close(p.done)
 	chunks := make(chan chunk)
 	appended := make(chan error, 1)
-	go func() { appended <- guard(func() error { return p.append(ctx, chunks) }) }()
+	go func() { appended <- recoverPanic(func() error { return p.append(ctx, chunks) }) }()
 
-	p.err = guard(func() error { return p.collect(ctx, chunks, appended) })
+	p.err = recoverPanic(func() error { return p.collect(ctx, chunks, appended) })
 	close(chunks)
 	if err := <-appended; p.err == nil {
 		p.err = err
@@ -157,7 +157,7 @@ func (p *pump) append(ctx context.Context, chunks <-chan chunk) error {
 		if err != nil {
 			return err
 		}
-		if c.cut {
+		if c.isTruncation {
 			err = p.log.TruncateOutput(ctx, run, c.firstLine, c.firstByte, p.limit)
 		} else {
 			_, err = p.log.AppendOutput(ctx, run, c.firstLine, c.firstByte, c.lines)
@@ -175,22 +175,22 @@ func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan e
 	var due time.Time // when the backlog is passed on even if it is not full
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	finishCh, finished := p.finishing, false
+	finishCh, finished := p.finishCh, false
 	for {
-		inCh := p.in
-		if finished || len(p.backlog.lines) >= backlogLines || p.backlog.bytes >= backlogBytes {
+		inCh := p.lineCh
+		if finished || len(p.backlog.lines) >= maxBacklogLines || p.backlog.bytes >= maxBacklogBytes {
 			inCh = nil
 		}
 		var outCh chan<- chunk
 		var next chunk
 		var waited <-chan time.Time
 		switch now := time.Now(); {
-		case p.backlog.empty():
+		case p.backlog.isEmpty():
 			if finished {
 				return nil
 			}
-		case finished || p.backlog.full() || !now.Before(due):
-			outCh, next = chunks, p.backlog.next()
+		case finished || p.backlog.isFull() || !now.Before(due):
+			outCh, next = chunks, p.backlog.nextChunk()
 		default:
 			timer.Reset(due.Sub(now))
 			waited = timer.C
@@ -200,11 +200,11 @@ func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan e
 			p.accept(lines)
 		case outCh <- next:
 			p.backlog.drop(next)
-			due = time.Now().Add(flushEvery)
+			due = time.Now().Add(flushInterval)
 		case <-waited:
 		case <-finishCh:
 			finishCh, finished = nil, true
-			p.close()
+			p.endOpenLine()
 		case err := <-appended:
 			appended <- err
 			return nil
@@ -216,36 +216,36 @@ func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan e
 
 func (p *pump) accept(lines []events.Line) {
 	for _, l := range lines {
-		sanitize(l, p.line)
+		sanitize(l, p.addLine)
 	}
 }
 
 // addLine counts a line and stores the part below the cap.
-func (p *pump) line(l events.Line) {
+func (p *pump) addLine(l events.Line) {
 	p.meter.add(l)
-	p.last = events.Line{Level: l.Level, TimeMillis: l.TimeMillis}
-	if p.meter.truncated {
+	p.lastLine = events.Line{Level: l.Level, TimeMillis: l.TimeMillis}
+	if p.meter.isTruncated {
 		return
 	}
-	if p.limit > 0 && p.stored+l.Bytes() > p.limit {
-		p.meter.truncated = true
-		l.Text = l.Text[:runeStart(l.Text, int(min(p.limit-p.stored, int64(len(l.Text)))))]
+	if p.limit > 0 && p.storedBytes+l.Bytes() > p.limit {
+		p.meter.isTruncated = true
+		l.Text = l.Text[:runeStart(l.Text, int(min(p.limit-p.storedBytes, int64(len(l.Text)))))]
 		l.Continued = true
 		if l.Text != "" {
 			p.backlog.add(l)
 		}
-		p.backlog.cut = true
+		p.backlog.hasTruncation = true
 		return
 	}
-	p.stored += l.Bytes()
+	p.storedBytes += l.Bytes()
 	p.backlog.add(l)
 }
 
 // endOpenLine ends a line that a stopped script left open, so that output always
 // consists of whole lines.
-func (p *pump) close() {
-	if p.meter.open {
-		p.line(events.Line{Level: p.last.Level, TimeMillis: p.last.TimeMillis})
+func (p *pump) endOpenLine() {
+	if p.meter.isLineOpen {
+		p.addLine(events.Line{Level: p.lastLine.Level, TimeMillis: p.lastLine.TimeMillis})
 	}
 }
 
@@ -257,9 +257,9 @@ type meter struct {
 	// hash covers this attempt only.
 	hash hash.Hash
 	// isLineOpen is true if the last line has no end yet.
-	open      bool
-	truncated bool
-	buf       []byte
+	isLineOpen  bool
+	isTruncated bool
+	buf         []byte
 }
 
 // newMeter returns a meter that starts at the number of the next line and the offset of
@@ -274,13 +274,13 @@ func (m *meter) add(l events.Line) {
 		m.buf = append(m.buf, '\n')
 		m.lines++
 	}
-	m.open = l.Continued
+	m.isLineOpen = l.Continued
 	m.bytes += int64(len(m.buf))
 	m.hash.Write(m.buf)
 }
 
 func (m *meter) totals() events.OutputTotals {
 	return events.OutputTotals{
-		Lines: m.lines, Bytes: m.bytes, SHA256: hex.EncodeToString(m.hash.Sum(nil)), Truncated: m.truncated,
+		Lines: m.lines, Bytes: m.bytes, SHA256: hex.EncodeToString(m.hash.Sum(nil)), Truncated: m.isTruncated,
 	}
 }

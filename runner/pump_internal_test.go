@@ -23,7 +23,7 @@ type memoryLog struct {
 	marked [2]int64
 }
 
-func (m *memoryLog) AppendOutput(_ context.Context, _ *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+func (m *memoryLog) AppendOutput(_ context.Context, _ *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 	if m.marks > 0 {
 		m.t.Error("output after the mark")
 	}
@@ -44,7 +44,7 @@ func (m *memoryLog) AppendOutput(_ context.Context, _ *ledger.Run, firstLine, fi
 	return 1, nil
 }
 
-func (m *memoryLog) TruncateOutput(_ context.Context, _ *ledger.Run, firstLine, firstByte, _ int64) error {
+func (m *memoryLog) TruncateOutput(_ context.Context, _ *ledger.StartedAttempt, firstLine, firstByte, _ int64) error {
 	m.marks++
 	m.marked = [2]int64{firstLine, firstByte}
 	return nil
@@ -58,8 +58,8 @@ func FuzzPump(f *testing.F) {
 	f.Add(strings.Repeat("long ", 40_000), uint16(65_535), int64(150_000), int64(7), false)
 	f.Fuzz(func(t *testing.T, text string, size uint16, limit, first int64, open bool) {
 		first = max(first&0xFFFF_FFFF, 1)
-		start := newFuture[*ledger.Run]()
-		start.set(&ledger.Run{}, nil)
+		start := newFuture[*ledger.StartedAttempt]()
+		start.set(&ledger.StartedAttempt{}, nil)
 		log := &memoryLog{t: t}
 		p := newPump(log, &start, ledger.Plan{FirstLine: first, FirstByte: first - 1}, limit)
 		done := make(chan error, 1)
@@ -140,7 +140,7 @@ type delayedLog struct {
 	rnd *rand.Rand
 }
 
-func (d delayedLog) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+func (d delayedLog) AppendOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
 	time.Sleep(time.Duration(d.rnd.Int64N(int64(300 * time.Millisecond))))
 	return d.memoryLog.AppendOutput(ctx, r, firstLine, firstByte, lines)
 }
@@ -172,7 +172,7 @@ func TestOutputOfStoppedRunsHasNoGap(t *testing.T) {
 				if began.Before(end) {
 					began = end
 				}
-				if waited := time.Since(began); waited > stoppedWait {
+				if waited := time.Since(began); waited > stoppedWriteTimeout {
 					t.Errorf("seed %d: a line waited for %s after the run was stopped", seed, waited)
 				}
 				if refused = err != nil; refused {

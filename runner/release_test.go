@@ -20,22 +20,22 @@ import (
 	"daybook/runner"
 )
 
-// shared opens several stores on one server, as several processes would.
-func shared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*book {
+// openShared opens several stores on one server, as several processes would.
+func openShared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*testLedger {
 	t.Helper()
 	server := storetest.StartServer(t, t.TempDir())
 	lo.Logger = storetest.Logger(t)
-	out := make([]*book, n)
+	out := make([]*testLedger, n)
 	for i := range out {
 		store := storetest.Open(t, server, so)
-		out[i] = &book{t: t, store: store, ledger: ledger.New(store, lo)}
+		out[i] = &testLedger{t: t, store: store, ledger: ledger.New(store, lo)}
 	}
 	return out
 }
 
-// gated returns a script that appends and, for the code "first ", waits until open is
+// gatedAppends returns a script that appends and, for the code "first ", waits until open is
 // called.
-func gated() (w workers, began chan string, open func()) {
+func gatedAppends() (w workers, began chan string, open func()) {
 	gate, began := make(chan struct{}), make(chan string, 100)
 	inner := appends()
 	return workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
@@ -51,10 +51,10 @@ func gated() (w workers, began chan string, open func()) {
 	}}, began, sync.OnceFunc(func() { close(gate) })
 }
 
-// completed reports an error unless a run completed with a state, in one attempt.
-func (b *book) completed(id, state string) {
+// checkCompleted reports an error unless a run completed with a state, in one attempt.
+func (b *testLedger) checkCompleted(id, state string) {
 	b.t.Helper()
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusCompleted || b.heapOf(end) != state || end.Attempt != 1 {
 		b.t.Errorf("the run %s with the state %q in attempt %d, want %q in the first", status, b.heapOf(end), end.Attempt, state)
 	}
@@ -63,11 +63,11 @@ func (b *book) completed(id, state string) {
 // TestTurnComesDuringNak checks a turn that comes while its request is returned: the
 // turn before ends after the plan of the next one, and no slot takes the released
 // request before the nak with a delay, which cancels the release.
-func TestTurnComesWhileItIsGivenBack(t *testing.T) {
+func TestTurnComesDuringNak(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("lost release")
-	w, began, open := gated()
+	w, began, open := gatedAppends()
 	acked, planned, goOn, busy := make(chan string, 10), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	inner := w.run
 	w.run = func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
@@ -92,19 +92,19 @@ func TestTurnComesWhileItIsGivenBack(t *testing.T) {
 			}
 			return d.Nak(ctx, delay)
 		}}
-	b.begin(opts)
+	b.startRunner(opts)
 	t.Cleanup(sync.OnceFunc(func() { close(busy) })) // before the runner is drained
 	b.turn(s, "first ")
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	second := b.turn(s, "second")
-	soon(t, "the plan of the second run", planned)
+	receive(t, "the plan of the second run", planned)
 	b.submit(func(s *ledger.Submission) { s.Code = "busy" })
 	open()
-	soon(t, "the run that takes the slot", began)
-	soon(t, "the end of the first turn", acked)
+	receive(t, "the run that takes the slot", began)
+	receive(t, "the end of the first turn", acked)
 	close(goOn)
-	soon(t, "the end of the second turn", acked)
-	b.completed(second, "first second")
+	receive(t, "the end of the second turn", acked)
+	b.checkCompleted(second, "first second")
 }
 
 // TestTurnIsNotRunTwice checks that a request that is released while a runner holds it
@@ -114,7 +114,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 	for _, when := range []string{"before it is started", "while it runs"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			books := shared(t, 2, jetstream.Options{}, ledger.Options{})
+			books := openShared(t, 2, jetstream.Options{}, ledger.Options{})
 			b := books[0]
 			s := b.session(when)
 			b.turn(s, "zero ") // so that the run has an input
@@ -140,7 +140,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 					return d.Ack(ctx)
 				}}
 				var first atomic.Bool
-				opts.Ledger = &planning{Ledger: other.ledger, planned: func(r ledger.Request) {
+				opts.Ledger = &planNotifier{Ledger: other.ledger, planned: func(r ledger.Request) {
 					if r.Turn.Number == 2 {
 						deliveries <- i
 					}
@@ -152,33 +152,33 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 					}
 					return other.store.Heap(ctx, tenant, hash)
 				}}
-				_, drain := other.begin(opts)
+				_, drain := other.startRunner(opts)
 				drains = append(drains, drain)
 			}
-			soon(t, "the end of the turn before", acked)
+			receive(t, "the end of the turn before", acked)
 			// The run of a prompt is not started again after an interruption. A second
 			// delivery must not make it look interrupted.
 			id := b.submit(func(submission *ledger.Submission) {
 				submission.LogicalSession, submission.Code, submission.Interactive = s, "one", true
 			})
-			at := soon(t, "the first delivery", deliveries)
+			at := receive(t, "the first delivery", deliveries)
 			if when == "while it runs" {
-				soon(t, "the start", held)
+				receive(t, "the start", held)
 				b.waitFor(id, isType(events.TypeExecutionStarted)) // the script does not wait for the started event
 			} else {
-				soon(t, "the reading of the input", inputs)
+				receive(t, "the reading of the input", inputs)
 			}
 			if err := b.store.Release(t.Context(), events.DefaultTenant, events.DefaultPool, b.history(id)[0].Seq); err != nil {
 				t.Fatal(err)
 			}
-			if got := soon(t, "the second delivery", deliveries); got == at {
+			if got := receive(t, "the second delivery", deliveries); got == at {
 				t.Fatal("one runner has both deliveries")
 			}
 			if when == "before it is started" {
-				soon(t, "the reading of the input by the other runner", inputs)
+				receive(t, "the reading of the input by the other runner", inputs)
 			}
 			close(gate)
-			b.completed(id, "zero one")
+			b.checkCompleted(id, "zero one")
 			// If two attempts start at once, one is recorded and stops the other.
 			if n := runs.Load(); n != 1 && when == "while it runs" {
 				t.Errorf("the script ran %d times", n)
@@ -215,13 +215,13 @@ func (l *sharedLog) text() string {
 	return l.b.String()
 }
 
-// planning notifies a test of each plan.
-type planning struct {
+// planNotifier notifies a test of each plan.
+type planNotifier struct {
 	runner.Ledger
 	planned func(ledger.Request)
 }
 
-func (p *planning) Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error) {
+func (p *planNotifier) Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error) {
 	plan, err := p.Ledger.Plan(ctx, r, redelivered)
 	p.planned(r)
 	return plan, err
@@ -232,10 +232,10 @@ func (p *planning) Plan(ctx context.Context, r ledger.Request, redelivered bool)
 // the next turn.
 func TestRunnerDiesBeforeItReleases(t *testing.T) {
 	t.Parallel()
-	books := shared(t, 2, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+	books := openShared(t, 2, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 	doomed, b := books[0], books[1]
 	s := b.session("dies")
-	w, began, open := gated()
+	w, began, open := gatedAppends()
 	opts := doomed.options(w)
 	opts.Work = work{Store: doomed.store, ack: func(context.Context, runner.Delivery) error { return nil },
 		nak: func(ctx context.Context, d runner.Delivery, delay time.Duration) error {
@@ -244,80 +244,80 @@ func TestRunnerDiesBeforeItReleases(t *testing.T) {
 			}
 			return nil
 		}}
-	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, complete: func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 		e, err := doomed.ledger.Finish(ctx, r, status, res)
 		return e, errors.Join(err, ledger.ErrSuperseded) // leaves the state unchanged
 	}}
-	r, drain := doomed.begin(opts)
+	r, drain := doomed.startRunner(opts)
 	first := b.turn(s, "first ")
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	second := b.turn(s, "second")
-	waiting(t, r, 1)
+	waitForPostponed(t, r, 1)
 	open()
-	b.ended(first)
+	b.waitForEnd(first)
 	drain()
 
 	opts, acked := b.acks(w)
-	b.begin(opts)
-	soon(t, "an end", acked)
-	soon(t, "an end", acked)
-	b.completed(second, "first second")
+	b.startRunner(opts)
+	receive(t, "an end", acked)
+	receive(t, "an end", acked)
+	b.checkCompleted(second, "first second")
 }
 
 // TestCancelReleasesTheNextTurn checks that another process can end a turn whose runner
 // is dead.
 func TestCancelReleasesTheNextTurn(t *testing.T) {
 	t.Parallel()
-	books := shared(t, 3, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	books := openShared(t, 3, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	doomed, b, client := books[0], books[1], books[2]
 	s := b.session("cancel elsewhere")
 	began := make(chan runner.Task, 10)
 	opts := doomed.options(hangs(began))
 	opts.Slots = 1
 	opts.Work = work{Store: doomed.store, nak: func(context.Context, runner.Delivery, time.Duration) error { return nil }}
-	opts.DrainWait = -1
-	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
-	_, drain := doomed.begin(opts)
+	opts.DrainTimeout = -1
+	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, handBack: func(context.Context, *ledger.StartedAttempt, string) error { return errGone }}
+	_, drain := doomed.startRunner(opts)
 	first := b.turn(s, "first ")
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	drain()
 
 	opts, acked := b.acks(appends())
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	second, third := b.turn(s, "second "), b.turn(s, "third")
-	waiting(t, r, 2)
+	waitForPostponed(t, r, 2)
 	if _, err := client.ledger.Cancel(t.Context(), events.DefaultTenant, first, canceller); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "an end", acked)
-	soon(t, "an end", acked)
-	b.completed(second, "second ")
-	b.completed(third, "second third")
+	receive(t, "an end", acked)
+	receive(t, "an end", acked)
+	b.checkCompleted(second, "second ")
+	b.checkCompleted(third, "second third")
 }
 
 // TestTurnsAcrossVolumes checks that turns that wait while their volume is sealed run
 // in order, before the turns requested later.
 func TestTurnsAcrossVolumes(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("volumes")
-	w, began, open := gated()
+	w, began, open := gatedAppends()
 	opts, acked := b.acks(w)
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	b.turn(s, "first ")
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	b.turn(s, "second ")
-	waiting(t, r, 1)
-	if _, err := b.store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: canceller}); err != nil {
+	waitForPostponed(t, r, 1)
+	if _, err := b.store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: canceller}); err != nil {
 		t.Fatal(err)
 	}
 	last := b.turn(s, "third")
-	waiting(t, r, 2)
+	waitForPostponed(t, r, 2)
 	open()
 	for range 3 {
-		soon(t, "an end", acked)
+		receive(t, "an end", acked)
 	}
-	b.completed(last, "first second third")
+	b.checkCompleted(last, "first second third")
 }
 
 // TestTurnBehindOneWithoutRequest checks that a turn whose run was never requested is
@@ -327,13 +327,13 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 	for _, long := range []bool{false, true} {
 		t.Run(map[bool]string{false: "ends first", true: "ends last"}[long], func(t *testing.T) {
 			t.Parallel()
-			b := openBook(t, jetstream.Options{}, ledger.Options{TurnGrace: 100 * time.Millisecond})
+			b := openTestLedger(t, jetstream.Options{}, ledger.Options{TurnGrace: 100 * time.Millisecond})
 			s := b.session("no request")
-			w, began, open := gated()
+			w, began, open := gatedAppends()
 			opts, acked := b.acks(w)
-			r, _ := b.begin(opts)
+			r, _ := b.startRunner(opts)
 			first := b.turn(s, "first ")
-			soon(t, "the first run", began)
+			receive(t, "the first run", began)
 			last, err := b.store.LastLogical(t.Context(), events.DefaultTenant, s)
 			if err != nil {
 				t.Fatal(err)
@@ -345,14 +345,14 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 			third := b.turn(s, "third")
 			if long {
 				b.waitAny(isType(events.TypeSessionTurnSkipped))
-				waiting(t, r, 2)
+				waitForPostponed(t, r, 2)
 			} else {
-				waiting(t, r, 1)
+				waitForPostponed(t, r, 1)
 			}
 			open()
-			soon(t, "an end", acked)
-			soon(t, "an end", acked)
-			b.completed(third, "first third")
+			receive(t, "an end", acked)
+			receive(t, "an end", acked)
+			b.checkCompleted(third, "first third")
 		})
 	}
 }
@@ -360,22 +360,22 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 // TestDelayIsTheSafetyNet checks that a lost release costs one delay.
 func TestDelayIsTheSafetyNet(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("safety net")
-	w, began, open := gated()
+	w, began, open := gatedAppends()
 	opts, acked := b.acks(w)
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error) {
 		return b.ledger.Finish(ctx, r, status, res) // without a release
 	}}
 	r := runner.New(opts)
 	runner.SetTurnDelay(r, 200*time.Millisecond)
-	b.run(r)
+	b.runRunner(r)
 	b.turn(s, "first ")
-	soon(t, "the first run", began)
+	receive(t, "the first run", began)
 	second := b.turn(s, "second")
-	waiting(t, r, 1)
+	waitForPostponed(t, r, 1)
 	open()
-	soon(t, "an end", acked)
-	soon(t, "an end", acked)
-	b.completed(second, "first second")
+	receive(t, "an end", acked)
+	receive(t, "an end", acked)
+	b.checkCompleted(second, "first second")
 }

@@ -28,19 +28,19 @@ func (e *answerError) Error() string { return e.err.Error() }
 func (e *answerError) Unwrap() error { return e.err }
 
 // isPermanent reports whether another read would fail too.
-func (e *answerError) lost() bool {
+func (e *answerError) isPermanent() bool {
 	return errors.Is(e.err, events.ErrNotFound) || errors.Is(e.err, events.ErrShredded) || errors.Is(e.err, events.ErrDamaged)
 }
 
 // recordedAnswers answers host calls from the ledger.
-type feed struct {
-	calls   map[int]ledger.RecordedCall
-	answers []ledger.RecordedCall // not yet returned, in the order in which the script received them
-	begun   map[int]bool
+type recordedAnswers struct {
+	calls        map[int]ledger.RecordedCall
+	answers      []ledger.RecordedCall // not yet returned, in the order in which the script received them
+	matchedCalls map[int]bool
 }
 
-func newFeed(calls []ledger.RecordedCall) *feed {
-	f := &feed{calls: map[int]ledger.RecordedCall{}, begun: map[int]bool{}}
+func newRecordedAnswers(calls []ledger.RecordedCall) *recordedAnswers {
+	f := &recordedAnswers{calls: map[int]ledger.RecordedCall{}, matchedCalls: map[int]bool{}}
 	for _, c := range calls {
 		f.calls[c.Number] = c
 		if c.Answer != nil {
@@ -53,22 +53,22 @@ func newFeed(calls []ledger.RecordedCall) *feed {
 
 // matchCall reports whether a call is recorded. It returns errDiverged if the recorded
 // call with this number is a different one.
-func (f *feed) call(number int, server, tool string, arguments []byte) (recorded bool, err error) {
+func (f *recordedAnswers) matchCall(number int, server, tool string, arguments []byte) (recorded bool, err error) {
 	c, ok := f.calls[number]
 	if !ok {
 		return false, nil
 	}
-	if c.Server != server || c.Tool != tool || !c.Made(arguments) {
+	if c.Server != server || c.Tool != tool || !c.MatchesArguments(arguments) {
 		return true, fmt.Errorf("%w: recorded call %d is %s.%s with arguments of SHA-256 %.12s, but the script called %s.%s with %.12s",
 			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
 	}
-	f.begun[number] = true
+	f.matchedCalls[number] = true
 	return true, nil
 }
 
 // nextAnswer returns the next answer for the script, or one without a number if the
 // timer at due comes first. ok is false after the last recorded answer.
-func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, err error) {
+func (f *recordedAnswers) nextAnswer(ctx context.Context, due time.Time) (a HostAnswer, ok bool, err error) {
 	if len(f.answers) == 0 {
 		return HostAnswer{}, false, nil
 	}
@@ -76,7 +76,7 @@ func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, 
 	switch {
 	case !due.IsZero() && !due.After(c.Answer.AnsweredAt):
 		return HostAnswer{}, true, nil
-	case !f.begun[c.Number]:
+	case !f.matchedCalls[c.Number]:
 		return HostAnswer{}, true, fmt.Errorf("%w: the script waits, but call %d comes next", errDiverged, c.Number)
 	}
 	text, err := c.Answer.Text(ctx)

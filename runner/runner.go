@@ -30,7 +30,7 @@ type Options struct {
 	// OutputRate limits the output that all runs together record, in bytes of events
 	// per second, and defines how tenants share it. Default: no limit. A script whose
 	// output waits is stopped only by its time limit.
-	Output fairness.Rate
+	OutputRate fairness.Rate
 
 	Ledger  Ledger
 	Work    Work
@@ -44,7 +44,7 @@ type Options struct {
 
 	// DrainTimeout is how long runs may continue after Run's ctx is done, before they
 	// are handed back. Default: 10 s. A negative value hands them back at once.
-	DrainWait time.Duration
+	DrainTimeout time.Duration
 	// RetryDelay is the delay before a request is delivered again after something was
 	// unavailable. It doubles with each failed try of this runner, up to 30 times the
 	// value. Default: 1 s.
@@ -52,7 +52,7 @@ type Options struct {
 	// CheckRecording, if set, returns why events cannot be recorded now, or nil. If it
 	// returns an error after DrainTimeout, events that are not recorded yet are
 	// abandoned.
-	Silent func() error
+	CheckRecording func() error
 	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -63,13 +63,13 @@ type Runner struct {
 	stats stats
 	// failures counts the failed tries of requests that are not finished.
 	// heapReadFailures counts those of them that could not read the heap.
-	failures, heapless failures
+	failures, heapReadFailures failures
 	// workerIdentity caches the engines and layers that the workers reported.
-	identity identity
+	workerIdentity workerIdentity
 	// pace is nil without Options.OutputRate.
 	pace *outputPace
 	// timeoutGrace, handBackTimeout and turnDelay are the constants, except in tests.
-	overtime, handBackWait, turnDelay time.Duration
+	timeoutGrace, handBackTimeout, turnDelay time.Duration
 }
 
 // New returns a Runner and starts nothing. It panics if a required port is missing.
@@ -84,16 +84,16 @@ func New(opts Options) *Runner {
 	opts.Pool = cmp.Or(opts.Pool, events.DefaultPool)
 	opts.Slots = cmp.Or(opts.Slots, runtime.NumCPU())
 	opts.Shares.Total = opts.Slots
-	opts.DrainWait = cmp.Or(opts.DrainWait, 10*time.Second)
+	opts.DrainTimeout = cmp.Or(opts.DrainTimeout, 10*time.Second)
 	opts.RetryDelay = cmp.Or(opts.RetryDelay, time.Second)
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	if opts.Silent == nil {
-		opts.Silent = func() error { return nil }
+	if opts.CheckRecording == nil {
+		opts.CheckRecording = func() error { return nil }
 	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
-	return &Runner{opts: opts, pace: newOutputPace(opts.Output), overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
+	return &Runner{opts: opts, pace: newOutputPace(opts.OutputRate), timeoutGrace: timeoutGrace, handBackTimeout: handBackTimeout, turnDelay: turnDelay}
 }
 
 // ID returns the name of this runner in the ledger.
@@ -108,23 +108,23 @@ var errDraining = errors.New("the runner is shutting down")
 // handBackTimeout limits the steps for a run after the shutdown stopped its script. A
 // run that is not handed back in this time is delivered again, but that costs an
 // attempt.
-const handBackWait = 10 * time.Second
+const handBackTimeout = 10 * time.Second
 
 // recordingCheckInterval is the interval of the calls of Options.CheckRecording while
 // runs are handed back.
-const silentPause = 100 * time.Millisecond
+const recordingCheckInterval = 100 * time.Millisecond
 
 // Run takes requests and executes them until ctx is done. Then it drains: it takes no
 // more requests, lets runs finish for Options.DrainTimeout, hands back the others and
 // returns nil. It returns an error if requests cannot be consumed.
 func (r *Runner) Run(ctx context.Context) error {
-	var l life
-	l.draining = ctx.Done()
+	var l shutdownPhases
+	l.drain = ctx.Done()
 	var stop context.CancelCauseFunc
 	var abandon context.CancelCauseFunc
-	l.records, abandon = context.WithCancelCause(context.WithoutCancel(ctx))
+	l.recordCtx, abandon = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
-	l.runs, stop = context.WithCancelCause(l.records)
+	l.runCtx, stop = context.WithCancelCause(l.recordCtx)
 	defer stop(nil)
 
 	var timers sync.WaitGroup
@@ -135,19 +135,19 @@ func (r *Runner) Run(ctx context.Context) error {
 			return
 		case <-ctx.Done():
 		}
-		if !elapse(done, r.opts.DrainWait) {
+		if !waitOrStop(done, r.opts.DrainTimeout) {
 			return
 		}
 		stop(errDraining)
-		for deadline := time.Now().Add(r.handBackWait); time.Now().Before(deadline) && r.opts.Silent() == nil; {
-			if !elapse(done, min(silentPause, time.Until(deadline))) {
+		for deadline := time.Now().Add(r.handBackTimeout); time.Now().Before(deadline) && r.opts.CheckRecording() == nil; {
+			if !waitOrStop(done, min(recordingCheckInterval, time.Until(deadline))) {
 				return
 			}
 		}
 		abandon(ledger.ErrAbandoned)
 	})
 	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Shares, func(_ context.Context, d Delivery) {
-		r.deliver(&l, d)
+		r.handleDelivery(&l, d)
 	})
 	close(done)
 	timers.Wait()
@@ -155,18 +155,18 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // shutdownPhases holds the signals of the three shutdown phases of Run, in their order.
-type life struct {
+type shutdownPhases struct {
 	// drain is closed when the runner takes no more requests.
-	draining <-chan struct{}
+	drain <-chan struct{}
 	// runCtx ends when scripts must stop, with errDraining as the cause.
-	runs context.Context
+	runCtx context.Context
 	// recordCtx ends when nothing more may be recorded.
-	records context.Context
+	recordCtx context.Context
 }
 
-func (l *life) over() bool {
+func (l *shutdownPhases) isDraining() bool {
 	select {
-	case <-l.draining:
+	case <-l.drain:
 		return true
 	default:
 		return false
@@ -174,7 +174,7 @@ func (l *life) over() bool {
 }
 
 // waitOrStop waits for d and reports true. It reports false as soon as stop is closed.
-func elapse(stop <-chan struct{}, d time.Duration) bool {
+func waitOrStop(stop <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -187,7 +187,7 @@ func elapse(stop <-chan struct{}, d time.Duration) bool {
 
 // recoverPanic calls do and turns a panic into an error whose text holds the stack: a
 // fault in one run must not end the other runs.
-func guard(do func() error) (err error) {
+func recoverPanic(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -13,9 +13,9 @@ import (
 
 func TestCompletedRun(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	heap := []byte("a heap")
-	r, drain := b.begin(b.options(workers{func(ctx context.Context, task runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	r, drain := b.startRunner(b.options(workers{func(ctx context.Context, task runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
 		if string(task.Code) != "1" || task.HeapLimitBytes != 64<<20 || task.Timeout.Seconds() != 30 || !task.Stateful || task.Heap != nil {
 			t.Errorf("unexpected task %+v", task)
 		}
@@ -44,7 +44,7 @@ func TestCompletedRun(t *testing.T) {
 	if diff := cmp.Diff(want, types(all)); diff != "" {
 		t.Fatalf("events (-want +got):\n%s", diff)
 	}
-	end := events.Ended(all[3].Data)
+	end := events.EndingOf(all[3].Data)
 	wantHeap := &events.HeapRecord{SHA256: events.Hash(heap), Size: int64(len(heap)), EngineID: engine.ID}
 	if diff := cmp.Diff(wantHeap, end.Heap); diff != "" {
 		t.Errorf("heap (-want +got):\n%s", diff)
@@ -69,13 +69,13 @@ func TestCompletedRun(t *testing.T) {
 	stats := runner.Stats{Done: map[events.Status]int64{events.StatusCompleted: 1}}
 	got := r.Stats()
 	var runs uint64
-	for _, n := range got.Queued[events.DefaultTenant].Counts {
+	for _, n := range got.QueueTimes[events.DefaultTenant].Counts {
 		runs += n
 	}
-	if runs != 1 || len(got.Queued) != 1 {
-		t.Errorf("queue times are %v, want one of the tenant", got.Queued)
+	if runs != 1 || len(got.QueueTimes) != 1 {
+		t.Errorf("queue times are %v, want one of the tenant", got.QueueTimes)
 	}
-	got.Queued = nil
+	got.QueueTimes = nil
 	if diff := cmp.Diff(stats, got); diff != "" {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}

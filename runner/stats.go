@@ -24,7 +24,7 @@ type Stats struct {
 	Postponed int64
 	// QueueTimes holds, by tenant, the time from acceptance to the first attempt of the
 	// runs that this runner started.
-	Queued map[string]QueueTime
+	QueueTimes map[string]QueueTime
 }
 
 // QueueTime is a histogram of the times that runs waited.
@@ -54,33 +54,33 @@ const (
 )
 
 // addQueueTime counts the wait of a run that starts.
-func (s *Stats) queued(tenant string, wait time.Duration) {
-	if s.Queued == nil {
-		s.Queued = map[string]QueueTime{}
+func (s *Stats) addQueueTime(tenant string, wait time.Duration) {
+	if s.QueueTimes == nil {
+		s.QueueTimes = map[string]QueueTime{}
 	}
-	q, known := s.Queued[tenant]
-	if !known && len(s.Queued) >= maxNamedTenants {
+	q, known := s.QueueTimes[tenant]
+	if !known && len(s.QueueTimes) >= maxNamedTenants {
 		tenant = otherTenants
-		q = s.Queued[tenant]
+		q = s.QueueTimes[tenant]
 	}
 	wait = max(wait, 0) // the clocks of two machines may differ
 	i, _ := slices.BinarySearch(queueBounds[:], wait)
 	q.Counts[i]++
 	q.Total += wait
-	s.Queued[tenant] = q
+	s.QueueTimes[tenant] = q
 }
 
 // stats guards the counts with a mutex that is never held across a call.
 type stats struct {
-	mu  sync.Mutex
-	now Stats
+	mu     sync.Mutex
+	counts Stats
 }
 
 func (s *stats) read() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.now
-	out.Done, out.Queued = maps.Clone(s.now.Done), maps.Clone(s.now.Queued)
+	out := s.counts
+	out.Done, out.QueueTimes = maps.Clone(s.counts.Done), maps.Clone(s.counts.QueueTimes)
 	if out.Done == nil {
 		out.Done = map[events.Status]int64{}
 	}
@@ -90,8 +90,8 @@ func (s *stats) read() Stats {
 func (s *stats) add(change func(*Stats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now.Done == nil {
-		s.now.Done = map[events.Status]int64{}
+	if s.counts.Done == nil {
+		s.counts.Done = map[events.Status]int64{}
 	}
-	change(&s.now)
+	change(&s.counts)
 }

@@ -11,7 +11,7 @@ import (
 
 // errTurnPending reports a request that was returned with a delay because the turn of
 // its run has not come.
-var errTurnWaits = errors.New("the run waits for its turn")
+var errTurnPending = errors.New("the run waits for its turn")
 
 // turnDelay is the longest delay of a request whose turn has not come. The shortest is
 // half of it. The end of the turn before releases the request earlier, so the delay
@@ -23,49 +23,49 @@ const turnDelay = 10 * time.Minute
 // nak, when its release had no effect yet. So postpone plans the run again after the
 // nak, and releases the request if its turn has come. It returns nil if the execution
 // has ended.
-func (r *Runner) postpone(l *life, req ledger.Request, plan ledger.Plan, d Delivery) error {
+func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Plan, d Delivery) error {
 	delay := plan.Again
 	if delay <= 0 {
 		delay = r.turnDelay/2 + rand.N(r.turnDelay/2+1)
 	}
-	if err := d.Nak(l.records, delay); err != nil {
+	if err := d.Nak(l.recordCtx, delay); err != nil {
 		return fmt.Errorf("nak a run that waits for its turn: %w", err)
 	}
 	r.stats.add(func(s *Stats) { s.Postponed++ })
-	next, err := r.opts.Ledger.Plan(l.records, req, true)
+	next, err := r.opts.Ledger.Plan(l.recordCtx, req, true)
 	switch {
 	case err != nil:
 		return fmt.Errorf("plan the run: %w", err)
 	case next.Ended != nil:
-		return r.settle(l.records, req, *next.Ended)
+		return r.finalize(l.recordCtx, req, *next.Ended)
 	case next.After != "":
-		return errTurnWaits
+		return errTurnPending
 	}
-	if err := d.Nak(l.records, 0); err != nil {
+	if err := d.Nak(l.recordCtx, 0); err != nil {
 		return fmt.Errorf("nak a run whose turn has come: %w", err)
 	}
-	return errTurnWaits
+	return errTurnPending
 }
 
 // takesOverRun reports whether a plan takes a run from another runner, which may still
 // hold it. A request with a turn can be delivered while a runner holds it: it was
 // released twice, or at the moment of its first delivery.
-func replaces(plan ledger.Plan) bool {
+func takesOverRun(plan ledger.Plan) bool {
 	return plan.Request.Turn != nil && plan.Runner != ""
 }
 
 // refuseLostHead makes a turn fail if its session head cannot be restored.
-func headLost(req ledger.Request, in *input) {
+func refuseLostHead(req ledger.Request, in *input) {
 	if req.Turn == nil || req.Heap == "" {
 		return
 	}
 	switch {
-	case in.refused == nil && in.hash == "":
+	case in.refusal == nil && in.hash == "":
 		in.warnings = nil
-		in.refused = &refusal{message: fmt.Sprintf("Heap %s is not on record.", req.Heap)}
-	case in.refused == nil, in.refused.reason == ReasonHeapUnavailable:
+		in.refusal = &refusal{message: fmt.Sprintf("Heap %s is not on record.", req.Heap)}
+	case in.refusal == nil, in.refusal.reason == ReasonHeapUnavailable:
 		return
 	}
-	in.refused = &refusal{ledger.ReasonSessionHeadLost, in.refused.message +
+	in.refusal = &refusal{ledger.ReasonSessionHeadLost, in.refusal.message +
 		" This session continues from that heap. Call open_session with the same intent to start the session from a fresh isolate, or reset the session to another of its heaps."}
 }

@@ -18,7 +18,7 @@ import (
 	"daybook/runner"
 )
 
-func (b *book) session(intent string) string {
+func (b *testLedger) session(intent string) string {
 	b.t.Helper()
 	o, err := b.ledger.OpenSession(b.t.Context(), ledger.Opening{Tenant: events.DefaultTenant, Intent: intent, Actor: canceller})
 	if err != nil {
@@ -27,7 +27,7 @@ func (b *book) session(intent string) string {
 	return o.SessionID
 }
 
-func (b *book) turn(session, code string) string {
+func (b *testLedger) turn(session, code string) string {
 	b.t.Helper()
 	return b.submit(func(s *ledger.Submission) { s.LogicalSession, s.Code = session, code })
 }
@@ -42,7 +42,7 @@ func appends() workers {
 	}}
 }
 
-func (b *book) heapOf(end *events.Ending) string {
+func (b *testLedger) heapOf(end *events.Ending) string {
 	b.t.Helper()
 	if end.Heap == nil {
 		return ""
@@ -54,8 +54,8 @@ func (b *book) heapOf(end *events.Ending) string {
 	return string(blob)
 }
 
-// waiting waits until n requests were returned before their turn.
-func waiting(t *testing.T, r *runner.Runner, n int) {
+// waitForPostponed waits until n requests were returned before their turn.
+func waitForPostponed(t *testing.T, r *runner.Runner, n int) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -75,7 +75,7 @@ var errGone = errors.New("the process is gone")
 // the heap of the run before, while there are slots for all of them at once.
 func TestTurnsRunInOrder(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("in order")
 	var ids []string
 	want := ""
@@ -91,14 +91,14 @@ func TestTurnsRunInOrder(t *testing.T) {
 		defer busy.Add(-1)
 		return w.run(ctx, t, write)
 	}})
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	for range ids {
-		soon(t, "the next end", acked)
+		receive(t, "the next end", acked)
 	}
 	if most.Load() != 1 {
 		t.Errorf("%d runs of the session at once", most.Load())
 	}
-	_, last := b.ended(ids[19])
+	_, last := b.waitForEnd(ids[19])
 	if got := b.heapOf(last); got != want {
 		t.Errorf("the session's state is %q, want %q", got, want)
 	}
@@ -121,7 +121,7 @@ func TestTurnsRunInOrder(t *testing.T) {
 // runs of other sessions pass, and that different sessions run side by side.
 func TestWaitingTakesNoSlot(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	held, other := b.session("held"), b.session("other")
 	release := make(chan struct{})
 	began := make(chan string, 10)
@@ -137,22 +137,22 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 		return completed("1"), nil
 	}})
 	opts.Slots = 2
-	b.begin(opts)
+	b.startRunner(opts)
 	b.turn(held, "hold")
-	if got := soon(t, "the first run", began); got != "hold" {
+	if got := receive(t, "the first run", began); got != "hold" {
 		t.Fatalf("%q ran", got)
 	}
 	for range 5 {
 		b.turn(held, "behind")
 	}
 	b.turn(other, "beside")
-	if got := soon(t, "the run beside", began); got != "beside" {
+	if got := receive(t, "the run beside", began); got != "beside" {
 		t.Fatalf("%q ran", got)
 	}
-	soon(t, "its end", acked)
+	receive(t, "its end", acked)
 	close(release)
 	for range 6 {
-		soon(t, "an end", acked)
+		receive(t, "an end", acked)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 // that the next turn continues.
 func TestCancelledTurn(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("cancel")
 	release, began := make(chan struct{}), make(chan string, 10)
 	w := appends()
@@ -171,29 +171,29 @@ func TestCancelledTurn(t *testing.T) {
 		}
 		return w.run(ctx, t, write)
 	}})
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	first, second, third := b.turn(s, "first "), b.turn(s, "second "), b.turn(s, "third")
-	soon(t, "the first run", began)
-	waiting(t, r, 2)
+	receive(t, "the first run", began)
+	waitForPostponed(t, r, 2)
 	if _, err := b.cancel(second); err != nil {
 		t.Fatal(err)
 	}
-	if got := soon(t, "the cancelled run's end", acked); got != second {
+	if got := receive(t, "the cancelled run's end", acked); got != second {
 		t.Fatalf("%s was acknowledged first, not %s", got, second)
 	}
 	close(release)
-	if got := soon(t, "the third run", began); got != "third" {
+	if got := receive(t, "the third run", began); got != "third" {
 		t.Fatalf("%q ran", got)
 	}
-	soon(t, "the first end", acked)
-	soon(t, "the third end", acked)
-	if status, end := b.ended(third); status != events.StatusCompleted || b.heapOf(end) != "first third" {
+	receive(t, "the first end", acked)
+	receive(t, "the third end", acked)
+	if status, end := b.waitForEnd(third); status != events.StatusCompleted || b.heapOf(end) != "first third" {
 		t.Errorf("the third run %s with the state %q", status, b.heapOf(end))
 	}
-	if status, _ := b.ended(second); status != events.StatusCancelled {
+	if status, _ := b.waitForEnd(second); status != events.StatusCancelled {
 		t.Errorf("the second run %s", status)
 	}
-	if status, _ := b.ended(first); status != events.StatusCompleted {
+	if status, _ := b.waitForEnd(first); status != events.StatusCompleted {
 		t.Errorf("the first run %s", status)
 	}
 }
@@ -202,7 +202,7 @@ func TestCancelledTurn(t *testing.T) {
 // communicate.
 func TestTurnsOfTwoRunners(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	sessions := []string{b.session("a"), b.session("b"), b.session("c")}
 	acked := make(chan string, 100)
 	for range 2 {
@@ -212,7 +212,7 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 			defer func() { acked <- d.Event.About() }()
 			return d.Ack(ctx)
 		}}
-		b.begin(opts)
+		b.startRunner(opts)
 	}
 	last, want := map[string]string{}, map[string]string{}
 	var mu sync.Mutex
@@ -231,10 +231,10 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 	}
 	wg.Wait()
 	for range 24 {
-		soon(t, "an end", acked)
+		receive(t, "an end", acked)
 	}
 	for s, id := range last {
-		if _, end := b.ended(id); b.heapOf(end) != want[s] {
+		if _, end := b.waitForEnd(id); b.heapOf(end) != want[s] {
 			t.Errorf("the state of session %s is %q, want %q", s, b.heapOf(end), want[s])
 		}
 	}
@@ -246,7 +246,7 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	store := storetest.Open(t, server, jetstream.Options{AckWait: ackWait})
-	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
+	b := &testLedger{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
 	s := b.session("death")
 	began := make(chan runner.Task, 10)
 	opts := b.options(hangs(began))
@@ -254,23 +254,23 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	opts.Work = work{Store: doomed,
 		ack: func(context.Context, runner.Delivery) error { return nil },
 		nak: func(context.Context, runner.Delivery, time.Duration) error { return nil }}
-	opts.DrainWait = -1
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
-	r, drain := b.begin(opts)
+	opts.DrainTimeout = -1
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(context.Context, *ledger.StartedAttempt, string) error { return errGone }}
+	r, drain := b.startRunner(opts)
 	first, second := b.turn(s, "one "), b.turn(s, "two")
-	soon(t, "the first run", began)
-	waiting(t, r, 1)
+	receive(t, "the first run", began)
+	waitForPostponed(t, r, 1)
 	drain() // as in a crash: nothing is returned or recorded
 
 	opts, acked := b.acks(appends())
-	b.begin(opts)
+	b.startRunner(opts)
 	// The first end releases the second run before it is acknowledged.
-	soon(t, "an end", acked)
-	soon(t, "an end", acked)
-	if status, _ := b.ended(first); status != events.StatusCompleted {
+	receive(t, "an end", acked)
+	receive(t, "an end", acked)
+	if status, _ := b.waitForEnd(first); status != events.StatusCompleted {
 		t.Errorf("the first run %s", status)
 	}
-	if status, end := b.ended(second); status != events.StatusCompleted || b.heapOf(end) != "one two" {
+	if status, end := b.waitForEnd(second); status != events.StatusCompleted || b.heapOf(end) != "one two" {
 		t.Errorf("the second run %s with the state %q", status, b.heapOf(end))
 	}
 }
@@ -279,7 +279,7 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 // and never starts from a fresh isolate.
 func TestLostHead(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	s := b.session("lost")
 	opts, acked := b.acks(appends())
 	var lost atomic.Bool
@@ -289,22 +289,22 @@ func TestLostHead(t *testing.T) {
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
-	b.begin(opts)
+	b.startRunner(opts)
 	b.turn(s, "one ")
-	soon(t, "the first end", acked)
+	receive(t, "the first end", acked)
 	lost.Store(true)
 	for range 2 {
 		id := b.turn(s, "two ")
-		soon(t, "the next end", acked)
-		status, end := b.ended(id)
+		receive(t, "the next end", acked)
+		status, end := b.waitForEnd(id)
 		if status != events.StatusFailed || end.Reason != ledger.ReasonSessionHeadLost || end.Heap != nil {
 			t.Errorf("without its heap the run %s, reason %q", status, end.Reason)
 		}
 	}
 	lost.Store(false)
 	id := b.turn(s, "three")
-	soon(t, "the last end", acked)
-	if _, end := b.ended(id); b.heapOf(end) != "one three" {
+	receive(t, "the last end", acked)
+	if _, end := b.waitForEnd(id); b.heapOf(end) != "one three" {
 		t.Errorf("when the heap is back the state is %q", b.heapOf(end))
 	}
 }

@@ -23,7 +23,7 @@ func TestUnreadableRequest(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	store := storetest.Open(t, server, jetstream.Options{})
-	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
+	b := &testLedger{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})}
 	nc, err := server.Conn("raw")
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +49,10 @@ func TestUnreadableRequest(t *testing.T) {
 		publish(id, `{"secret":`)
 	}
 	opts, acked := b.acks(completes("line"))
-	r, _ := b.begin(opts)
+	r, _ := b.startRunner(opts)
 	good := b.submit()
 	for range 5 {
-		soon(t, "an acknowledgement", acked)
+		receive(t, "an acknowledgement", acked)
 	}
 	last := func(id string) events.Event {
 		t.Helper()
@@ -69,10 +69,10 @@ func TestUnreadableRequest(t *testing.T) {
 		t.Errorf("the run that had ended got %s", e.Type)
 	}
 	e := last(fresh)
-	if e.Type != events.TypeExecutionFailed || events.Ended(e.Data).Reason != ledger.ReasonRequestUnreadable {
+	if e.Type != events.TypeExecutionFailed || events.EndingOf(e.Data).Reason != ledger.ReasonRequestUnreadable {
 		t.Fatalf("the damaged run ended with %+v", e)
 	}
-	if text := errorText(events.Ended(e.Data)); !strings.Contains(text, "is damaged") || strings.Contains(text, "secret") {
+	if text := errorText(events.EndingOf(e.Data)); !strings.Contains(text, "is damaged") || strings.Contains(text, "secret") {
 		t.Errorf("the error is %q", text)
 	}
 	if n := r.Stats().Retried; n != 0 {
@@ -84,7 +84,7 @@ func TestUnreadableRequest(t *testing.T) {
 // decode is left to another version.
 func TestRequestForANewerVersion(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	opts := b.options(completes())
 	id := events.NewID(time.Now())
 	given := make(chan time.Duration, 1)
@@ -99,7 +99,7 @@ func TestRequestForANewerVersion(t *testing.T) {
 	if err := runner.New(opts).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if soon(t, "the giving back", given) != opts.RetryDelay {
+	if receive(t, "the giving back", given) != opts.RetryDelay {
 		t.Error("it is not delivered again")
 	}
 	if _, err := b.store.LastControl(t.Context(), events.DefaultTenant, id); !errors.Is(err, events.ErrNotFound) {

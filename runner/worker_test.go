@@ -70,18 +70,18 @@ func newProcesses(t *testing.T) processes {
 }
 
 // script submits code and waits for its end.
-func (b *book) script(code string, change ...func(*ledger.Submission)) (string, events.Status, *events.Ending) {
+func (b *testLedger) script(code string, change ...func(*ledger.Submission)) (string, events.Status, *events.Ending) {
 	b.t.Helper()
 	id := b.submit(append(change, func(s *ledger.Submission) { s.Code = code })...)
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	return id, status, end
 }
 
 func TestRealWorkers(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	p := newProcesses(t)
-	b.begin(b.options(p))
+	b.startRunner(b.options(p))
 
 	id, status, end := b.script(`let x: number = 41; console.log("hello"); console.error("é"); x`)
 	if status != events.StatusCompleted || end.Content.Value().Result == nil || end.Content.Value().Result.Text != "41" || end.Heap == nil {
@@ -95,7 +95,7 @@ func TestRealWorkers(t *testing.T) {
 		t.Errorf("the end is %+v, output %+v", end, end.Output)
 	}
 
-	if missing := sandbox.Missing(started(t, b.history(id)).Layers, true); len(missing) != 0 {
+	if missing := sandbox.Missing(newestStart(t, b.history(id)).Layers, true); len(missing) != 0 {
 		t.Errorf("the started event lacks the layers %v", missing)
 	}
 
@@ -103,7 +103,7 @@ func TestRealWorkers(t *testing.T) {
 	if status != events.StatusCompleted || end.Content.Value().Result.Text != "42" {
 		t.Fatalf("the run is %s: %s", status, errorText(end))
 	}
-	if got := started(t, b.history(id)).InputHeap; got == "" || got != end.Heap.Parent {
+	if got := newestStart(t, b.history(id)).InputHeap; got == "" || got != end.Heap.Parent {
 		t.Errorf("input heap is %q, parent %q", got, end.Heap.Parent)
 	}
 
@@ -125,10 +125,10 @@ func TestRealWorkers(t *testing.T) {
 }
 
 // The reason why a worker was killed for a violation is recorded.
-func TestViolationIsOnRecord(t *testing.T) {
+func TestViolationIsRecorded(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+	b := newTestLedger(t)
+	b.startRunner(b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 		return runner.Outcome{Status: "failed", Reason: "sandbox_violation", Error: "sandbox violation: socket"}, nil
 	}}))
 	_, status, end := b.script(`1`)
@@ -139,14 +139,14 @@ func TestViolationIsOnRecord(t *testing.T) {
 
 func TestRealWorkersAreCancelled(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(newProcesses(t)))
+	b := newTestLedger(t)
+	b.startRunner(b.options(newProcesses(t)))
 	id := b.submit(func(s *ledger.Submission) { s.Code = `console.log("busy"); for (;;) {}` })
 	b.waitFor(id, isType(events.TypeExecutionOutput))
 	if _, err := b.cancel(id); err != nil {
 		t.Fatalf("cancel: %v", err)
 	}
-	status, end := b.ended(id)
+	status, end := b.waitForEnd(id)
 	if status != events.StatusCancelled || end.Runner == "" || text(b.history(id)) != "busy\n" {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
@@ -158,20 +158,20 @@ func TestRealWorkersAreCancelled(t *testing.T) {
 // After the first runner was shut down, the run on a second runner writes the same
 // output as it would have written: seed, clock and the values passed to the run are
 // those of the first attempt.
-func TestRealWorkersGoOnAfterADrain(t *testing.T) {
+func TestRealWorkersContinueAfterADrain(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
+	b := newTestLedger(t)
 	const code = `console.log(Math.random(), Date.now(), given.join()); given.push(3); await new Promise(r => setTimeout(r, 4000)); 1`
 	opts := b.options(newProcesses(t))
-	opts.DrainWait = -1
-	_, drain := b.begin(opts)
+	opts.DrainTimeout = -1
+	_, drain := b.startRunner(opts)
 	id := b.submit(func(s *ledger.Submission) {
 		s.Code, s.Globals = code, map[string]json.RawMessage{"given": json.RawMessage("[1,2]")}
 	})
 	b.waitFor(id, isType(events.TypeExecutionOutput))
 	drain()
-	b.begin(b.options(newProcesses(t)))
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+	b.startRunner(b.options(newProcesses(t)))
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 1 {
 		t.Fatalf("the run is %s: %s %+v", status, errorText(end), end)
 	}
 	lines := strings.Split(strings.TrimSuffix(text(b.history(id)), "\n"), "\n")
@@ -183,8 +183,8 @@ func TestRealWorkersGoOnAfterADrain(t *testing.T) {
 // Many scripts run at once, each with output of its own.
 func TestRealWorkersInParallel(t *testing.T) {
 	t.Parallel()
-	b := newBook(t)
-	b.begin(b.options(newProcesses(t)))
+	b := newTestLedger(t)
+	b.startRunner(b.options(newProcesses(t)))
 	ids := map[string]int{}
 	for i := range 12 {
 		ids[b.submit(func(s *ledger.Submission) {
@@ -192,7 +192,7 @@ func TestRealWorkersInParallel(t *testing.T) {
 		})] = i
 	}
 	for id, i := range ids {
-		status, end := b.ended(id)
+		status, end := b.waitForEnd(id)
 		if status != events.StatusCompleted || end.Content.Value().Result.Text != fmt.Sprint(i) || end.Output.Lines != 500 {
 			t.Errorf("run %d is %s: %s %+v", i, status, errorText(end), end)
 		}

@@ -87,8 +87,8 @@ type Task struct {
 	// OnHeapReceived, if set, is called once the worker has received Heap. ReserveHeap,
 	// if set, is called before a heap is received from the worker, with its size in
 	// bytes.
-	HeapSent    func()
-	ReserveHeap func(ctx context.Context, bytes int64) error
+	OnHeapReceived func()
+	ReserveHeap    func(ctx context.Context, bytes int64) error
 }
 
 // Host performs the host calls of a running script. Workers call its methods one after

@@ -75,7 +75,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 		// Two volumes follow each other, a third comes behind a hole.
 		switch i {
 		case 2:
-			if _, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked}); err != nil {
+			if _, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); err != nil {
 				t.Fatal(err)
 			}
 		case 5:
@@ -209,13 +209,13 @@ func exportBehindRemoval(t *testing.T) (dir, kept string) {
 		return seq
 	}
 	keep := request()
-	v, err := store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	v, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Close: log.SignClosing})
 	if err != nil {
 		t.Fatal(err)
 	}
 	request()
 	sign(t, store, log)
-	root, err := log.Preserve(t.Context(), v.Last)
+	root, err := log.PersistHashes(t.Context(), v.Last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func exportBehindRemoval(t *testing.T) (dir, kept string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Remove(t.Context(), stream.Removal{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
+	if _, err := store.Remove(t.Context(), stream.RemoveOptions{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
 		t.Fatal(err)
 	}
 	sign(t, store, log)

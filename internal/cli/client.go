@@ -51,12 +51,12 @@ func (f clientFlags) call(ctx context.Context, method, path string, body, out an
 	}
 	if raw, ok := out.(*json.RawMessage); ok {
 		if *raw, err = io.ReadAll(resp.Body); err != nil {
-			return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
+			return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 		}
 		return nil
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
+		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		return nil, err
 	}
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, asUnavailable(ctx, err)
 	}
 	if isRedirect(resp) {
 		resp.Body.Close()
@@ -115,8 +115,8 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 // understood.
 type unavailableError struct{ error }
 
-// unanswered marks an error as one of the server, unless it is an interrupt.
-func unanswered(ctx context.Context, err error) error {
+// asUnavailable marks an error as one of the server, unless it is an interrupt.
+func asUnavailable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ type contextCmd struct {
 	Clear contextClearCmd `cmd:"" help:"Clear the context of a session; what happened stays recorded."`
 }
 
-// oneContext names a context by its session.
-type oneContext struct {
+// contextArgs names a context by its session.
+type contextArgs struct {
 	Session string `arg:"" help:"Session name, or with --logical the intent, ref or id of a session that keeps state, or a unique beginning." placeholder:"SESSION"`
 	Logical bool   `help:"SESSION is a session that keeps state."`
 }
 
 // path is the REST path of the context.
-func (c oneContext) path(ctx context.Context, f clientFlags) (string, error) {
+func (c contextArgs) path(ctx context.Context, f clientFlags) (string, error) {
 	if !c.Logical {
 		return "/api/context" + query("session", c.Session), nil
 	}
@@ -34,7 +34,7 @@ func (c oneContext) path(ctx context.Context, f clientFlags) (string, error) {
 
 type contextGetCmd struct {
 	clientFlags
-	oneContext
+	contextArgs
 }
 
 // Run prints the context as text for people.
@@ -91,7 +91,7 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 
 type contextSetCmd struct {
 	clientFlags
-	oneContext
+	contextArgs
 	Values []string          `arg:"" optional:"" help:"Values as KEY=JSON, or KEY=TEXT for what is no JSON; KEY= removes one." placeholder:"KEY=VALUE"`
 	Prefer map[string]string `help:"Preferences: output_format (json, markdown, plain), max_results, language." placeholder:"NAME=VALUE"`
 }
@@ -150,7 +150,7 @@ func jsonOrText(value string) any {
 
 type contextClearCmd struct {
 	clientFlags
-	oneContext
+	contextArgs
 }
 
 // Run clears the context.

@@ -35,7 +35,7 @@ func (c *execTextCmd) Run(ctx context.Context, std *streams) error {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
+		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
 	raw, err := json.Marshal(string(text))
 	if err != nil {
@@ -52,7 +52,7 @@ func (f clientFlags) copyText(ctx context.Context, std *streams, path, name stri
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(std.out, resp.Body); err != nil {
-		return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
+		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
 	_, err = fmt.Fprintln(std.out)
 	return err

@@ -78,7 +78,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	}
 	// An interrupt leaves the request time to be answered: a run whose id is not
 	// known could not be cancelled.
-	submitting, stop := outlasting(ctx, interruptGrace)
+	submitting, stop := withGrace(ctx, interruptGrace)
 	defer stop()
 	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
 		return inSessions(err, openSession)
@@ -117,8 +117,8 @@ func (c *runCmd) startingHeap(ctx context.Context) (string, error) {
 // interruptGrace bounds what is still said to the server after an interrupt.
 const interruptGrace = 5 * time.Second
 
-// outlasting is a context that ends some time after its parent.
-func outlasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+// withGrace is a context that ends some time after its parent.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return longer, func() { stop(); cancel() }
@@ -128,7 +128,7 @@ func outlasting(ctx context.Context, grace time.Duration) (context.Context, cont
 func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 	err := c.followOutput(ctx, std, id)
 	if ctx.Err() != nil {
-		stopping, stop := outlasting(ctx, interruptGrace)
+		stopping, stop := withGrace(ctx, interruptGrace)
 		defer stop()
 		if err := c.call(stopping, http.MethodPost, "/api/executions/"+id+"/cancel", nil, nil); err != nil {
 			fmt.Fprintln(std.err, "daybook: cancel:", err)

@@ -37,7 +37,7 @@ func (f clientFlags) follow(ctx context.Context, path string, fn func(sseEvent) 
 			return ctx.Err()
 		}
 		if broken++; broken > 5 {
-			return unanswered(ctx, fmt.Errorf("the server closed %s without finishing it", path))
+			return asUnavailable(ctx, fmt.Errorf("the server closed %s without finishing it", path))
 		}
 	}
 }

@@ -64,8 +64,8 @@ const (
 	EvictedPressure Eviction = "memory_pressure"
 )
 
-// take returns the entry of a key, locked. release must follow.
-func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
+// acquire returns the entry of a key, locked. release must follow.
+func (s *Store) acquire(ctx context.Context, k Key) (*entry, error) {
 	if k.IsZero() {
 		return nil, ErrNone
 	}
@@ -80,7 +80,7 @@ func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
 		e.place = c.order.PushFront(e)
 		c.entries[text] = e
 		c.resize(e, overhead)
-		s.bound(e)
+		s.evictOverLimit(e)
 	}
 	e.users++
 	c.order.MoveToFront(e.place)
@@ -104,13 +104,13 @@ func (s *Store) leave(e *entry) {
 	defer s.cache.mu.Unlock()
 	e.users--
 	if !e.dropped {
-		s.bound(e)
+		s.evictOverLimit(e)
 	}
 }
 
-// hold locks an entry without using its context. It reports false for one that
+// acquireExisting locks an entry without using its context. It reports false for one that
 // is there no more; else release must follow.
-func (s *Store) hold(e *entry) bool {
+func (s *Store) acquireExisting(e *entry) bool {
 	s.cache.mu.Lock()
 	if e.dropped {
 		s.cache.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Store) release(e *entry) {
 	}
 	if !e.dropped {
 		c.resize(e, size)
-		s.bound(e)
+		s.evictOverLimit(e)
 	}
 }
 
@@ -153,10 +153,10 @@ func (c *cache) resize(e *entry, size int64) {
 	e.size = size
 }
 
-// bound evicts what was not used for longest, until the bounds are kept. Contexts
+// evictOverLimit evicts what was not used for longest, until the bounds are kept. Contexts
 // at work stay, and those with runs in progress stay if others do for it; so does
 // the one that the room is made for. c.mu is held.
-func (s *Store) bound(keep *entry) {
+func (s *Store) evictOverLimit(keep *entry) {
 	over := func() bool {
 		return s.cache.order.Len() > s.opts.MaxSessions || s.cache.bytes > s.opts.MaxBytes
 	}
@@ -196,9 +196,9 @@ func (s *Store) countExpired() {
 	s.cache.evicted[EvictedIdle]++
 }
 
-// relieve drops the fifth of the contexts that was not used for longest if the
+// evictUnderPressure drops the fifth of the contexts that was not used for longest if the
 // process's heap is too large.
-func (s *Store) relieve() (dropped int) {
+func (s *Store) evictUnderPressure() (dropped int) {
 	if s.opts.HeapBytes() < s.opts.HighWaterBytes {
 		return 0
 	}
@@ -216,9 +216,9 @@ func (s *Store) relieve() (dropped int) {
 	return dropped
 }
 
-// ownWait is for how long what was noted in a context may be missing in what is read of
+// readYourWritesTimeout is for how long what was noted in a context may be missing in what is read of
 // it.
-const ownWait = 5 * time.Second
+const readYourWritesTimeout = 5 * time.Second
 
 // shownWait is how long a reader waits for what was noted, at most: a reader with less
 // time has a part of it left to read the context.
@@ -260,7 +260,7 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 	st, err := s.opts.Views.Context(ctx, e.key.Tenant, e.text)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
-		st = s.begun(e)
+		st = s.newState(e)
 	case err != nil:
 		return err
 	case st.Key != e.text || st.Kind != e.key.Kind || e.key.Kind != events.ContextSession && events.ValidHash(e.key.ID) && st.SessionID != e.key.ID:
@@ -269,13 +269,13 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 	}
 	s.hide(&st)
 	e.state = &st
-	s.seen(e, st.UsedAt)
+	s.touch(e, st.UsedAt)
 	return nil
 }
 
-// begun is a context that nothing is on record of yet. That it began is noted, so
+// newState is a context that nothing is on record of yet. That it began is noted, so
 // that it comes back as it is.
-func (s *Store) begun(e *entry) projections.ContextState {
+func (s *Store) newState(e *entry) projections.ContextState {
 	if e.fresh.IsZero() {
 		e.fresh = s.opts.Now().UTC().Truncate(time.Millisecond)
 	}
@@ -285,12 +285,12 @@ func (s *Store) begun(e *entry) projections.ContextState {
 	at := events.FormatTime(e.fresh)
 	ref := events.ContextRef{Key: e.text, SessionID: e.pending.sessionID, Kind: e.key.Kind}
 	st := projections.ContextState{ContextRef: ref, UsedAt: e.fresh, Empty: true}
-	st.Context = projections.FreshContext(ref.SessionID, at)
+	st.Context = projections.NewContext(ref.SessionID, at)
 	return st
 }
 
-// seen moves the time of the last use on.
-func (s *Store) seen(e *entry, at time.Time) {
+// touch moves the time of the last use on.
+func (s *Store) touch(e *entry, at time.Time) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	if at.After(e.usedAt) {

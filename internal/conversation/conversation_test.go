@@ -411,18 +411,18 @@ func TestA18_AlreadyTried(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := s.Tried(t.Context(), named(1), "query", hash)
-	want := &projections.Tried{ArgsSHA256: hash, Tool: "query", CalledAt: "2026-11-21T09:30:00.000Z", Times: 2, Summary: "3 heaps", Results: &three, ResultSHA256: events.Hash(nil)}
+	got, err := s.PriorCall(t.Context(), named(1), "query", hash)
+	want := &projections.PriorCall{ArgsSHA256: hash, Tool: "query", CalledAt: "2026-11-21T09:30:00.000Z", Times: 2, Summary: "3 heaps", Results: &three, ResultSHA256: events.Hash(nil)}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	if got, err := s.Tried(t.Context(), named(2), "query", hash); got != nil || err != nil {
+	if got, err := s.PriorCall(t.Context(), named(2), "query", hash); got != nil || err != nil {
 		t.Errorf("in another context: %+v, %v", got, err)
 	}
 	if _, _, err := s.Clear(t.Context(), named(1), client); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Tried(t.Context(), named(1), "query", hash); got != nil || err != nil {
+	if got, err := s.PriorCall(t.Context(), named(1), "query", hash); got != nil || err != nil {
 		t.Errorf("after clearing: %+v, %v", got, err)
 	}
 }
@@ -815,7 +815,7 @@ func TestA32_ReadsAreAudited(t *testing.T) {
 		o.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	c := get(t, s, named(1))
-	if _, err := s.Tried(t.Context(), named(1), "query_heaps_by_tags", "x"); err != nil {
+	if _, err := s.PriorCall(t.Context(), named(1), "query_heaps_by_tags", "x"); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")

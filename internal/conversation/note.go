@@ -90,7 +90,7 @@ func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending
 	}
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
-	e, err := s.take(ctx, k)
+	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return err
 	}

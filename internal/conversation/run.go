@@ -63,7 +63,7 @@ func (s *Store) Flush(ctx context.Context) {
 				if ctx.Err() != nil {
 					return
 				}
-				if !s.hold(e) {
+				if !s.acquireExisting(e) {
 					continue
 				}
 				flushing, stop := context.WithTimeout(ctx, answerWait)
@@ -85,7 +85,7 @@ func (s *Store) Flush(ctx context.Context) {
 // Sweep lets contexts expire that nobody has used for long, and keeps the memory
 // within bounds.
 func (s *Store) Sweep(ctx context.Context) error {
-	s.relieve()
+	s.evictUnderPressure()
 	now := s.opts.Now()
 	since := now.Add(-s.opts.IdleTTL)
 	if err := s.sweepHeld(ctx, now, since); err != nil {
@@ -126,7 +126,7 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 	}
 	s.cache.mu.Unlock()
 	for _, e := range unused {
-		if !s.hold(e) {
+		if !s.acquireExisting(e) {
 			continue
 		}
 		err := s.sweepEntry(ctx, e, now)

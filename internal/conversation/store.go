@@ -60,7 +60,7 @@ func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
-	e, err := s.take(ctx, k)
+	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return events.ContextRef{}, err
 	}
@@ -79,7 +79,7 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
-	e, err := s.take(ctx, k)
+	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return projections.Context{}, err
 	}
@@ -113,17 +113,17 @@ func (s *Store) withWarnings(ctx context.Context, e *entry, c projections.Contex
 
 // Preferences returns those of a context. Nothing set is the zero value.
 func (s *Store) Preferences(ctx context.Context, k Key, reader string) (prefs events.UserPreferences, err error) {
-	err = s.look(ctx, k, reader, func(st *projections.ContextState, _ *pending) { prefs = st.Context.UserPreferences })
+	err = s.view(ctx, k, reader, func(st *projections.ContextState, _ *pending) { prefs = st.Context.UserPreferences })
 	return prefs, err
 }
 
-// Tried returns what came of a call when it was made before in the context, or
+// PriorCall returns what came of a call when it was made before in the context, or
 // nil. sha256 is the hash of a request for a run, or CallHash.
-func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (tried *projections.Tried, err error) {
-	err = s.look(ctx, k, reader, func(st *projections.ContextState, p *pending) {
-		for i := range st.Tried {
-			if st.Tried[i].ArgsSHA256 == sha256 {
-				tried = new(st.Tried[i])
+func (s *Store) PriorCall(ctx context.Context, k Key, reader, sha256 string) (tried *projections.PriorCall, err error) {
+	err = s.view(ctx, k, reader, func(st *projections.ContextState, p *pending) {
+		for i := range st.PriorCalls {
+			if st.PriorCalls[i].ArgsSHA256 == sha256 {
+				tried = new(st.PriorCalls[i])
 			}
 		}
 		for _, c := range p.calls { // newer than what is on record
@@ -134,7 +134,7 @@ func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (tried 
 			if tried != nil {
 				times += tried.Times
 			}
-			tried = &projections.Tried{
+			tried = &projections.PriorCall{
 				ArgsSHA256: sha256, Tool: c.Tool, CalledAt: events.FormatTime(c.CalledAt.Time), Times: times,
 				Summary: c.ResultSummary, Results: c.Results, ResultSHA256: c.ResultSHA256,
 			}
@@ -143,10 +143,10 @@ func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (tried 
 	return tried, err
 }
 
-// Fetched returns what is known of a resource that was read before in the
+// PriorRead returns what is known of a resource that was read before in the
 // context, or nil.
-func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (fetched *projections.FetchedResource, err error) {
-	err = s.look(ctx, k, reader, func(st *projections.ContextState, p *pending) {
+func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (fetched *projections.FetchedResource, err error) {
+	err = s.view(ctx, k, reader, func(st *projections.ContextState, p *pending) {
 		for i := range st.Context.FetchedResources {
 			if st.Context.FetchedResources[i].ResourceID == resource {
 				fetched = new(st.Context.FetchedResources[i])
@@ -163,13 +163,13 @@ func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (fe
 	return fetched, err
 }
 
-// look shows a context and what is not on record of it yet.
-func (s *Store) look(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
+// view shows a context and what is not on record of it yet.
+func (s *Store) view(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
-	e, err := s.take(ctx, k)
+	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 		}
 		s.countExpired()
 	}
-	s.seen(e, now)
+	s.touch(e, now)
 	if now.Sub(e.state.UsedAt) >= touchEvery || e.state.Seq == 0 && reader != "" {
 		e.pending.touched = true
 	}
@@ -285,7 +285,7 @@ func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 			return nil, s.unavailable("edit the context", err)
 		}
 	}
-	return s.take(ctx, k)
+	return s.acquire(ctx, k)
 }
 
 // Set records preferences and values, and returns the context with them and the
@@ -360,7 +360,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 		return false, nil
 	}
 	// A run or a note of another process may not be readable yet.
-	wait, stop := context.WithTimeout(ctx, ownWait)
+	wait, stop := context.WithTimeout(ctx, readYourWritesTimeout)
 	defer stop()
 	last, err := s.opts.Log.LastSeq(wait)
 	if err == nil {
@@ -386,7 +386,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 // looksClear reports whether nothing is in a context that can be read. A run that was
 // asked for just now may not be in the ledger yet. e.mu is held.
 func (s *Store) looksClear(e *entry) bool {
-	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.asked) >= ownWait
+	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.asked) >= readYourWritesTimeout
 }
 
 // edit records an edit made of the one before; nil is none. What was noted before

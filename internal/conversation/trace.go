@@ -31,6 +31,6 @@ func (s *Store) peek(ctx context.Context, e *entry) (projections.ContextState, *
 		return *e.state, &e.pending, nil
 	}
 	st := projections.ContextState{ContextRef: e.state.ContextRef, UsedAt: e.state.UsedAt, Empty: true}
-	st.Context = projections.FreshContext(st.SessionID, events.FormatTime(now))
+	st.Context = projections.NewContext(st.SessionID, events.FormatTime(now))
 	return st, &pending{}, nil
 }

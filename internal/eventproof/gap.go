@@ -17,7 +17,7 @@ func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 		if !in || r.From != t.Size()+1 {
 			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.Size()+1)
 		}
-		err := r.Pieces(func(from, to uint64, hash []byte) error {
+		err := r.HashSegments(func(from, to uint64, hash []byte) error {
 			var err error
 			switch {
 			case to > from:
@@ -63,7 +63,7 @@ func AddHoleLeaves(t *proof.Tree, m events.Stored) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
-	if d, ok := e.Data.(*events.LedgerVolumeOpened); !ok || !d.Fills(before, m.Seq) {
+	if d, ok := e.Data.(*events.LedgerVolumeOpened); !ok || !d.AccountsForGap(before, m.Seq) {
 		return gap
 	}
 	for t.Size() < m.Seq-1 {

@@ -104,8 +104,8 @@ func splitNotes(raw []byte) [][]byte {
 	return notes
 }
 
-// Newest returns the newest checkpoint in an audit directory that one of its keys signed.
-func Newest(dir string) (proof.Checkpoint, bool) {
+// NewestCheckpoint returns the newest checkpoint in an audit directory that one of its keys signed.
+func NewestCheckpoint(dir string) (proof.Checkpoint, bool) {
 	keys, err := VKeys(dir)
 	if err != nil {
 		return proof.Checkpoint{}, false

@@ -8,10 +8,10 @@ import (
 	"daybook/proof"
 )
 
-// Closing signs the checkpoint up to last, the last position of a volume that is being sealed but
+// SignClosing signs the checkpoint up to last, the last position of a volume that is being sealed but
 // for the event that will contain the result. It waits for the position to be hashed, until ctx is
 // done.
-func (l *Log) Closing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
 		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
@@ -41,22 +41,22 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.keep(c); err != nil {
+	if err := l.storeCheckpoint(c); err != nil {
 		return nil, err
 	}
 	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
 
-// keep stores a signed checkpoint and makes it the newest. It is recorded, or about to be.
-func (l *Log) keep(c proof.Checkpoint) error {
+// storeCheckpoint stores a signed checkpoint and makes it the newest. It is recorded, or about to be.
+func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	l.keeping.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)
 	l.keeping.Unlock()
 	if err != nil {
 		return fmt.Errorf("store the checkpoint: %w", err)
 	}
-	if l.opts.Kept != nil {
-		l.opts.Kept()
+	if l.opts.OnCheckpointStored != nil {
+		l.opts.OnCheckpointStored()
 	}
 	l.mu.Lock()
 	if c.Size > l.latest.Size {

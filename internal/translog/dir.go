@@ -31,5 +31,7 @@ func (d Dir) TilePath(t proof.Tile) string {
 func (d Dir) ReadTile(t proof.Tile) ([]byte, error) { return readTile(string(d), t, proof.TileWidth) }
 
 // Leaves returns a function that returns the leaf of a position if the files prove it; see
-// KnownLeaves.
-func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) { return KnownLeaves(string(d)).Leaf }
+// OpenProvenLeaves.
+func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
+	return OpenProvenLeaves(string(d)).Leaf
+}

@@ -164,9 +164,9 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *KeyFileError) Unwrap() error { return e.err }
 
-// OriginOf returns the name under which a Log over a directory would sign. It returns an empty
+// ReadOrigin returns the name under which a Log over a directory would sign. It returns an empty
 // name if Open would create one. It creates nothing.
-func OriginOf(dir, keyFile string) (string, error) {
+func ReadOrigin(dir, keyFile string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
 	case err == nil:

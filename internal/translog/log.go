@@ -50,8 +50,8 @@ type Options struct {
 	// Removed, if set, returns the end of the removed volumes. Of their events only the hashes are
 	// left.
 	Removed func() events.Removal
-	// Kept, if set, is called after a checkpoint was written to its file in Dir.
-	Kept func()
+	// OnCheckpointStored, if set, is called after a checkpoint was written to its file in Dir.
+	OnCheckpointStored func()
 	// NoSync skips all waiting for the disk. Only for tests.
 	NoSync bool
 	// Logger receives errors that no caller can receive. Default: slog.Default().
@@ -68,7 +68,7 @@ type Log struct {
 	keys    keys
 	log     *slog.Logger
 	witness *witness // nil without one
-	poke    chan struct{}
+	signNow chan struct{}
 	// exhaustedPause is the time that Run waits before it continues after the machine ran out of a
 	// resource.
 	exhaustedPause time.Duration
@@ -106,7 +106,7 @@ func Open(opts Options) (*Log, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, poke: make(chan struct{}, 1), changed: make(chan struct{})}
+	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, signNow: make(chan struct{}, 1), changed: make(chan struct{})}
 	var err error
 	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -195,7 +195,7 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	if signed.Size > last {
 		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
 	}
-	if err := l.agrees(signed); err != nil {
+	if err := l.matchesTree(signed); err != nil {
 		return err
 	}
 	signing, stop := context.WithCancel(ctx)
@@ -205,14 +205,14 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 		beside.Go(func() { l.witness.run(signing) })
 	}
 	l.signal()
-	err = feed.FollowRaw(ctx, from, l.take)
+	err = feed.FollowRaw(ctx, from, l.appendBatch)
 	stop()
 	beside.Wait()
 	return err
 }
 
-// take appends a batch to the tree.
-func (l *Log) take(batch []events.Stored, _ uint64) error {
+// appendBatch appends a batch to the tree.
+func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 	leaves := make([]proof.Hash, len(batch))
 	var buf []byte
 	for i := range batch {
@@ -225,7 +225,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	defer l.mu.Unlock()
 	lost := l.Lost()
 	for i, m := range batch {
-		if err := l.cross(m, lost); err != nil {
+		if err := l.skipMissing(m, lost); err != nil {
 			return err
 		}
 		if len(l.confirm) > 0 {
@@ -241,7 +241,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 			}
 		}
 		if eventproof.HoldsCheckpoint(m) { // before the leaf: after a lack of resources, the message is read again
-			if err := l.passed(m); err != nil {
+			if err := l.checkCheckpoint(m); err != nil {
 				return err
 			}
 		}
@@ -256,7 +256,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		}
 	}
 	l.wake()
-	if due, _ := l.due(); due {
+	if due, _ := l.signDue(); due {
 		l.signal()
 	}
 	if l.tree.Size()-l.durable >= durableEvery {
@@ -276,9 +276,9 @@ func (l *Log) Lost() events.Lost {
 	return l.opts.Lost()
 }
 
-// cross advances the tree over positions before m that are removed or recorded as lost. The caller
+// skipMissing advances the tree over positions before m that are removed or recorded as lost. The caller
 // handles other gaps and must hold mu.
-func (l *Log) cross(m events.Stored, lost events.Lost) error {
+func (l *Log) skipMissing(m events.Stored, lost events.Lost) error {
 	at := l.tree.Size() - uint64(len(l.confirm))
 	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
 		if gone-at > uint64(len(l.confirm)) {
@@ -295,8 +295,8 @@ func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	return eventproof.AddLost(l.tree, lost, m.Seq-1, nil)
 }
 
-// passed compares a recorded checkpoint with the events before it. The caller must hold mu.
-func (l *Log) passed(m events.Stored) error {
+// checkCheckpoint compares a recorded checkpoint with the events before it. The caller must hold mu.
+func (l *Log) checkCheckpoint(m events.Stored) error {
 	c, err := eventproof.CheckpointIn(m)
 	if err != nil {
 		return err
@@ -333,8 +333,8 @@ func disagrees(c proof.Checkpoint, root proof.Hash) error {
 		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
-// agrees compares a checkpoint with the tree, if the tree reaches it.
-func (l *Log) agrees(c proof.Checkpoint) error {
+// matchesTree compares a checkpoint with the tree, if the tree reaches it.
+func (l *Log) matchesTree(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsIncomparable(l.Lost(), c.Size) {
@@ -359,7 +359,7 @@ func (l *Log) wake() {
 // signal wakes the signer.
 func (l *Log) signal() {
 	select {
-	case l.poke <- struct{}{}:
+	case l.signNow <- struct{}{}:
 	default:
 	}
 }

@@ -241,7 +241,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	waitFor(t, log, last)
 	quiet(t, store)
 	fill(t, store, 4)
-	if err := log.Seal(t.Context(), store); err != nil {
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Close(); err != nil {
@@ -254,7 +254,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	// Starting and closing it again adds nothing.
 	for range 2 {
 		again := start(t, store, translog.Options{Dir: dir, Every: time.Millisecond})
-		if err := again.Seal(t.Context(), store); err != nil {
+		if err := again.FinalCheckpoint(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 		if err := again.Close(); err != nil {
@@ -355,7 +355,7 @@ func TestSealTriesAgain(t *testing.T) {
 
 	trying, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
-	go func() { gaveUp <- log.Seal(trying, ledger) }()
+	go func() { gaveUp <- log.FinalCheckpoint(trying, ledger) }()
 	for late := time.After(20 * time.Second); len(ledger.tried) < 2; {
 		select {
 		case <-late:
@@ -370,7 +370,7 @@ func TestSealTriesAgain(t *testing.T) {
 		t.Errorf("Seal of a ledger that cannot be written: %v", err)
 	}
 	sealed := make(chan error, 1)
-	go func() { sealed <- log.Seal(t.Context(), ledger) }()
+	go func() { sealed <- log.FinalCheckpoint(t.Context(), ledger) }()
 	ledger.blocked.Store(false)
 	if err := <-sealed; err != nil {
 		t.Errorf("Seal: %v", err)
@@ -406,7 +406,7 @@ func TestSignWhenWritesPass(t *testing.T) {
 			t.Fatal("the signer waits")
 		}
 	}
-	if _, err := log.Settled(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+	if _, err := log.CheckpointThrough(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("Settled of a ledger that takes no writes: %v", err)
 	}
 	ledger.blocked.Store(false)
@@ -568,8 +568,8 @@ func TestSealingWaitsForTheSignature(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	_, err = store.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
-		return log.Closing(ctx, last)
+	_, err = store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		return log.SignClosing(ctx, last)
 	}})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sealed without a signature: %v", err)

@@ -10,8 +10,8 @@ import (
 	"daybook/proof"
 )
 
-// Known are the leaf hashes of lost events that the files of a tree still prove.
-type Known struct {
+// ProvenLeaves are the leaf hashes of lost events that the files of a tree still prove.
+type ProvenLeaves struct {
 	size   uint64
 	reader tlog.HashReader
 	// leaves of the tile that was read last.
@@ -19,10 +19,10 @@ type Known struct {
 	leaves []proof.Hash
 }
 
-// KnownLeaves opens the files of a tree in an audit directory. They prove leaves as far as they
+// OpenProvenLeaves opens the files of a tree in an audit directory. They prove leaves as far as they
 // match the tree hash in the file "durable" or in the newest checkpoint.
-func KnownLeaves(dir string) *Known {
-	k := &Known{}
+func OpenProvenLeaves(dir string) *ProvenLeaves {
+	k := &ProvenLeaves{}
 	try := func(size uint64, root proof.Hash) {
 		if size <= k.size {
 			return
@@ -46,10 +46,10 @@ func KnownLeaves(dir string) *Known {
 }
 
 // Size returns the highest position of which a leaf may be known.
-func (k *Known) Size() uint64 { return k.size }
+func (k *ProvenLeaves) Size() uint64 { return k.size }
 
 // Leaf returns the leaf hash of a position. It reports false if the hash is not known.
-func (k *Known) Leaf(position uint64) (proof.Hash, bool) {
+func (k *ProvenLeaves) Leaf(position uint64) (proof.Hash, bool) {
 	if position == 0 || position > k.size {
 		return proof.Hash{}, false
 	}
@@ -74,7 +74,7 @@ func (k *Known) Leaf(position uint64) (proof.Hash, bool) {
 }
 
 // over returns the hash over a full tile of leaves, by the position of its first leaf.
-func (k *Known) over(first uint64) (proof.Hash, bool) {
+func (k *ProvenLeaves) over(first uint64) (proof.Hash, bool) {
 	if first+proof.TileWidth-1 > k.size {
 		return proof.Hash{}, false
 	}
@@ -87,7 +87,7 @@ func (k *Known) over(first uint64) (proof.Hash, bool) {
 
 // Ranges divides lost positions into ranges of which all leaves are known or none. budget is the
 // number of hashes that may be used, and is decremented.
-func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
+func (k *ProvenLeaves) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	var list events.Lost
 	add := func(from, to uint64, hash string) {
 		n := len(list)
@@ -154,10 +154,10 @@ func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return list, nil
 }
 
-// ForgetTree makes the next Log compute its tree from scratch, without the events that are
+// ResetTree makes the next Log compute its tree from scratch, without the events that are
 // recorded as lost by then. It keeps the first leaves, up to keep: those of removed events, which
 // cannot be computed again. If they cannot be kept, the next Log reports that.
-func ForgetTree(dir string, keep uint64) error {
+func ResetTree(dir string, keep uint64) error {
 	d, err := readDurable(dir)
 	if keep == 0 || err != nil || d.size < keep {
 		return removeIfThere(dir, fileDurable)

@@ -32,7 +32,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 	for _, r := range [][2]uint64{{1, 1}, {1, size}, {size, size}, {2, 255}, {200, 300}, {255, 258}, {256, 769}, {257, 512}, {258, 512}, {257, 768}, {1, 256}, {700, size}} {
 		budget := events.MaxLostHashes
-		lost := KnownLeaves(dir).Ranges(r[0], r[1], size+1, &budget)
+		lost := OpenProvenLeaves(dir).Ranges(r[0], r[1], size+1, &budget)
 		if len(lost) != 1 || lost[0].From != r[0] || lost[0].To != r[1] || len(lost[0].Hashes) == 0 {
 			t.Errorf("%v: %d ranges", r, len(lost))
 			continue
@@ -59,7 +59,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 	// Beyond the tree, and beyond the limit of an event, nothing is known.
 	budget := 3
-	lost := KnownLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
+	lost := OpenProvenLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
 	if len(lost) != 2 || len(lost[0].Hashes) != 3 || lost[0].To != size-3 || lost[1].From != size-2 || lost[1].Hashes != nil || lost[1].To != size+10 {
 		t.Errorf("%+v", lost)
 	}
@@ -68,7 +68,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	if err := files.Put(proof.Tile{Index: 1, Width: proof.TileWidth}, bad); err != nil {
 		t.Fatal(err)
 	}
-	k := KnownLeaves(dir)
+	k := OpenProvenLeaves(dir)
 	if _, ok := k.Leaf(300); ok {
 		t.Error("a leaf is known by a file that is wrong")
 	}

@@ -16,9 +16,9 @@ func (l *Log) Removed() events.Removal {
 	return l.opts.Removed()
 }
 
-// Preserve makes the hashes up to a position durable, so that the events can be removed, and
+// PersistHashes makes the hashes up to a position durable, so that the events can be removed, and
 // returns the tree hash over them. It waits for the position to be hashed, until ctx is done.
-func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error) {
+func (l *Log) PersistHashes(ctx context.Context, last uint64) (root string, err error) {
 	for {
 		l.mu.Lock()
 		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed

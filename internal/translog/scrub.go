@@ -262,7 +262,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	if s.opts.Blobs == nil {
 		return nil
 	}
-	d := events.Ended(e.Data) // a failed run may have left a heap, too
+	d := events.EndingOf(e.Data) // a failed run may have left a heap, too
 	if d == nil || d.Heap == nil {
 		return nil
 	}

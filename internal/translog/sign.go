@@ -37,7 +37,7 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	defer timer.Stop()
 	for {
 		l.mu.Lock()
-		due, urgent := l.due()
+		due, urgent := l.signDue()
 		asked := l.asked > l.latest.Size && l.tree.Size() >= l.asked
 		final := l.final
 		if final {
@@ -67,7 +67,7 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			timer.Reset(wait)
 		}
 		select {
-		case <-l.poke:
+		case <-l.signNow:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -96,9 +96,9 @@ func passes(err error) bool {
 	return ok && unwritable.Passes
 }
 
-// due reports whether there is something to sign, and whether the server waits for it. The caller
+// signDue reports whether there is something to sign, and whether the server waits for it. The caller
 // must hold mu.
-func (l *Log) due() (due, urgent bool) {
+func (l *Log) signDue() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
@@ -114,12 +114,12 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	unkept := l.unkept
 	l.mu.Unlock()
 	if unkept != nil {
-		if err := l.keep(*unkept); err != nil { // rather than record another one each time
+		if err := l.storeCheckpoint(*unkept); err != nil { // rather than record another one each time
 			return err
 		}
 		l.mu.Lock()
 		l.unkept = nil
-		due, _ := l.due()
+		due, _ := l.signDue()
 		l.mu.Unlock()
 		if !due {
 			return nil
@@ -135,7 +135,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	if err != nil {
 		return err
 	}
-	if err := l.keep(c); err != nil {
+	if err := l.storeCheckpoint(c); err != nil {
 		l.mu.Lock()
 		l.unkept = &c
 		l.mu.Unlock()
@@ -168,9 +168,9 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, 
 	}
 }
 
-// Seal signs a final checkpoint that covers all events, unless one exists. Call it before Run
+// FinalCheckpoint signs a final checkpoint that covers all events, unless one exists. Call it before Run
 // returns. It retries until ctx is done; the error is an *UnsignedError.
-func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
+func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	l.final = true
 	l.mu.Unlock()
@@ -211,10 +211,10 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns the reason.
 func (e *UnsignedError) Unwrap() error { return e.err }
 
-// Settled returns a checkpoint that covers every event up to a position except trailing
+// CheckpointThrough returns a checkpoint that covers every event up to a position except trailing
 // checkpoints. It has one signed if there is none; calling it again signs nothing. It fails at
 // once if checkpoints cannot be recorded now.
-func (l *Log) Settled(ctx context.Context, last uint64) (proof.Checkpoint, error) {
+func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.wanted, false)
 }
 

@@ -26,13 +26,13 @@ const (
 // be read yet.
 const lagPause = 10 * time.Millisecond
 
-// courier delivers for one webhook: one event at a time, in ledger order, each
+// deliverer delivers for one webhook: one event at a time, in ledger order, each
 // until it is accepted or given up. Couriers share nothing, so that a receiver
 // that fails or dawdles holds up its own webhook only.
-type courier struct {
+type deliverer struct {
 	s        *Service
 	h        *hook // what changes in it is guarded by s.mu
-	place    place
+	place    positionFile
 	client   *http.Client
 	selector *events.Selector
 	// at is the position reached, written the one that is in place.
@@ -53,7 +53,7 @@ func (s *Service) selector(h *hook) *events.Selector {
 }
 
 // run delivers until ctx is done.
-func (c *courier) run(ctx context.Context) {
+func (c *deliverer) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer func() {
 		c.rest() // for the position
@@ -75,7 +75,7 @@ func (c *courier) run(ctx context.Context) {
 }
 
 // page takes what is stored after the position, or waits until there is more.
-func (c *courier) page(ctx context.Context) error {
+func (c *deliverer) page(ctx context.Context) error {
 	if resting, written := c.rest(); resting {
 		if written {
 			return c.place.set(c.at, false)
@@ -116,7 +116,7 @@ func (c *courier) page(ctx context.Context) error {
 // rest reports whether there is nothing to deliver now: then the position of the
 // webhook moves on with the ledger, and changed is signaled when there may be
 // something. It also reports whether the position is to be written.
-func (c *courier) rest() (resting, write bool) {
+func (c *deliverer) rest() (resting, write bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.at = max(c.at, c.h.position)
@@ -132,7 +132,7 @@ func (c *courier) rest() (resting, write bool) {
 
 // collect reads the next events for the receiver, and the position up to which these
 // are all. What else was read is not kept while they are delivered.
-func (c *courier) collect(ctx context.Context) (list []parcel, end uint64, err error) {
+func (c *deliverer) collect(ctx context.Context) (list []parcel, end uint64, err error) {
 	ctx, leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
 	if err != nil {
 		return nil, c.at, err
@@ -161,7 +161,7 @@ func (c *courier) collect(ctx context.Context) (list []parcel, end uint64, err e
 	return list, end, nil
 }
 
-func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
+func (c *deliverer) wants(ctx context.Context, e events.Event) (bool, error) {
 	switch {
 	case e.Type.Webhook():
 		return false, nil
@@ -174,7 +174,7 @@ func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
 }
 
 // attempt posts a message once, and counts that unless it was broken off.
-func (c *courier) attempt(ctx context.Context, m message) outcome {
+func (c *deliverer) attempt(ctx context.Context, m message) outcome {
 	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
 	if ctx.Err() == nil {
 		c.s.count(o)
@@ -185,7 +185,7 @@ func (c *courier) attempt(ctx context.Context, m message) outcome {
 // deliver tries an event until the receiver has accepted it, or it is a dead
 // letter on record: then it reports true. False means that the receiver wants
 // no more, or ctx is done.
-func (c *courier) deliver(ctx context.Context, p parcel) (bool, error) {
+func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
 		o := c.attempt(ctx, p.message)
@@ -210,7 +210,7 @@ func (c *courier) deliver(ctx context.Context, p parcel) (bool, error) {
 	}
 }
 
-func (c *courier) letter(p parcel, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
+func (c *deliverer) letter(p parcel, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
 	return &events.WebhookDeadLettered{
 		WebhookID: c.h.id, EventSeq: p.seq, EventID: p.message.id, EventKind: p.kind,
 		Attempts: attempts, FirstAttemptAt: events.Instant{Time: began.UTC().Truncate(time.Millisecond)}, Reason: o.reason, Status: o.status,
@@ -220,7 +220,7 @@ func (c *courier) letter(p parcel, attempts int, began time.Time, o outcome) *ev
 // pause waits between two attempts. Letters that are to be retried go out
 // meanwhile: the receiver may have mended what ailed them. It reports false
 // when ctx is done.
-func (c *courier) pause(ctx context.Context, d time.Duration) bool {
+func (c *deliverer) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
@@ -236,7 +236,7 @@ func (c *courier) pause(ctx context.Context, d time.Duration) bool {
 }
 
 // redeliver tries each letter that somebody wants retried, once, in order.
-func (c *courier) redeliver(ctx context.Context) {
+func (c *deliverer) redeliver(ctx context.Context) {
 	for _, seq := range c.queued() {
 		if ctx.Err() != nil || c.disabled() {
 			return
@@ -248,7 +248,7 @@ func (c *courier) redeliver(ctx context.Context) {
 	}
 }
 
-func (c *courier) retry(ctx context.Context, seq uint64) error {
+func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	list, err := c.s.opts.Feed.Read(ctx, seq-1, 1)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 }
 
 // record appends what became of a delivery, and returns once that shows.
-func (c *courier) record(ctx context.Context, d events.Data) error {
+func (c *deliverer) record(ctx context.Context, d events.Data) error {
 	_, err := c.s.append(ctx, c.h.tenant, d, -1)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", events.TypeOf(d), err)
@@ -283,19 +283,19 @@ func (c *courier) record(ctx context.Context, d events.Data) error {
 	return nil
 }
 
-func (c *courier) disabled() bool {
+func (c *deliverer) disabled() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.h.disabled != ""
 }
 
-func (c *courier) queued() []uint64 {
+func (c *deliverer) queued() []uint64 {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.h.queued()
 }
 
-func (c *courier) reached(seq uint64) {
+func (c *deliverer) reached(seq uint64) {
 	c.at = seq
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -303,7 +303,7 @@ func (c *courier) reached(seq uint64) {
 }
 
 // report shows how the event at hand fares.
-func (c *courier) report(failed int, o outcome, next time.Time) {
+func (c *deliverer) report(failed int, o outcome, next time.Time) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.h.failed, c.h.problem, c.h.next = failed, o.reason, next

@@ -12,27 +12,27 @@ import (
 	"daybook/internal/durable"
 )
 
-// keep is the folder of what must not be in the ledger: for each webhook the
+// secretStore is the folder of what must not be in the ledger: for each webhook the
 // file ID.secret, and ID.position with how far it has come.
-type keep struct{ dir string }
+type secretStore struct{ dir string }
 
 const (
 	secretSuffix   = ".secret"
 	positionSuffix = ".position"
 )
 
-func openKeep(dir string) (keep, error) {
+func openKeep(dir string) (secretStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return keep{}, fmt.Errorf("create the folder of webhooks: %w", err)
+		return secretStore{}, fmt.Errorf("create the folder of webhooks: %w", err)
 	}
-	return keep{dir}, nil
+	return secretStore{dir}, nil
 }
 
-func (k keep) path(id, suffix string) string { return filepath.Join(k.dir, id+suffix) }
+func (k secretStore) path(id, suffix string) string { return filepath.Join(k.dir, id+suffix) }
 
 // storeSecret returns once the secret is on disk: what is registered after it
 // can be signed for ever.
-func (k keep) storeSecret(id string, s Secret) error {
+func (k secretStore) storeSecret(id string, s Secret) error {
 	if err := durable.Create(k.path(id, secretSuffix), []byte(s.Reveal()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keep the secret of webhook %s: %w", id, err)
 	}
@@ -42,7 +42,7 @@ func (k keep) storeSecret(id string, s Secret) error {
 // secret is os.ErrNotExist for a webhook registered at another server, or whose
 // secret was lost. A file that others can read is refused: the secret in it may
 // be known.
-func (k keep) secret(id string) (Secret, error) {
+func (k secretStore) secret(id string) (Secret, error) {
 	path := k.path(id, secretSuffix)
 	info, err := os.Stat(path)
 	if err != nil {
@@ -62,9 +62,9 @@ func (k keep) secret(id string) (Secret, error) {
 	return s, nil
 }
 
-// forget removes what is kept of a webhook. It does not sync: sweep removes what a power
+// deleteFiles removes what is kept of a webhook. It does not sync: sweep removes what a power
 // cut brings back.
-func (k keep) forget(id string) error {
+func (k secretStore) deleteFiles(id string) error {
 	var errs []error
 	for _, suffix := range []string{secretSuffix, positionSuffix} {
 		if err := os.Remove(k.path(id, suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -77,7 +77,7 @@ func (k keep) forget(id string) error {
 // sweep removes what is kept of webhooks that are not on record: a process that
 // died between the two steps of registering leaves a secret behind, one that
 // died while deleting too.
-func (k keep) sweep(known func(id string) bool) error {
+func (k secretStore) sweep(known func(id string) bool) error {
 	list, err := os.ReadDir(k.dir)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (k keep) sweep(known func(id string) bool) error {
 			id, ok = strings.CutSuffix(entry.Name(), positionSuffix)
 		}
 		if ok && events.ValidID(id) && !known(id) {
-			errs = append(errs, k.forget(id))
+			errs = append(errs, k.deleteFiles(id))
 		}
 	}
 	return errors.Join(errs...)
@@ -100,16 +100,16 @@ func (k keep) sweep(known func(id string) bool) error {
 // is there wholly or not at all.
 const positionDigits = 20
 
-// place is where a webhook's position is kept. Its owner closes it.
-type place struct{ f *os.File }
+// positionFile is where a webhook's position is kept. Its owner closes it.
+type positionFile struct{ f *os.File }
 
 // openPlace returns the place and the position in it. A place that was never
 // written, or cannot be understood, holds from: that repeats deliveries rather
 // than lose one. The directory is therefore not synced.
-func (k keep) openPlace(id string, from uint64) (place, uint64, error) {
+func (k secretStore) openPlace(id string, from uint64) (positionFile, uint64, error) {
 	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return place{}, 0, err
+		return positionFile{}, 0, err
 	}
 	buf := make([]byte, positionDigits)
 	n, _ := f.ReadAt(buf, 0)
@@ -117,11 +117,11 @@ func (k keep) openPlace(id string, from uint64) (place, uint64, error) {
 	if err != nil || n != positionDigits || at < from {
 		at = from
 	}
-	return place{f}, at, nil
+	return positionFile{f}, at, nil
 }
 
 // set writes the position; with sync it returns once that is on disk.
-func (p place) set(at uint64, sync bool) error {
+func (p positionFile) set(at uint64, sync bool) error {
 	if _, err := p.f.WriteAt(fmt.Appendf(nil, "%0*d\n", positionDigits, at), 0); err != nil {
 		return err
 	}
@@ -131,4 +131,4 @@ func (p place) set(at uint64, sync bool) error {
 	return nil
 }
 
-func (p place) close() error { return p.f.Close() }
+func (p positionFile) close() error { return p.f.Close() }

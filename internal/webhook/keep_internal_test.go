@@ -26,7 +26,7 @@ func TestStoreSecretKeepsTheFirst(t *testing.T) {
 	if got, err := k.secret(id); err != nil || got.Reveal() != first.Reveal() {
 		t.Errorf("the first secret is not there: %v", err)
 	}
-	if err := k.forget(id); err != nil {
+	if err := k.deleteFiles(id); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(k.path(id, secretSuffix), 0o700); err != nil {

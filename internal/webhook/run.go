@@ -18,7 +18,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stop()
 
 	s.mu.Lock()
-	s.deliver = func(h *hook) { s.engage(ctx, &couriers, h) }
+	s.deliver = func(h *hook) { s.startDeliverer(ctx, &couriers, h) }
 	for _, h := range s.hooks {
 		s.deliver(h)
 	}
@@ -40,9 +40,9 @@ func (s *Service) Run(ctx context.Context) error {
 	return fmt.Errorf("follow the ledger for webhooks: %w", err)
 }
 
-// engage starts a courier for a webhook whose secret is here. The caller holds
+// startDeliverer starts a courier for a webhook whose secret is here. The caller holds
 // mu.
-func (s *Service) engage(ctx context.Context, couriers *sync.WaitGroup, h *hook) {
+func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, h *hook) {
 	if !h.here {
 		return
 	}
@@ -57,7 +57,7 @@ func (s *Service) engage(ctx context.Context, couriers *sync.WaitGroup, h *hook)
 	ctx, h.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})
 	h.ended = ended
-	c := &courier{s: s, h: h, place: place, client: newClient(s.opts), at: position, written: position, selector: s.selector(h)}
+	c := &deliverer{s: s, h: h, place: place, client: newClient(s.opts), at: position, written: position, selector: s.selector(h)}
 	couriers.Go(func() {
 		defer close(ended)
 		c.run(ctx)

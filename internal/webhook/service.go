@@ -20,7 +20,7 @@ import (
 // wait, since they answer only once the record shows their effect.
 type Service struct {
 	opts Options
-	keep keep
+	keep secretStore
 	// delivered and failed count attempts.
 	delivered, failed atomic.Int64
 
@@ -274,7 +274,7 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 		// Whoever delivers for it may be in the middle of an attempt.
 		select {
 		case <-ended:
-			err = s.keep.forget(id)
+			err = s.keep.deleteFiles(id)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -375,10 +375,10 @@ func (s *Service) DeadLetters(tenant, id string) ([]DeadLetter, error) {
 	return h.deadLetters(), nil
 }
 
-// RestsOn tells which webhooks, of all tenants, have yet to be sent events up to a
+// Undelivered tells which webhooks, of all tenants, have yet to be sent events up to a
 // position, or may be asked to send them again: sentences for people, in the order
 // of the webhooks.
-func (s *Service) RestsOn(last uint64) []string {
+func (s *Service) Undelivered(last uint64) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var reasons []string

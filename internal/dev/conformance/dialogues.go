@@ -14,8 +14,8 @@ import (
 // step is the time between two notifications, as the suite wants it.
 const step = 50 * time.Millisecond
 
-// dialogues are the tools that send something before they answer.
-func (f *fixtures) dialogues() []fixture {
+// streamingTools are the tools that send something before they answer.
+func (f *fixtures) streamingTools() []fixture {
 	return []fixture{
 		{name: "test_tool_with_logging", about: "Logs while it runs", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {

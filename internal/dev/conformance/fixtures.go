@@ -12,7 +12,7 @@ const scheme = "test://"
 
 func mount(s *sdk.Server) {
 	f := &fixtures{server: s, seal: newSeal()}
-	for _, group := range [][]fixture{f.contents(), f.dialogues(), f.wire(), f.rounds()} {
+	for _, group := range [][]fixture{f.contents(), f.streamingTools(), f.wire(), f.rounds()} {
 		for _, t := range group {
 			f.add(t)
 		}

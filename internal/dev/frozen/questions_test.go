@@ -59,7 +59,7 @@ func (q *inquiry) ledger(list []events.Event) {
 			Traceparent          string `json:",omitempty"`
 			Skips, Removed, Lost uint64 `json:",omitempty"`
 			Data                 any
-		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), "ledger.0001." + e.Subject(), e.Traceparent, e.Skips, e.Removed, e.Lost, e.Data})
+		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), "ledger.0001." + e.Subject(), e.Traceparent, e.RemovedBefore, e.Removed, e.LostBefore, e.Data})
 	}
 }
 

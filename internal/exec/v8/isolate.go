@@ -84,9 +84,9 @@ type Answer struct {
 	At time.Time
 }
 
-// turn holds the process's one right to have an isolate: a second one that can
+// isolateSem holds the process's one right to have an isolate: a second one that can
 // be saved corrupts the read-only heap they share.
-var turn = make(chan struct{}, 1)
+var isolateSem = make(chan struct{}, 1)
 
 // Isolate is one V8 isolate. Its methods, but Terminate, must be called by one
 // goroutine, which New locks to its thread until Dispose.
@@ -143,7 +143,7 @@ func (cfg Config) check() error {
 // newIsolate restores heap, or runs the prelude when there is none. plainBase
 // makes it one to be saved as what plain isolates restore.
 func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, error) {
-	turn <- struct{}{}
+	isolateSem <- struct{}{}
 	runtime.LockOSThread()
 
 	i := &Isolate{plain: cfg.Plain}
@@ -389,7 +389,7 @@ func (i *Isolate) release() {
 	}
 	i.pinned.Unpin()
 	runtime.UnlockOSThread()
-	<-turn
+	<-isolateSem
 }
 
 // baseHeap is the heap every new isolate starts from: a context in which the

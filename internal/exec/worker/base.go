@@ -28,13 +28,13 @@ func (p *Pool) greet(ctx context.Context, w *process, stateful bool) error {
 	// Once the heap is made, the token is gone.
 	select {
 	case <-b.made:
-		_, err := w.greet(ctx, stateful, b.heap)
+		_, err := w.handshake(ctx, stateful, b.heap)
 		return err
 	case <-b.making:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	made, err := w.greet(ctx, stateful, nil)
+	made, err := w.handshake(ctx, stateful, nil)
 	if err == nil && len(made) > 0 {
 		b.heap = made
 		close(b.made)

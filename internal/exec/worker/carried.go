@@ -17,7 +17,7 @@ const (
 
 // takeCarried takes what the heap of the task brings along. The worker sends it once,
 // before any code of the run.
-func (c *conversation) takeCarried(payload []byte) error {
+func (c *frameChecker) takeCarried(payload []byte) error {
 	var carried v8.Carried
 	if err := decodeMessage(payload, &carried); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *conversation) takeCarried(payload []byte) error {
 
 // carriedOutcome is what an outcome says of the heap that the run started from, however
 // the run ended.
-func (c *conversation) carriedOutcome() (pristine *bool, warnings []string) {
+func (c *frameChecker) carriedOutcome() (pristine *bool, warnings []string) {
 	if c.carried == nil {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func firstOf(names []string, all int) string {
 // globalsText warns of accessors and read-only properties that earlier runs put on the
 // global object, "" if there are none. Built-in objects that changedText names are left
 // out, and the properties of a frozen global object, which it names as well.
-func (c *conversation) globalsText() string {
+func (c *frameChecker) globalsText() string {
 	count, names := c.carried.Globals.Count, slices.Clone(c.carried.Globals.Names)
 	frozen := slices.Contains(c.carried.Changed, "globalThis (not extensible)")
 	names = slices.DeleteFunc(names, func(name string) bool {

@@ -16,10 +16,10 @@ const maxText = 16 << 20
 // maxTimers is more timers than fit into the largest heap.
 const maxTimers = 1 << 28
 
-// conversation checks what a worker says about one task. It is the parent's
+// frameChecker checks what a worker says about one task. It is the parent's
 // defence against a worker that a script has taken over: anything out of order,
 // out of bounds or malformed is an error that ends the worker.
-type conversation struct {
+type frameChecker struct {
 	maxHeap int64 // bytes of heap it may send
 	resumes bool  // the task has a heap
 	carried *v8.Carried
@@ -41,7 +41,7 @@ type conversation struct {
 }
 
 // take advances by one frame and returns the lines it held, if any.
-func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
+func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
 	switch {
 	case c.complete:
 		return nil, fmt.Errorf("%w: frame %q after the end", errProtocol, t)
@@ -59,15 +59,15 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 		if t != frameData {
 			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
 		}
-		return nil, c.broke(c.calls.takeArguments(payload))
+		return nil, c.wrapProtocolError(c.calls.takeArguments(payload))
 	case c.calls.waiting && t != frameEnd && !c.ended:
 		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
 	case t == frameCall && !c.ended:
 		c.began = true
-		return nil, c.broke(c.calls.takeCall(payload))
+		return nil, c.wrapProtocolError(c.calls.takeCall(payload))
 	case t == frameWait && !c.ended:
 		c.began = true
-		return nil, c.broke(nil, c.calls.takeWait(payload))
+		return nil, c.wrapProtocolError(nil, c.calls.takeWait(payload))
 	case t == frameLines && !c.ended:
 		c.began = true
 		lines, err := parseLines(payload)
@@ -84,8 +84,8 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 	}
 }
 
-// broke keeps a call that is whole, and says of an error whose it is.
-func (c *conversation) broke(whole *call, err error) error {
+// wrapProtocolError keeps a call that is whole, and says of an error whose it is.
+func (c *frameChecker) wrapProtocolError(whole *call, err error) error {
 	if err != nil && !errors.Is(err, errProtocol) {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
@@ -93,7 +93,7 @@ func (c *conversation) broke(whole *call, err error) error {
 	return err
 }
 
-func (c *conversation) takeEnd(payload []byte) error {
+func (c *frameChecker) takeEnd(payload []byte) error {
 	if err := decodeMessage(payload, &c.end); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *conversation) takeEnd(payload []byte) error {
 	return nil
 }
 
-func (c *conversation) checkEnd() error {
+func (c *frameChecker) checkEnd() error {
 	e := &c.end
 	ran := e.End != endSyntax && e.End != endInternal
 	savable := saved(e.End)
@@ -156,7 +156,7 @@ func (c *conversation) checkEnd() error {
 	return nil
 }
 
-func (c *conversation) takeData(payload []byte) error {
+func (c *frameChecker) takeData(payload []byte) error {
 	if len(payload) == 0 {
 		return fmt.Errorf("%w: an empty data frame", errProtocol)
 	}
@@ -170,7 +170,7 @@ func (c *conversation) takeData(payload []byte) error {
 			return fmt.Errorf("%w: more heap than announced", errProtocol)
 		}
 		c.heapTaken += int64(len(payload))
-		switch room := c.room(frameData, len(payload)); {
+		switch room := c.payloadBuffer(frameData, len(payload)); {
 		case c.dropHeap:
 		case len(room) > 0 && &room[0] == &payload[0]:
 			c.heap = c.heap[:len(c.heap)+len(payload)] // it was read to where it belongs
@@ -186,7 +186,7 @@ func (c *conversation) takeData(payload []byte) error {
 }
 
 // expectHeap makes room for a heap of n bytes, if there is not enough.
-func (c *conversation) expectHeap(n int64) {
+func (c *frameChecker) expectHeap(n int64) {
 	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
 		c.heap = make([]byte, 0, n)
 	}
@@ -194,7 +194,7 @@ func (c *conversation) expectHeap(n int64) {
 
 // reserveHeap waits for memory for the announced heap and allocates it at once:
 // memory that is not written to costs nothing.
-func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
+func (c *frameChecker) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
 	if c.end.HeapSize == 0 || reserve == nil {
 		return nil
 	}
@@ -208,11 +208,11 @@ func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Con
 }
 
 // discardHeap drops the heap. The worker still has to send it.
-func (c *conversation) discardHeap() { c.dropHeap, c.heap = true, nil }
+func (c *frameChecker) discardHeap() { c.dropHeap, c.heap = true, nil }
 
-// room returns where the next piece of the heap may be read to, so that it need
+// payloadBuffer returns where the next piece of the heap may be read to, so that it need
 // not be copied; nil for anything else.
-func (c *conversation) room(t frameType, n int) []byte {
+func (c *frameChecker) payloadBuffer(t frameType, n int) []byte {
 	have := len(c.heap)
 	if t != frameData || !c.ended || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
 		return nil
@@ -223,7 +223,7 @@ func (c *conversation) room(t frameType, n int) []byte {
 // cost returns the CPU time and the peak heap of the run: what the worker reports if
 // its end came, else the CPU time that its process used, and the peak that V8 reported
 // when it ended the process.
-func (c *conversation) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
+func (c *frameChecker) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
 	if c.ended {
 		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
 	}
@@ -232,7 +232,7 @@ func (c *conversation) cost(clock cpuClock, reportedPeak func() int64) (cpu time
 }
 
 // outcome translates a complete conversation.
-func (c *conversation) outcome() Outcome {
+func (c *frameChecker) outcome() Outcome {
 	o := Outcome{
 		Status:           StatusFailed,
 		TranspiledSHA256: c.end.TranspiledSHA256,
@@ -271,12 +271,12 @@ func (c *conversation) outcome() Outcome {
 }
 
 // reusable tells whether the worker is as good as new.
-func (c *conversation) reusable() bool {
+func (c *frameChecker) reusable() bool {
 	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
 }
 
 // stopped reports whether a worker that was asked to end its run may serve again. It
 // may have ended by itself before.
-func (c *conversation) stopped() bool {
+func (c *frameChecker) stopped() bool {
 	return c.reusable() || c.complete && c.end.End == endTerminated
 }

@@ -13,15 +13,15 @@ import (
 // before main, because main belongs to somebody else: a server, an embedding
 // program, a test binary.
 func init() {
-	if isWorker(os.Args) {
+	if isWorkerProcess(os.Args) {
 		os.Exit(serve(os.Stdin, os.Stdout, confine))
 	}
 }
 
-// isWorker tells whether a Pool started this process: its arguments are those of
+// isWorkerProcess tells whether a Pool started this process: its arguments are those of
 // a worker, and its standard input and output are pipes. serve then insists on
 // the greeting.
-func isWorker(args []string) bool {
+func isWorkerProcess(args []string) bool {
 	if len(args) != 4 || args[0] != v8.WorkerArg0 || args[1] != v8.WorkerArg1 {
 		return false
 	}

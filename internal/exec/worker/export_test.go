@@ -116,7 +116,7 @@ func (p *Pool) KillIdle() {
 
 type (
 	FrameReader  = frameReader
-	Conversation = conversation
+	Conversation = frameChecker
 )
 
 const MaxPayload = maxPayload
@@ -128,7 +128,7 @@ var (
 	ParseLines    = parseLines
 	AppendLine    = appendLine
 	NewLineSink   = newLineSink
-	IsWorker      = isWorker
+	IsWorker      = isWorkerProcess
 	WorkerArgs    = workerArgs
 	TypeScript    = typeScript
 	EarliestLine  = earliestLine
@@ -151,37 +151,37 @@ func ReadTask(header, frames []byte) (servers, globals, code, heap int, err erro
 	return len(j.servers), len(j.globals), len(j.code), len(j.heap.bytes), nil
 }
 
-func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }
+func NewConversation(maxHeap int64) *Conversation { return &frameChecker{maxHeap: maxHeap} }
 
 // NewResumption is one about a task with a heap.
 func NewResumption(maxHeap int64) *Conversation {
-	return &conversation{maxHeap: maxHeap, resumes: true}
+	return &frameChecker{maxHeap: maxHeap, resumes: true}
 }
 
 // NewCallingConversation is one whose script may call s.t.
 func NewCallingConversation(maxHeap int64) *Conversation {
-	return &conversation{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
+	return &frameChecker{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
 }
 
 // Reply lets the host answer, or a timer fire for call 0.
-func (c *conversation) Reply(number int) error {
+func (c *frameChecker) Reply(number int) error {
 	return c.calls.answer(Answer{Number: number, At: time.Unix(0, 0)})
 }
 
 // Called returns the call that became whole with the last frame, 0 for none.
-func (c *conversation) Called() (number, size int) {
+func (c *frameChecker) Called() (number, size int) {
 	if c.call == nil {
 		return 0, 0
 	}
 	return c.call.Number, len(c.call.arguments)
 }
 
-func (c *conversation) Take(t byte, payload []byte) ([]Line, error) {
+func (c *frameChecker) Take(t byte, payload []byte) ([]Line, error) {
 	return c.take(frameType(t), payload)
 }
-func (c *conversation) Complete() bool   { return c.complete }
-func (c *conversation) Outcome() Outcome { return c.outcome() }
-func (c *conversation) Held() int        { return cap(c.heap) + cap(c.text) }
+func (c *frameChecker) Complete() bool   { return c.complete }
+func (c *frameChecker) Outcome() Outcome { return c.outcome() }
+func (c *frameChecker) Held() int        { return cap(c.heap) + cap(c.text) }
 
 func (f *frameReader) Next() (byte, []byte, error) {
 	t, payload, err := f.next()

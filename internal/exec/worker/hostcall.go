@@ -188,7 +188,7 @@ func (c *calls) answer(a Answer) error {
 }
 
 // carry lets the host deal with what the worker just said.
-func (p *process) carry(ctx context.Context, c *conversation, host Host) error {
+func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	if made := c.call; made != nil {
 		c.call = nil
 		return host.Call(ctx, made.Number, made.Server, made.Tool, made.arguments)

@@ -65,22 +65,22 @@ func resident(pid int) int64 {
 	return (all - shared) * int64(os.Getpagesize())
 }
 
-// watch bounds what time alone brings about: the memory of running workers, the
+// superviseWorkers bounds what time alone brings about: the memory of running workers, the
 // age of idle ones.
-func (p *Pool) watch() {
+func (p *Pool) superviseWorkers() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			p.look()
+			p.checkWorkers()
 		case <-p.ctx.Done():
 			return
 		}
 	}
 }
 
-func (p *Pool) look() {
+func (p *Pool) checkWorkers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w := range p.running {

@@ -85,12 +85,12 @@ type Pool struct {
 	args []string // its arguments
 	ways startWays
 
-	ctx   context.Context // ends with the pool; stops whatever its workers do
-	stop  context.CancelCauseFunc
-	spawn chan spawnRequest
-	once  sync.Once      // starts the spawner and the watch
-	told  sync.Once      // says what confinement lacks
-	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
+	ctx      context.Context // ends with the pool; stops whatever its workers do
+	stop     context.CancelCauseFunc
+	spawn    chan spawnRequest
+	once     sync.Once      // starts the spawner and the watch
+	warnOnce sync.Once      // says what confinement lacks
+	tasks    sync.WaitGroup // the spawner, replenishing, disposal of workers
 
 	bases map[bool]*base // by whether tasks are stateful; not changed
 
@@ -367,7 +367,7 @@ func (p *Pool) warnNotStarted(err error, now time.Time) {
 func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	p.once.Do(func() {
 		p.tasks.Go(p.runSpawner)
-		p.tasks.Go(p.watch)
+		p.tasks.Go(p.superviseWorkers)
 	})
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.StartTimeout, fmt.Errorf("start worker: not ready after %s", p.opts.StartTimeout))
 	defer cancel()
@@ -404,7 +404,7 @@ func (p *Pool) admit(w *process) error {
 	if !p.opts.BestEffort {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	p.told.Do(func() {
+	p.warnOnce.Do(func() {
 		p.opts.Logger.Warn("scripts run with less confinement than they should: run only code you trust", "error", err)
 	})
 	return nil

@@ -56,8 +56,8 @@ func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, p
 // have been replaced since.
 func executable() string { return "/proc/self/exe" }
 
-// lastWords is how long the pipes of a dead worker are read on.
-const lastWords = 250 * time.Millisecond
+// stderrDrainTimeout is how long the pipes of a dead worker are read on.
+const stderrDrainTimeout = 250 * time.Millisecond
 
 // startProcess starts a worker and sends the greeting. It must be called from a
 // thread that lives as long as the worker may: the kernel kills the worker when
@@ -125,7 +125,7 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 		close(p.dead)
 		// A worker that was taken over may have left its ends of the pipes to
 		// somebody else. What it said while it lived is there to read at once.
-		end := time.Now().Add(lastWords)
+		end := time.Now().Add(stderrDrainTimeout)
 		_ = outR.SetReadDeadline(end)
 		_ = errR.SetReadDeadline(end)
 		_ = inW.SetWriteDeadline(end)
@@ -133,10 +133,10 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 	return p, nil
 }
 
-// greet opens the conversation and waits for the worker to be ready for tasks of
+// handshake opens the conversation and waits for the worker to be ready for tasks of
 // one kind. It gives the worker a base heap; given none, it returns the one that
 // the worker made.
-func (p *process) greet(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
+func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	p.stateful = stateful
@@ -157,7 +157,7 @@ func (p *process) greet(ctx context.Context, stateful bool, base []byte) (made [
 	case err != nil:
 		p.kill()
 		<-p.dead
-		return nil, fmt.Errorf("start worker: it ended before it was ready: %s", p.obituary())
+		return nil, fmt.Errorf("start worker: it ended before it was ready: %s", p.exitReason())
 	case t != frameReady:
 		return nil, fmt.Errorf("start worker: %w: frame %q instead of ready", errProtocol, t)
 	}
@@ -294,9 +294,9 @@ func (p *process) reportedPeak() int64 {
 	return 0
 }
 
-// metLongString tells from a dead worker's last words whether V8 met a string
+// diedOnLongString tells from a dead worker's last words whether V8 met a string
 // that an isolate with a future cannot hold.
-func (p *process) metLongString() bool {
+func (p *process) diedOnLongString() bool {
 	return strings.Contains(p.stderr.String(), "daybook-v8: string")
 }
 
@@ -307,9 +307,9 @@ func (p *process) diedOfErrors() bool {
 	return strings.Contains(p.stderr.String(), "SerializePendingObject(")
 }
 
-// violated tells whether a dead worker was killed by the filter of system calls,
+// sandboxViolation tells whether a dead worker was killed by the filter of system calls,
 // and for which call. Only the signal is evidence; the name is the worker's word.
-func (p *process) violated() (call string, ok bool) {
+func (p *process) sandboxViolation() (call string, ok bool) {
 	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !ws.Signaled() || ws.Signal() != syscall.SIGSYS {
 		return "", false
@@ -317,8 +317,8 @@ func (p *process) violated() (call string, ok bool) {
 	return sandbox.Violation(p.stderr.String()), true
 }
 
-// obituary says in one line how a dead process ended.
-func (p *process) obituary() string {
+// exitReason says in one line how a dead process ended.
+func (p *process) exitReason() string {
 	state := p.cmd.ProcessState
 	last := p.stderr.String()
 	if i := strings.Index(last, "daybook-v8: "); i >= 0 {

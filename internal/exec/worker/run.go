@@ -127,8 +127,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
-	p.from.room = c.room
+	c := frameChecker{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
+	p.from.room = c.payloadBuffer
 	defer func() { p.from.room = nil }()
 	p.boundMemory(w, t.maxResident())
 	defer p.memory.limit.Store(0)
@@ -214,22 +214,22 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	lacksMemory := p.ranOutOfMemory() || p.memory.killedAt.Load() > 0
 	// In a worker that served before, the memory may be that of the run before.
 	if !c.accepted && (!lacksMemory || p.runs > 1) {
-		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.obituary())
+		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.exitReason())
 	}
-	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.obituary()}
+	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.exitReason()}
 	switch {
 	case p.ranOutOfMemory():
 		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
 	case p.diedOfErrors():
 		o.Reason, o.Error = ReasonUnserializableHeap, linkedErrorsText
-	case p.metLongString():
+	case p.diedOnLongString():
 		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
 	}
 	if used := p.memory.killedAt.Load(); used > 0 {
 		o.Reason = ReasonOutOfMemory
 		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, t.maxResident()>>20)
 	}
-	if call, ok := p.violated(); ok {
+	if call, ok := p.sandboxViolation(); ok {
 		o.Reason, o.Error = ReasonSandboxViolation, "sandbox violation: "+call
 	}
 	return o, false, nil

@@ -31,7 +31,7 @@ type server struct {
 	out      io.Writer
 	stateful bool // what all its tasks are
 
-	spare spare // only of the goroutine that runs jobs
+	spare prewarmedIsolate // only of the goroutine that runs jobs
 
 	// using is held while a task has an isolate.
 	using sync.Mutex

@@ -2,12 +2,12 @@ package worker
 
 import "daybook/internal/exec/v8"
 
-// spare is an isolate made ahead of its run: restoring the heap that fresh runs
+// prewarmedIsolate is an isolate made ahead of its run: restoring the heap that fresh runs
 // start from takes a fifth of the time of a small run. No user code has been
 // near it, and what the run brings (seed, clock, output) is assigned when it
 // comes. There can be only one isolate in the process, so one that does not fit
 // is in the way and has to go first.
-type spare struct {
+type prewarmedIsolate struct {
 	ready *v8.Isolate
 	like  v8.Config // what ready was made with
 	wish  *v8.Config
@@ -15,7 +15,7 @@ type spare struct {
 
 // prepare makes the spare, if the last run was one that could have used it. A
 // failure is the next run's to report.
-func (s *spare) prepare() {
+func (s *prewarmedIsolate) prepare() {
 	if s.ready != nil || s.wish == nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (s *spare) prepare() {
 }
 
 // take returns an isolate for a run. The caller must Dispose of it.
-func (s *spare) take(cfg v8.Config) (*v8.Isolate, error) {
+func (s *prewarmedIsolate) take(cfg v8.Config) (*v8.Isolate, error) {
 	isolate := s.ready
 	s.ready, s.wish = nil, nil
 	if len(cfg.Heap) == 0 {

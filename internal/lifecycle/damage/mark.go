@@ -20,13 +20,13 @@ const (
 	markText  = "daybook mark v1"
 )
 
-// Mark is the highest position known to be on record, in a file apart from the
+// HighWaterMark is the highest position known to be on record, in a file apart from the
 // ledger: a ledger that ends before it has lost its end. Raising it costs one
 // small write, which the disk is not waited for; it survives the process, and
 // Sync makes it survive the machine. It may be behind, never ahead.
 //
 // It is safe for concurrent use. The caller closes it.
-type Mark struct {
+type HighWaterMark struct {
 	at   atomic.Uint64
 	file *os.File
 
@@ -40,7 +40,7 @@ type Mark struct {
 var ErrMarkUnreadable = errors.New("the mark of how far the ledger had come is unreadable")
 
 // OpenMark opens a file, made if it does not exist.
-func OpenMark(path string) (*Mark, error) {
+func OpenMark(path string) (*HighWaterMark, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the mark: %w", err)
@@ -50,7 +50,7 @@ func OpenMark(path string) (*Mark, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errors.Join(fmt.Errorf("read the mark: %w", err), f.Close())
 	}
-	m := &Mark{file: f}
+	m := &HighWaterMark{file: f}
 	at, readable := decodeMark(raw[:n])
 	m.at.Store(at)
 	if n > 0 && !readable {
@@ -91,12 +91,12 @@ func encodeSlot(at uint64) (slot [slotBytes]byte) {
 	return slot
 }
 
-// At is the position marked.
-func (m *Mark) At() uint64 { return m.at.Load() }
+// Position is the position marked.
+func (m *HighWaterMark) Position() uint64 { return m.at.Load() }
 
-// Raise marks a position unless a higher one is. A write that fails is told by
+// Advance marks a position unless a higher one is. A write that fails is told by
 // Sync: the mark stays behind, which makes it weaker, not wrong.
-func (m *Mark) Raise(seq uint64) {
+func (m *HighWaterMark) Advance(seq uint64) {
 	if seq <= m.at.Load() {
 		return
 	}
@@ -112,7 +112,7 @@ func (m *Mark) Raise(seq uint64) {
 }
 
 // Sync waits until the mark is on disk.
-func (m *Mark) Sync() error {
+func (m *HighWaterMark) Sync() error {
 	m.mu.Lock()
 	err := m.err
 	m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *Mark) Sync() error {
 }
 
 // Close writes both slots, so that either will do, and closes the file.
-func (m *Mark) Close() error {
+func (m *HighWaterMark) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error

@@ -10,7 +10,7 @@ import (
 	"daybook/internal/lifecycle/damage"
 )
 
-func open(t testing.TB, path string) *damage.Mark {
+func open(t testing.TB, path string) *damage.HighWaterMark {
 	t.Helper()
 	m, err := damage.OpenMark(path)
 	if err != nil {
@@ -28,14 +28,14 @@ func TestMarkOutlivesItsProcess(t *testing.T) {
 	for w := range uint64(4) {
 		writers.Go(func() {
 			for seq := range uint64(500) {
-				m.Raise(seq*4 + w)
+				m.Advance(seq*4 + w)
 			}
 		})
 	}
 	writers.Wait()
 	again := open(t, path)
-	if m.At() != 1999 || again.At() != 1999 {
-		t.Errorf("marked %d, found %d, want 1999", m.At(), again.At())
+	if m.Position() != 1999 || again.Position() != 1999 {
+		t.Errorf("marked %d, found %d, want 1999", m.Position(), again.Position())
 	}
 	if err := errors.Join(again.Close(), m.Sync(), m.Close()); err != nil {
 		t.Error(err)
@@ -50,7 +50,7 @@ func TestDamagedMark(t *testing.T) {
 		path := filepath.Join(t.TempDir(), name)
 		m := open(t, path)
 		for seq := range uint64(8) {
-			m.Raise(seq + 1)
+			m.Advance(seq + 1)
 		}
 		least := uint64(7)
 		if clean {
@@ -72,8 +72,8 @@ func TestDamagedMark(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := open(t, path+"2")
-			if found.At() < least || found.At() > 8 {
-				t.Errorf("%s, byte %d: found %d, want %d to 8", name, i, found.At(), least)
+			if found.Position() < least || found.Position() > 8 {
+				t.Errorf("%s, byte %d: found %d, want %d to 8", name, i, found.Position(), least)
 			}
 			found.Close()
 		}
@@ -83,15 +83,15 @@ func TestDamagedMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := damage.OpenMark(path)
-	if !errors.Is(err, damage.ErrMarkUnreadable) || m.At() != 0 {
-		t.Errorf("a file of five bytes: %d, %v", m.At(), err)
+	if !errors.Is(err, damage.ErrMarkUnreadable) || m.Position() != 0 {
+		t.Errorf("a file of five bytes: %d, %v", m.Position(), err)
 	}
-	m.Raise(3)
+	m.Advance(3)
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if m = open(t, path); m.At() != 3 {
-		t.Errorf("begun anew it says %d, want 3", m.At())
+	if m = open(t, path); m.Position() != 3 {
+		t.Errorf("begun anew it says %d, want 3", m.Position())
 	}
 	m.Close()
 }
@@ -108,13 +108,13 @@ func FuzzMark(f *testing.F) {
 		if err != nil && !errors.Is(err, damage.ErrMarkUnreadable) {
 			t.Fatal(err)
 		}
-		next := m.At() + 1
-		m.Raise(next)
+		next := m.Position() + 1
+		m.Advance(next)
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if m = open(t, path); next != 0 && m.At() != next {
-			t.Errorf("found %d, want %d", m.At(), next)
+		if m = open(t, path); next != 0 && m.Position() != next {
+			t.Errorf("found %d, want %d", m.Position(), next)
 		}
 		m.Close()
 	})
@@ -124,6 +124,6 @@ func BenchmarkRaise(b *testing.B) {
 	m := open(b, filepath.Join(b.TempDir(), "mark"))
 	defer m.Close()
 	for seq := uint64(1); b.Loop(); seq++ {
-		m.Raise(seq)
+		m.Advance(seq)
 	}
 }

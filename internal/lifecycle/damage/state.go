@@ -12,9 +12,9 @@ import (
 
 // Ways in which damage is found.
 const (
-	AtStart   = "start"
-	OnReading = "reading"
-	ByScrub   = "scrub"
+	FoundAtStart = "start"
+	FoundOnRead  = "reading"
+	FoundByScrub = "scrub"
 )
 
 // maxFindings bounds what is kept of each radius; more are counted. Findings that have
@@ -47,7 +47,7 @@ type Finding struct {
 	Last  uint64 `json:"last,omitempty"`
 	// What is a sentence that says what is wrong.
 	What string `json:"what"`
-	// By is how it was found: AtStart, OnReading or ByScrub.
+	// By is how it was found: FoundAtStart, FoundOnRead or FoundByScrub.
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
 	// Ended is when it was repaired, or the blob was removed, and Repair says how;
@@ -72,8 +72,8 @@ func (f Finding) String() string {
 	}
 }
 
-// Advice says what to do about damage of the ledger.
-const Advice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
+// RecoveryAdvice says what to do about damage of the ledger.
+const RecoveryAdvice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
 
 // BlobAdvice says what to do about a damaged heap or text.
 const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a copy; or record the loss: start once with --accept-damage"
@@ -255,7 +255,7 @@ func (s *State) ReadOnly() error {
 	if !s.Damaged() {
 		return nil
 	}
-	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + Advice}
+	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + RecoveryAdvice}
 }
 
 // summary names the first findings about the ledger.

@@ -16,7 +16,7 @@ func TestState(t *testing.T) {
 	if s.Damaged() || s.Err() != nil || s.ReadOnly() != nil {
 		t.Fatal("damaged from the start")
 	}
-	hole := damage.Finding{Stream: "LEDGER-0001", First: 5, Last: 9, What: "missing", By: damage.AtStart}
+	hole := damage.Finding{Stream: "LEDGER-0001", First: 5, Last: 9, What: "missing", By: damage.FoundAtStart}
 	if !s.Report(hole) || s.Report(hole) {
 		t.Error("a finding is news once")
 	}
@@ -26,7 +26,7 @@ func TestState(t *testing.T) {
 		t.Error("nobody is told")
 	}
 	for i := range uint64(200) {
-		s.Report(damage.Finding{Stream: "LEDGER-0001", First: 100 + i, Last: 100 + i, What: "missing", By: damage.ByScrub})
+		s.Report(damage.Finding{Stream: "LEDGER-0001", First: 100 + i, Last: 100 + i, What: "missing", By: damage.FoundByScrub})
 	}
 	list, more := s.Findings()
 	if len(list) != 100 || more != 101 || list[0].Time.IsZero() {
@@ -47,7 +47,7 @@ func TestManyDamagedBlobs(t *testing.T) {
 	t.Parallel()
 	s := damage.NewState()
 	report := func(n int) bool {
-		return s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Tenant: "a", Kind: "heap", SHA256: strconv.Itoa(n)}, What: "damaged", By: damage.OnReading})
+		return s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Tenant: "a", Kind: "heap", SHA256: strconv.Itoa(n)}, What: "damaged", By: damage.FoundOnRead})
 	}
 	repair := func(n int) bool {
 		return s.Repaired("stored again", func(f damage.Finding) bool { return f.Blob != nil && f.Blob.SHA256 == strconv.Itoa(n) })

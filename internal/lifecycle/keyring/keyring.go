@@ -151,9 +151,9 @@ func (r *Ring) Current(tenant, session string) (id string, err error) {
 	return e.ID, nil
 }
 
-// SealKey returns a key by its id, and false for one that is not here. The bytes
+// ContentKey returns a key by its id, and false for one that is not here. The bytes
 // are shared: nobody may change them.
-func (r *Ring) SealKey(id string) ([]byte, bool) {
+func (r *Ring) ContentKey(id string) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.keys[id]

@@ -38,12 +38,12 @@ func TestKeys(t *testing.T) {
 	if a == b || a == other || current(t, r, "t", "a") != a {
 		t.Errorf("%s, %s, %s", a, b, other)
 	}
-	key, ok := r.SealKey(a)
+	key, ok := r.ContentKey(a)
 	if !ok || len(key) != 32 {
 		t.Fatalf("a key of %d bytes", len(key))
 	}
 	r = open(t, dir)
-	if again, _ := r.SealKey(a); !bytes.Equal(again, key) || current(t, r, "t", "a") != a {
+	if again, _ := r.ContentKey(a); !bytes.Equal(again, key) || current(t, r, "t", "a") != a {
 		t.Error("another process has another key")
 	}
 	ids, err := r.Retire("t", "a")
@@ -51,7 +51,7 @@ func TestKeys(t *testing.T) {
 		t.Fatalf("%v, %v", ids, err)
 	}
 	r = open(t, dir)
-	if again, _ := r.SealKey(a); !bytes.Equal(again, key) {
+	if again, _ := r.ContentKey(a); !bytes.Equal(again, key) {
 		t.Error("a retired key cannot be read")
 	}
 	next := current(t, r, "t", "a")
@@ -64,7 +64,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for _, r := range []*keyring.Ring{r, open(t, dir)} {
-		if _, ok := r.SealKey(a); ok {
+		if _, ok := r.ContentKey(a); ok {
 			t.Error("the key is there")
 		}
 		if got := current(t, r, "t", "a"); got != next {
@@ -133,7 +133,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if key, ok := r.SealKey("a"); !ok || len(key) != 32 {
+		if key, ok := r.ContentKey("a"); !ok || len(key) != 32 {
 			t.Errorf("taken for a key: %q", raw)
 		}
 	})

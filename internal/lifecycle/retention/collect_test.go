@@ -58,7 +58,7 @@ func TestTheRule(t *testing.T) {
 		{"tags that may be encrypted", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			d := tag(x, nil)
-			d.Content = events.Content[events.TagContent]{Sealed: &events.Sealed{KeyID: "k"}}
+			d.Content = events.Content[events.TagContent]{Sealed: &events.EncryptedContent{KeyID: "k"}}
 			h.append(tenant, old, d)
 			return x
 		}, true},

@@ -51,13 +51,13 @@ type window struct {
 // add holds what the newest entry refers to, and lets go of the oldest when there
 // are more than keep.
 func (w *window) add(keep int, input, output *heap) {
-	pair := [2]*heap{hold(input), hold(output)}
+	pair := [2]*heap{pin(input), pin(output)}
 	if len(w.entries) < keep {
 		w.entries = append(w.entries, pair)
 		return
 	}
-	release(w.entries[w.next][0])
-	release(w.entries[w.next][1])
+	unpin(w.entries[w.next][0])
+	unpin(w.entries[w.next][1])
 	w.entries[w.next] = pair
 	w.next = (w.next + 1) % keep
 }
@@ -65,21 +65,21 @@ func (w *window) add(keep int, input, output *heap) {
 // end lets go of everything.
 func (w *window) end() {
 	for _, pair := range w.entries {
-		release(pair[0])
-		release(pair[1])
+		unpin(pair[0])
+		unpin(pair[1])
 	}
 }
 
-// keepTried is how many of the newest runs of a conversation hold their heaps
+// keepContextExecutions is how many of the newest runs of a conversation hold their heaps
 // while its context goes on: it tells of as many, and what it tells can be asked
 // for again.
-const keepTried = 200
+const keepContextExecutions = 200
 
 // head is where the next turn of a session that keeps state may start from.
 type head struct{ output, given *heap }
 
-// fold is what the events up to a position say.
-type fold struct {
+// heapState is what the events up to a position say.
+type heapState struct {
 	keep    int // how many entries of a session hold their heaps
 	tenants map[string]uint32
 	names   []string
@@ -93,16 +93,16 @@ type fold struct {
 	first time.Time
 }
 
-func newFold(keepEntries int) *fold {
-	return &fold{
+func newFold(keepEntries int) *heapState {
+	return &heapState{
 		keep: keepEntries, tenants: map[string]uint32{}, heaps: map[heapKey]*heap{},
 		runs: map[string]*run{}, windows: map[string]*window{}, heads: map[string]*head{}, contexts: map[string]*window{},
 	}
 }
 
-// matters are the types that say something of heaps. The others are known and
+// heapEventTypes are the types that say something of heaps. The others are known and
 // passed over without being decoded.
-var matters = func() map[events.Type]bool {
+var heapEventTypes = func() map[events.Type]bool {
 	all := map[events.Type]bool{}
 	for _, t := range events.Types() {
 		all[t] = false
@@ -121,9 +121,9 @@ var matters = func() map[events.Type]bool {
 
 // take adds the next event. A type of a newer version is refused: it may need a
 // heap in a way that this one does not know.
-func (f *fold) take(m events.Stored) error {
+func (f *heapState) take(m events.Stored) error {
 	typ := typeOf(m)
-	matter, known := matters[typ]
+	matter, known := heapEventTypes[typ]
 	if !known {
 		return newerType(m.Seq, typ)
 	}
@@ -152,24 +152,24 @@ func newerType(seq uint64, typ events.Type) error {
 	return fmt.Errorf("event %d is of type %s, written by a newer version of Daybook, and may need heaps in a way this one does not know; upgrade this one", seq, typ)
 }
 
-func (f *fold) apply(e *events.Event) {
+func (f *heapState) apply(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r := &run{input: f.use(e, d.Heap), logged: d.Session != ""}
 		if d.Turn != nil {
 			// A reset may give the session another heap while the run waits.
 			r.input, r.turn = f.use(e, d.Turn.Heap), d.Turn.SessionID
-			f.given(e, r.turn, d.Turn.Heap)
+			f.setInitialHead(e, r.turn, d.Turn.Heap)
 		}
 		if d.Context != nil {
 			r.context = d.Context.Key
 		}
-		hold(r.input)
+		pin(r.input)
 		f.runs[e.Tenant+" "+d.ExecutionID] = r
 	case *events.ExecutionStarted:
 		if r := f.runs[e.Tenant+" "+d.ExecutionID]; r != nil {
-			release(r.started)
-			r.started = hold(f.use(e, d.InputHeap))
+			unpin(r.started)
+			r.started = pin(f.use(e, d.InputHeap))
 		}
 	case *events.HeapTagged:
 		f.tagged(e, d)
@@ -180,30 +180,30 @@ func (f *fold) apply(e *events.Event) {
 	case *events.SessionEntryRecorded:
 		f.entry(e, d)
 	case *events.SessionOpened:
-		f.given(e, d.SessionID, d.Head)
+		f.setInitialHead(e, d.SessionID, d.Head)
 	case *events.SessionExpanded:
-		f.given(e, d.SessionID, d.Next.Heap)
+		f.setInitialHead(e, d.SessionID, d.Next.Heap)
 	case *events.SessionTurnQueued:
-		f.given(e, d.SessionID, d.Heap)
+		f.setInitialHead(e, d.SessionID, d.Heap)
 	case *events.SessionTurnSkipped:
-		f.given(e, d.SessionID, d.Next.Heap)
+		f.setInitialHead(e, d.SessionID, d.Next.Heap)
 	case *events.SessionRebound:
-		f.given(e, d.SessionID, d.Next.Heap)
+		f.setInitialHead(e, d.SessionID, d.Next.Heap)
 	case *events.SessionReset:
-		f.given(e, d.SessionID, d.Heap)
+		f.setInitialHead(e, d.SessionID, d.Heap)
 	case *events.ContextCleared:
-		f.anew(e, d.Key)
+		f.resetContext(e, d.Key)
 	case *events.ContextExpired:
-		f.anew(e, d.Key)
+		f.resetContext(e, d.Key)
 	default:
-		if end := events.Ended(e.Data); end != nil {
+		if end := events.EndingOf(e.Data); end != nil {
 			f.ended(e, end)
 		}
 	}
 }
 
 // heap finds the state of a heap, nil for no heap.
-func (f *fold) heap(tenant, hash string) *heap {
+func (f *heapState) heap(tenant, hash string) *heap {
 	if hash == "" {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (f *fold) heap(tenant, hash string) *heap {
 	return h
 }
 
-func (f *fold) key(tenant, hash string) heapKey {
+func (f *heapState) key(tenant, hash string) heapKey {
 	n, ok := f.tenants[tenant]
 	if !ok {
 		n = uint32(len(f.names))
@@ -228,7 +228,7 @@ func (f *fold) key(tenant, hash string) heapKey {
 }
 
 // use notes that an event needed a heap.
-func (f *fold) use(e *events.Event, hash string) *heap {
+func (f *heapState) use(e *events.Event, hash string) *heap {
 	h := f.heap(e.Tenant, hash)
 	if h != nil {
 		h.used = max(h.used, e.Time.UnixMilli())
@@ -236,20 +236,20 @@ func (f *fold) use(e *events.Event, hash string) *heap {
 	return h
 }
 
-func hold(h *heap) *heap {
+func pin(h *heap) *heap {
 	if h != nil {
 		h.holds++
 	}
 	return h
 }
 
-func release(h *heap) {
+func unpin(h *heap) {
 	if h != nil {
 		h.holds--
 	}
 }
 
-func (f *fold) tagged(e *events.Event, d *events.HeapTagged) {
+func (f *heapState) tagged(e *events.Event, d *events.HeapTagged) {
 	h := f.use(e, d.Heap)
 	from := e.Seq
 	if d.AppliesAt != 0 && d.AppliesAt < e.Seq {
@@ -261,43 +261,43 @@ func (f *fold) tagged(e *events.Event, d *events.HeapTagged) {
 	}
 }
 
-func (f *fold) ended(e *events.Event, d *events.Ending) {
+func (f *heapState) ended(e *events.Event, d *events.Ending) {
 	k := e.Tenant + " " + d.ExecutionID
 	r := f.runs[k]
 	if d.Heap != nil {
 		h := f.use(e, d.Heap.SHA256)
 		h.size, h.madeAt = d.Heap.Size, e.Seq
 		if r != nil {
-			r.output = hold(h)
+			r.output = pin(h)
 			if r.turn != "" {
-				f.leads(e, r.turn, h)
+				f.setTurnHead(e, r.turn, h)
 			}
 		}
 	}
 	if r == nil {
 		return
 	}
-	f.told(e, r, r.output)
-	release(r.started)
+	f.noteContextExecution(e, r, r.output)
+	unpin(r.started)
 	r.started = nil
 	if !r.logged {
-		f.over(k, r)
+		f.finishExecution(k, r)
 	}
 }
 
-func (f *fold) over(k string, r *run) {
-	release(r.input)
-	release(r.output)
+func (f *heapState) finishExecution(k string, r *run) {
+	unpin(r.input)
+	unpin(r.output)
 	delete(f.runs, k)
 }
 
-func (f *fold) entry(e *events.Event, d *events.SessionEntryRecorded) {
+func (f *heapState) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	k := e.Tenant + " " + d.ExecutionID
 	if r := f.runs[k]; r != nil {
-		f.over(k, r)
+		f.finishExecution(k, r)
 	}
 	if at := f.heads[e.Tenant+" "+d.SessionID]; at != nil && d.OutputHeap != "" {
-		release(at.given) // this entry's heap is the head of the named session now
+		unpin(at.given) // this entry's heap is the head of the named session now
 		delete(f.heads, e.Tenant+" "+d.SessionID)
 	}
 	if f.keep == 0 {
@@ -311,8 +311,8 @@ func (f *fold) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	w.add(f.keep, f.heap(e.Tenant, d.InputHeap), f.heap(e.Tenant, d.OutputHeap))
 }
 
-// told notes that a context tells of a run that has ended.
-func (f *fold) told(e *events.Event, r *run, output *heap) {
+// noteContextExecution notes that a context tells of a run that has ended.
+func (f *heapState) noteContextExecution(e *events.Event, r *run, output *heap) {
 	if r.context == "" || r.input == nil && output == nil {
 		return
 	}
@@ -322,11 +322,11 @@ func (f *fold) told(e *events.Event, r *run, output *heap) {
 		w = &window{}
 		f.contexts[k] = w
 	}
-	w.add(keepTried, r.input, output)
+	w.add(keepContextExecutions, r.input, output)
 }
 
-// anew notes that a context begins anew, and tells of no run.
-func (f *fold) anew(e *events.Event, key string) {
+// resetContext notes that a context begins anew, and tells of no run.
+func (f *heapState) resetContext(e *events.Event, key string) {
 	k := e.Tenant + " " + key
 	if w := f.contexts[k]; w != nil {
 		w.end()
@@ -334,25 +334,25 @@ func (f *fold) anew(e *events.Event, key string) {
 	}
 }
 
-// given notes the heap that a session that keeps state was told to go on from.
-func (f *fold) given(e *events.Event, session, hash string) {
+// setInitialHead notes the heap that a session that keeps state was told to go on from.
+func (f *heapState) setInitialHead(e *events.Event, session, hash string) {
 	h := f.use(e, hash)
 	if h == nil {
 		return
 	}
 	at := f.head(e, session)
-	release(at.given)
-	at.given = hold(h)
+	unpin(at.given)
+	at.given = pin(h)
 }
 
-// leads notes the heap that a turn of a session left.
-func (f *fold) leads(e *events.Event, session string, h *heap) {
+// setTurnHead notes the heap that a turn of a session left.
+func (f *heapState) setTurnHead(e *events.Event, session string, h *heap) {
 	at := f.head(e, session)
-	release(at.output)
-	at.output = hold(h)
+	unpin(at.output)
+	at.output = pin(h)
 }
 
-func (f *fold) head(e *events.Event, session string) *head {
+func (f *heapState) head(e *events.Event, session string) *head {
 	k := e.Tenant + " " + session
 	if f.heads[k] == nil {
 		f.heads[k] = &head{}

@@ -136,7 +136,7 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 }
 
 // read folds the ledger, and takes from orphans what it names.
-func (s *Service) read(ctx context.Context, f *fold, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
+func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
 	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
 		if len(orphans) > 0 {
 			hashes(m.Body, func(hash [32]byte) { delete(orphans, hash) })
@@ -192,7 +192,7 @@ func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last
 
 // decide finds what the rule lets go, longest unused first, and what is on
 // record as collected and still stored.
-func (s *Service) decide(f *fold, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
+func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
 	before := now.Add(-p.Rule.OlderThan).UnixMilli()
 	for k, h := range f.heaps {
 		b, ok := stored[k]
@@ -267,6 +267,6 @@ func (s *Service) remove(ctx context.Context, list []candidate, unfinished, stra
 		}
 	}
 	var err error
-	report.Chunks, err = s.opts.Blobs.ReclaimBlobs(ctx)
+	report.Chunks, err = s.opts.Blobs.PurgeOrphanChunks(ctx)
 	return err
 }

@@ -8,18 +8,18 @@ import (
 	"daybook/events"
 )
 
-// Run names an execution.
-type Run struct{ Tenant, ExecutionID string }
+// ExecutionKey names an execution.
+type ExecutionKey struct{ Tenant, ExecutionID string }
 
 // VolumeFacts is what rests on the volumes up to a position, as far as only the
 // read side knows.
 type VolumeFacts struct {
 	// Running are executions requested there that have not ended.
-	Running []Run
+	Running []ExecutionKey
 	// Later are those of which something is on record after the position.
-	Later []Run
-	// Makers are those that left a heap first that is kept.
-	Makers []Run
+	Later []ExecutionKey
+	// FirstProducers are those that left a heap first that is kept.
+	FirstProducers []ExecutionKey
 }
 
 // VolumePlan says what is to be kept of volumes that are removed.
@@ -40,12 +40,12 @@ type VolumePlan struct {
 // this one does not know.
 func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
 	f := &volumeFold{
-		runs: map[Run]*volumeRun{}, sessions: map[Run]Run{}, contexts: map[Run]*volumeContext{}, deleted: map[string]bool{},
-		turns: map[Run]*volumeTurns{}, prompts: map[Run][]Run{}, agentsGone: map[Run]bool{}, gone: map[Run]bool{},
+		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deleted: map[string]bool{},
+		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, agentsGone: map[ExecutionKey]bool{}, gone: map[ExecutionKey]bool{},
 	}
 	var plan VolumePlan
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
-		if _, known := matters[typeOf(m)]; !known {
+		if _, known := heapEventTypes[typeOf(m)]; !known {
 			return newerType(m.Seq, typeOf(m))
 		}
 		e, err := events.Decode(m.Seq, m.Message())
@@ -127,26 +127,26 @@ type volumeTurns struct {
 
 type turnOf struct {
 	number int64
-	run    Run
+	run    ExecutionKey
 }
 
 // volumeFold is what the events up to a position say. Its keys are a tenant and
 // the id of an execution, a session, a context or a heap.
 type volumeFold struct {
-	runs     map[Run]*volumeRun
-	sessions map[Run]Run // the run of a session's last entry
-	contexts map[Run]*volumeContext
-	turns    map[Run]*volumeTurns
+	runs     map[ExecutionKey]*volumeRun
+	sessions map[ExecutionKey]ExecutionKey // the run of a session's last entry
+	contexts map[ExecutionKey]*volumeContext
+	turns    map[ExecutionKey]*volumeTurns
 	// deleted are webhooks, agentsGone sessions of agents, prompts the runs of these.
 	deleted    map[string]bool
-	agentsGone map[Run]bool
-	prompts    map[Run][]Run
+	agentsGone map[ExecutionKey]bool
+	prompts    map[ExecutionKey][]ExecutionKey
 	// Heaps: gone are those that were collected or lost.
-	made, kept, gone map[Run]bool
+	made, kept, gone map[ExecutionKey]bool
 }
 
 func (f *volumeFold) context(tenant, key string) *volumeContext {
-	k := Run{tenant, key}
+	k := ExecutionKey{tenant, key}
 	if f.contexts[k] == nil {
 		f.contexts[k] = &volumeContext{}
 	}
@@ -159,7 +159,7 @@ func (f *volumeFold) take(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r := &volumeRun{logged: d.SessionID != "", tags: len(d.Content.Value().Tags) > 0}
-		f.runs[Run{e.Tenant, d.ExecutionID}] = r
+		f.runs[ExecutionKey{e.Tenant, d.ExecutionID}] = r
 		if d.Context != nil {
 			r.context = d.Context.Key
 			c := f.context(e.Tenant, d.Context.Key)
@@ -167,49 +167,49 @@ func (f *volumeFold) take(e *events.Event) {
 			c.use(e.Time)
 		}
 		if d.Turn != nil {
-			k := Run{e.Tenant, d.Turn.SessionID}
+			k := ExecutionKey{e.Tenant, d.Turn.SessionID}
 			if f.turns[k] == nil {
 				f.turns[k] = &volumeTurns{}
 			}
-			f.turns[k].runs = append(f.turns[k].runs, turnOf{d.Turn.Number, Run{e.Tenant, d.ExecutionID}})
+			f.turns[k].runs = append(f.turns[k].runs, turnOf{d.Turn.Number, ExecutionKey{e.Tenant, d.ExecutionID}})
 		}
 	case *events.SessionEntryRecorded:
-		if r := f.runs[Run{e.Tenant, d.ExecutionID}]; r != nil {
+		if r := f.runs[ExecutionKey{e.Tenant, d.ExecutionID}]; r != nil {
 			r.entered = true
 		}
-		f.sessions[Run{e.Tenant, d.SessionID}] = Run{e.Tenant, d.ExecutionID}
+		f.sessions[ExecutionKey{e.Tenant, d.SessionID}] = ExecutionKey{e.Tenant, d.ExecutionID}
 	case *events.HeapTagged:
-		if r := f.runs[Run{e.Tenant, d.ExecutionID}]; r != nil {
+		if r := f.runs[ExecutionKey{e.Tenant, d.ExecutionID}]; r != nil {
 			r.tagged = true
 		}
 	case *events.HeapCollected:
-		f.gone[Run{e.Tenant, d.Heap}] = true
+		f.gone[ExecutionKey{e.Tenant, d.Heap}] = true
 	case *events.LedgerVolumeOpened:
 		for _, l := range d.LostBlobs {
 			if l.Kind == "heap" {
-				f.gone[Run{l.Tenant, l.SHA256}] = true
+				f.gone[ExecutionKey{l.Tenant, l.SHA256}] = true
 			}
 		}
 	case *events.AgentPrompted:
 		if d.ExecutionID != "" {
-			k := Run{e.Tenant, d.SessionID}
-			f.prompts[k] = append(f.prompts[k], Run{e.Tenant, d.ExecutionID})
+			k := ExecutionKey{e.Tenant, d.SessionID}
+			f.prompts[k] = append(f.prompts[k], ExecutionKey{e.Tenant, d.ExecutionID})
 		}
 	case *events.AgentSessionDeleted:
-		f.agentsGone[Run{e.Tenant, d.SessionID}] = true
+		f.agentsGone[ExecutionKey{e.Tenant, d.SessionID}] = true
 	case *events.WebhookDeleted:
 		f.deleted[d.WebhookID] = true
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
 		f.inContext(e)
 	default:
-		if end := events.Ended(e.Data); end != nil {
+		if end := events.EndingOf(e.Data); end != nil {
 			f.ended(e, end)
 		}
 	}
 }
 
 func (f *volumeFold) ended(e *events.Event, d *events.Ending) {
-	r := f.runs[Run{e.Tenant, d.ExecutionID}]
+	r := f.runs[ExecutionKey{e.Tenant, d.ExecutionID}]
 	if r == nil || r.end != 0 {
 		return
 	}
@@ -256,12 +256,12 @@ func (f *volumeFold) inContext(e *events.Event) {
 }
 
 func (f *volumeFold) decide(facts VolumeFacts) {
-	hold := func(k Run) {
+	hold := func(k ExecutionKey) {
 		if r := f.runs[k]; r != nil {
 			r.keep = true
 		}
 	}
-	for _, list := range [][]Run{facts.Running, facts.Later, facts.Makers} {
+	for _, list := range [][]ExecutionKey{facts.Running, facts.Later, facts.FirstProducers} {
 		for _, k := range list {
 			hold(k)
 		}
@@ -296,10 +296,10 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 			}
 		}
 	}
-	f.made, f.kept = map[Run]bool{}, map[Run]bool{}
+	f.made, f.kept = map[ExecutionKey]bool{}, map[ExecutionKey]bool{}
 	for k, r := range f.runs {
 		if r.heap != "" {
-			h := Run{k.Tenant, r.heap}
+			h := ExecutionKey{k.Tenant, r.heap}
 			f.made[h] = true
 			if r.keep {
 				f.kept[h] = true
@@ -308,7 +308,7 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 	}
 	// A heap that was collected or lost was made again by a later run, perhaps.
 	for k, r := range f.runs {
-		if h := (Run{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.gone[h] {
+		if h := (ExecutionKey{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.gone[h] {
 			r.keep = true
 		}
 	}
@@ -322,10 +322,10 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 	case *events.LedgerVolumeOpened:
 		return len(d.LostBlobs) > 0 // it explains why a heap that is kept cannot be read
 	case *events.HeapTagged:
-		h := Run{e.Tenant, d.Heap}
+		h := ExecutionKey{e.Tenant, d.Heap}
 		return f.kept[h] || !f.made[h]
 	case *events.HeapCollected:
-		return f.kept[Run{e.Tenant, d.Heap}]
+		return f.kept[ExecutionKey{e.Tenant, d.Heap}]
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
 		return e.Seq >= f.context(e.Tenant, e.About()).reset
 	case *events.SessionEntryRecorded:
@@ -343,6 +343,6 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 // keepsRun decides about an event of an execution. One of which the request is not
 // among what was looked at was removed before, or never was.
 func (f *volumeFold) keepsRun(tenant, id string) bool {
-	r := f.runs[Run{tenant, id}]
+	r := f.runs[ExecutionKey{tenant, id}]
 	return r != nil && r.keep
 }

@@ -34,10 +34,10 @@ func BenchmarkRemoveVolume(b *testing.B) {
 			}
 			add(events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: id, Attempt: 1, Heap: &events.HeapRecord{SHA256: events.Hash([]byte(id)), Size: 1}}))
 			if n%100 == 0 {
-				facts.Makers = append(facts.Makers, retention.Run{Tenant: "default", ExecutionID: id})
+				facts.FirstProducers = append(facts.FirstProducers, retention.ExecutionKey{Tenant: "default", ExecutionID: id})
 			}
 		}
-		v, err := store.Seal(b.Context(), stream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		v, err := store.Rotate(b.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			return &events.ClosingCheckpoint{Size: last}, nil
 		}})
 		if err != nil {
@@ -48,7 +48,7 @@ func BenchmarkRemoveVolume(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := store.Remove(b.Context(), stream.Removal{Volume: 1, Keep: plan.Keep}); err != nil {
+		if _, err := store.Remove(b.Context(), stream.RemoveOptions{Volume: 1, Keep: plan.Keep}); err != nil {
 			b.Fatal(err)
 		}
 		if plan.Kept != 200 || len(plan.Keep) != 1000 {

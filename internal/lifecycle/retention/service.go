@@ -30,8 +30,8 @@ type Blobs interface {
 	// RemoveBlob removes a blob as it was listed. It reports false, and leaves it,
 	// when somebody has relied on it lately, or since.
 	RemoveBlob(ctx context.Context, b events.BlobInfo) (removed bool, err error)
-	// ReclaimBlobs gives back the room of what belongs to no blob.
-	ReclaimBlobs(ctx context.Context) (chunks uint64, err error)
+	// PurgeOrphanChunks gives back the room of what belongs to no blob.
+	PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error)
 }
 
 // Options set up a Service. Feed, Recorder and Blobs are required.

@@ -19,7 +19,7 @@ func TestStateOfSessionsStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, _, err := l.OpenAgentSession(t.Context(), ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentAsks}, Actor: actor})
+	agent, _, err := l.OpenAgentSession(t.Context(), ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}, Actor: actor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestStateOfSessionsStays(t *testing.T) {
 	}
 	before, head := turn("first turn"), turn("second turn")
 	shared := prompt(agent, "first prompt")
-	fork, _, err := l.OpenAgentSession(t.Context(), ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentAsks}, Parent: agent, Actor: actor})
+	fork, _, err := l.OpenAgentSession(t.Context(), ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}, Parent: agent, Actor: actor})
 	if err != nil {
 		t.Fatal(err)
 	}

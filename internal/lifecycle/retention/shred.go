@@ -16,8 +16,8 @@ import (
 // It is safe for concurrent use and holds nothing to close.
 type Shredder struct {
 	opts ShredOptions
-	// turn holds one token while nothing is being erased.
-	turn chan struct{}
+	// sem holds one token while nothing is being erased.
+	sem chan struct{}
 }
 
 // Keys are what content is encrypted under.
@@ -25,8 +25,8 @@ type Keys interface {
 	// Retire lets nothing new go under the keys that a session has, and returns
 	// their ids.
 	Retire(tenant, sessionID string) (ids []string, err error)
-	// SealKey tells whether a key is there.
-	SealKey(id string) ([]byte, bool)
+	// ContentKey tells whether a key is there.
+	ContentKey(id string) ([]byte, bool)
 	// Destroy destroys a key for good.
 	Destroy(id string) error
 }
@@ -42,8 +42,8 @@ type ShredStore interface {
 	Feed
 	// Shreds calls fn with every event that says that content was erased.
 	Shreds(ctx context.Context, fn func(events.Event) error) error
-	// ForgetHeap drops a heap from memory.
-	ForgetHeap(tenant, hash string)
+	// EvictHeap drops a heap from memory.
+	EvictHeap(tenant, hash string)
 }
 
 // ShredOptions set up a Shredder. All are required.
@@ -55,13 +55,13 @@ type ShredOptions struct {
 
 // NewShredder makes one. It starts nothing.
 func NewShredder(opts ShredOptions) *Shredder {
-	s := &Shredder{opts: opts, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
+	s := &Shredder{opts: opts, sem: make(chan struct{}, 1)}
+	s.sem <- struct{}{}
 	return s
 }
 
-// Erasure is what was erased.
-type Erasure struct {
+// ShredResult is what was erased.
+type ShredResult struct {
 	// Seq is the position of the event, At its time.
 	Seq uint64 `json:"seq" doc:"Position of the event that says so."`
 	At  string `json:"at" format:"date-time"`
@@ -87,42 +87,42 @@ func (e *RefusedError) Error() string { return e.Message }
 // under a key. force collects heaps that others have use of, too.
 //
 // A run that is asked for meanwhile goes under a new key, and stays.
-func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (Erasure, error) {
+func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (ShredResult, error) {
 	select {
-	case <-s.turn:
-		defer func() { s.turn <- struct{}{} }()
+	case <-s.sem:
+		defer func() { s.sem <- struct{}{} }()
 	case <-ctx.Done():
-		return Erasure{}, context.Cause(ctx)
+		return ShredResult{}, context.Cause(ctx)
 	}
 	id := events.SessionID(tenant, session)
 	keys, err := s.opts.Keys.Retire(tenant, id)
 	if err != nil {
-		return Erasure{}, fmt.Errorf("shred session: %w", err)
+		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
 	f, err := s.find(ctx, tenant, id, keys)
 	if err != nil {
-		return Erasure{}, fmt.Errorf("shred session: %w", err)
+		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
 	switch {
 	case len(f.sealed) == 0 && f.kept > 0:
-		return Erasure{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions: their content cannot be erased", f.kept, session)}
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions: their content cannot be erased", f.kept, session)}
 	case len(f.sealed) == 0:
-		return Erasure{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
+		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
-		return Erasure{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and are logged: " + some(f.open)}
+		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and are logged: " + some(f.open)}
 	}
 	if users := f.users(); len(users) > 0 && !force {
-		return Erasure{}, &RefusedError{"heaps that the session left were used, or left too, by runs outside of it: " + some(users) + "; with force they are removed all the same"}
+		return ShredResult{}, &RefusedError{"heaps that the session left were used, or left too, by runs outside of it: " + some(users) + "; with force they are removed all the same"}
 	}
 	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.sealed), Actor: actor})
 	if err != nil {
-		return Erasure{}, err
+		return ShredResult{}, err
 	}
 	last, err := s.finish(context.WithoutCancel(ctx), tenant, id, keys, f, actor)
 	if err != nil {
-		return Erasure{}, fmt.Errorf("session %q is on record as shredded, by event %d, and not everything is destroyed yet; restart the server to try again: %w", session, e.Seq, err)
+		return ShredResult{}, fmt.Errorf("session %q is on record as shredded, by event %d, and not everything is destroyed yet; restart the server to try again: %w", session, e.Seq, err)
 	}
-	return Erasure{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.sealed), Heaps: len(f.heaps), Kept: f.kept}, nil
+	return ShredResult{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.sealed), Heaps: len(f.heaps), Kept: f.kept}, nil
 }
 
 // Finish destroys what is on record as erased and still there: what a crash has
@@ -130,7 +130,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 func (s *Shredder) Finish(ctx context.Context) error {
 	var unfinished []events.Event
 	err := s.opts.Store.Shreds(ctx, func(e events.Event) error {
-		if d, ok := e.Data.(*events.SessionShredded); ok && slices.ContainsFunc(d.KeyIDs, func(id string) bool { _, there := s.opts.Keys.SealKey(id); return there }) {
+		if d, ok := e.Data.(*events.SessionShredded); ok && slices.ContainsFunc(d.KeyIDs, func(id string) bool { _, there := s.opts.Keys.ContentKey(id); return there }) {
 			unfinished = append(unfinished, e)
 		}
 		return nil
@@ -153,7 +153,7 @@ func (s *Shredder) Finish(ctx context.Context) error {
 
 // finish collects the heaps and destroys the keys. It returns the position of
 // the last event it recorded.
-func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []string, f *findings, actor events.Actor) (last uint64, err error) {
+func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []string, f *sessionScan, actor events.Actor) (last uint64, err error) {
 	together := map[string][]events.HeapCollected{}
 	for hash, h := range f.heaps {
 		if h.collected > h.madeAt {
@@ -174,7 +174,7 @@ func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []st
 		errs = append(errs, s.opts.Keys.Destroy(key))
 	}
 	for hash := range f.heaps {
-		s.opts.Store.ForgetHeap(tenant, hash)
+		s.opts.Store.EvictHeap(tenant, hash)
 	}
 	return last, errors.Join(errs...)
 }
@@ -194,8 +194,8 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
 }
 
-// findings are what the ledger says of a session and its heaps.
-type findings struct {
+// sessionScan are what the ledger says of a session and its heaps.
+type sessionScan struct {
 	decided uint64
 	// sealed are its runs under the keys; kept counts the others.
 	sealed map[string]bool
@@ -214,7 +214,7 @@ type sessionHeap struct {
 }
 
 // users are the runs outside of the session that used or left its heaps.
-func (f *findings) users() []string {
+func (f *sessionScan) users() []string {
 	found := map[string]bool{}
 	for hash := range f.heaps {
 		for _, id := range f.others[hash] {
@@ -225,13 +225,13 @@ func (f *findings) users() []string {
 }
 
 // find reads the ledger for a session.
-func (s *Shredder) find(ctx context.Context, tenant, session string, keys []string) (*findings, error) {
-	f := &findings{sealed: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
+func (s *Shredder) find(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
+	f := &sessionScan{sealed: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
 	open := map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
 		typ := typeOf(m)
-		if !matters[typ] {
-			if _, known := matters[typ]; !known {
+		if !heapEventTypes[typ] {
+			if _, known := heapEventTypes[typ]; !known {
 				return newerType(m.Seq, typ)
 			}
 			return nil
@@ -248,7 +248,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 		switch d := e.Data.(type) {
 		case *events.ExecutionRequested:
 			switch {
-			case d.SessionID == session && slices.Contains(keys, events.SealedUnder(d)):
+			case d.SessionID == session && slices.Contains(keys, events.ContentKeyID(d)):
 				f.sealed[d.ExecutionID], open[d.ExecutionID] = true, true
 			case d.SessionID == session:
 				f.kept++
@@ -263,7 +263,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 				h.collected = e.Seq
 			}
 		default:
-			if end := events.Ended(e.Data); end != nil && end.Heap != nil {
+			if end := events.EndingOf(e.Data); end != nil && end.Heap != nil {
 				use(end.ExecutionID, end.Heap.SHA256)
 				if f.sealed[end.ExecutionID] {
 					f.made(end.Heap, &e)
@@ -276,7 +276,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 	return f, err
 }
 
-func (f *findings) made(r *events.HeapRecord, e *events.Event) {
+func (f *sessionScan) made(r *events.HeapRecord, e *events.Event) {
 	h := f.heaps[r.SHA256]
 	if h == nil {
 		h = &sessionHeap{}

@@ -31,7 +31,7 @@ func openVault(t *testing.T) *vault {
 		t.Fatal(err)
 	}
 	v.house = openWith(t, jetstream.Options{Settle: -1, Keys: v.keys})
-	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, Erasable: true, Logger: storetest.Logger(t)})
+	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, EncryptNamedSessions: true, Logger: storetest.Logger(t)})
 	return v
 }
 
@@ -153,14 +153,14 @@ func TestFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	doomed := v.shreds()[0].KeyIDs
-	if _, there := keys.SealKey(doomed[0]); len(doomed) != 1 || !there {
+	if _, there := keys.ContentKey(doomed[0]); len(doomed) != 1 || !there {
 		t.Fatalf("keys %q", doomed)
 	}
 	for range 2 { // the second time there is nothing to do
 		if err := v.shredder(keys).Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, there := keys.SealKey(doomed[0]); there || v.keyFiles() != 1 || len(v.shreds()) != 1 {
+		if _, there := keys.ContentKey(doomed[0]); there || v.keyFiles() != 1 || len(v.shreds()) != 1 {
 			t.Errorf("%d events, %d keys", len(v.shreds()), v.keyFiles())
 		}
 	}

@@ -86,7 +86,7 @@ var errReplaced = errors.New("the blob was stored again while it was read; read 
 // unless the blob was removed or stored again meanwhile: that is events.ErrRemoved or
 // errReplaced.
 func (b *bucket) confirmBad(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
-	switch now, gone := b.describe(ctx, name); {
+	switch now, gone := b.metadata(ctx, name); {
 	case gone != nil:
 		return gone
 	case now.NUID != info.NUID:

@@ -10,31 +10,31 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// bases are the heaps that other heaps are packed against. What an engine puts
+// baseHeaps are the heaps that other heaps are packed against. What an engine puts
 // into every heap is half a megabyte; what a script adds is often a few
 // hundred bytes.
-type bases struct {
+type baseHeaps struct {
 	mu       sync.Mutex
-	ofEngine map[string]*packing
-	byHash   map[string]*packing
+	ofEngine map[string]*blobCodec
+	byHash   map[string]*blobCodec
 	// load reads a base heap.
 	load func(ctx context.Context, hash string) ([]byte, error)
 }
 
-// packingFor is how heaps of an engine are written.
-func (k *bases) packingFor(engineID string) *packing {
+// encoderFor is how heaps of an engine are written.
+func (k *baseHeaps) encoderFor(engineID string) *blobCodec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if p, ok := k.ofEngine[engineID]; ok {
 		return p
 	}
-	return whole
+	return plainCodec
 }
 
-// unpackingFor is how a blob is read that was packed against a base.
-func (k *bases) unpackingFor(ctx context.Context, base string) (*packing, error) {
+// decoderFor is how a blob is read that was packed against a base.
+func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, error) {
 	if base == "" {
-		return whole, nil
+		return plainCodec, nil
 	}
 	k.mu.Lock()
 	p, ok := k.byHash[base]

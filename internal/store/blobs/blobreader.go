@@ -125,7 +125,7 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 }
 
 // OpenText returns a reader of a tenant's text as it is stored: one that is
-// encrypted stays so. Errors are those of StoredText; the reader may return
+// encrypted stays so. Errors are those of RawText; the reader may return
 // damage too.
 func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
 	name, err := blobName("text", tenant, hash)
@@ -172,7 +172,7 @@ func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 // openBlob returns a reader of a blob. A blob that is encrypted is decrypted in memory,
 // in its packed form. Damage is a *events.BlobDamagedError and is reported.
 func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
-	info, err := s.bucket.describe(ctx, name)
+	info, err := s.bucket.metadata(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +221,7 @@ func (s *Store) openDescribed(ctx context.Context, name, hash string, info *nats
 // unpackInPieces returns a reader of a packed blob. It takes what that holds from
 // the account that ctx carries.
 func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
-	p, err := s.bases.unpackingFor(ctx, base)
+	p, err := s.bases.decoderFor(ctx, base)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (s *Store) readPacked(ctx context.Context, name string, info *natsjs.Object
 		return packed, err
 	}
 	tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
-	packed, err = events.OpenText(tenant, info.Metadata[metaKey], packed, s.opts.Keys)
+	packed, err = events.DecryptBlob(tenant, info.Metadata[metaKey], packed, s.opts.Keys)
 	if errors.Is(err, events.ErrShredded) {
 		return nil, events.ErrRemoved
 	}

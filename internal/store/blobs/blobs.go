@@ -16,9 +16,9 @@ type Options struct {
 	// bytes; it must not block.
 	CacheBytes int64
 	Cached     func(bytes int64)
-	// Settle is how long a blob cannot be removed after somebody has relied on
+	// BlobGracePeriod is how long a blob cannot be removed after somebody has relied on
 	// storing it; default 1 h. An event must name it within half of that.
-	Settle time.Duration
+	BlobGracePeriod time.Duration
 	// Keys are those that content is encrypted under; without, content that is
 	// encrypted cannot be read, and none can be encrypted.
 	Keys events.Keys
@@ -38,7 +38,7 @@ type Store struct {
 	opts   Options
 	bucket *bucket
 	cache  *blobCache
-	bases  bases
+	bases  baseHeaps
 }
 
 // New makes a Store. The caller MUST call Open before any other method.
@@ -46,11 +46,11 @@ func New(client *jet.Client, opts Options) *Store {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}
-	opts.Settle = cmp.Or(opts.Settle, time.Hour)
+	opts.BlobGracePeriod = cmp.Or(opts.BlobGracePeriod, time.Hour)
 	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
 	s := &Store{opts: opts, cache: newBlobCache(opts.CacheBytes, opts.Cached)}
 	s.bucket = &bucket{jet: client, opts: opts, onBad: s.cache.drop, writing: map[string]*blobWrite{}}
-	s.bases = bases{ofEngine: map[string]*packing{}, byHash: map[string]*packing{}, load: s.loadBase}
+	s.bases = baseHeaps{ofEngine: map[string]*blobCodec{}, byHash: map[string]*blobCodec{}, load: s.loadBase}
 	return s
 }
 
@@ -59,7 +59,7 @@ func New(client *jet.Client, opts Options) *Store {
 func (s *Store) Open(ctx context.Context) (made bool, err error) { return s.bucket.open(ctx) }
 
 // Reach returns why the blob store does not answer, or nil.
-func (s *Store) Reach(ctx context.Context) error { return s.bucket.reach(ctx) }
+func (s *Store) Reach(ctx context.Context) error { return s.bucket.ping(ctx) }
 
 // Rewrite stores the count of purged chunks again as it is.
 func (s *Store) Rewrite(ctx context.Context) error {
@@ -73,4 +73,4 @@ func (s *Store) Rewrite(ctx context.Context) error {
 // noKeys knows none.
 type noKeys struct{}
 
-func (noKeys) SealKey(string) ([]byte, bool) { return nil, false }
+func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }

@@ -81,7 +81,7 @@ func (b *bucket) open(ctx context.Context) (made bool, err error) {
 		return false, nil
 	}
 	b.store, err = b.jet.JS.ObjectStore(ctx, bucketName)
-	if errors.Is(err, natsjs.ErrBucketNotFound) && !b.jet.Options.Existing {
+	if errors.Is(err, natsjs.ErrBucketNotFound) && !b.jet.Options.ReadExisting {
 		made = true
 		b.store, err = b.jet.JS.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
 			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: b.jet.Options.Replicas,
@@ -96,8 +96,8 @@ func (b *bucket) open(ctx context.Context) (made bool, err error) {
 	return made, nil
 }
 
-// reach reports whether the bucket answers.
-func (b *bucket) reach(ctx context.Context) error {
+// ping reports whether the bucket answers.
+func (b *bucket) ping(ctx context.Context) error {
 	if _, err := b.info(ctx); err != nil {
 		return fmt.Errorf("reach the blob store: %w", err)
 	}
@@ -127,20 +127,20 @@ const basePrefix = "base/"
 
 func baseName(hash string) string { return basePrefix + hash }
 
-// entryOf is the subject of a blob's description.
-func entryOf(name string) string {
+// metaSubject is the subject of a blob's description.
+func metaSubject(name string) string {
 	return entrySubject + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// entry is a blob's description as it is stored.
-type entry struct {
+// blobMeta is a blob's description as it is stored.
+type blobMeta struct {
 	natsjs.ObjectInfo
 	seq uint64
 	at  time.Time
 }
 
-func decodeEntry(m events.Stored) (entry, error) {
-	e := entry{seq: m.Seq}
+func decodeEntry(m events.Stored) (blobMeta, error) {
+	e := blobMeta{seq: m.Seq}
 	if err := json.Unmarshal(m.Body, &e.ObjectInfo); err != nil {
 		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.Seq, err)
 	}
@@ -153,24 +153,24 @@ func decodeEntry(m events.Stored) (entry, error) {
 
 // entry reads a blob's description, also of one that was removed. Without any it
 // is events.ErrNotFound.
-func (b *bucket) entry(ctx context.Context, name string) (entry, error) {
-	m, err := b.getOne(ctx, jet.Request{LastBySubject: entryOf(name)})
+func (b *bucket) entry(ctx context.Context, name string) (blobMeta, error) {
+	m, err := b.getOne(ctx, jet.Request{LastBySubject: metaSubject(name)})
 	if err != nil {
-		return entry{}, err
+		return blobMeta{}, err
 	}
 	return decodeEntry(m)
 }
 
-// describe returns what is known of a blob without reading it. It is
+// metadata returns what is known of a blob without reading it. It is
 // events.ErrRemoved for one removed on purpose, and events.ErrNotFound only when
 // the blob surely never was there: where messages are missing, its description
 // may be one of them, and that is damage.
-func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
+func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
 	info, err := b.described(ctx, name)
 	if !errors.Is(err, events.ErrNotFound) {
 		return info, err
 	}
-	stream, err := b.info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
+	stream, err := b.info(ctx, natsjs.WithSubjectFilter(metaSubject(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		}
 		return info, err
 	}
-	if err := b.checkWhole(ctx, stream.State); err != nil {
+	if err := b.checkPurgeCount(ctx, stream.State); err != nil {
 		return nil, fmt.Errorf("it is not there, but may have been lost: %w", err)
 	}
 	return nil, events.ErrNotFound
@@ -216,7 +216,7 @@ func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, erro
 }
 
 // put stores a blob under its name. A name that exists costs one look-up.
-func (b *bucket) put(ctx context.Context, name string, blob packed, meta map[string]string) error {
+func (b *bucket) put(ctx context.Context, name string, blob encodedBlob, meta map[string]string) error {
 	for {
 		b.mu.Lock()
 		w, others := b.writing[name]
@@ -248,14 +248,14 @@ func (b *bucket) put(ctx context.Context, name string, blob packed, meta map[str
 	}
 }
 
-func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[string]string) error {
+func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta map[string]string) error {
 	if blob.size > maxBlobBytes {
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", blob.size, maxBlobBytes>>20)
 	}
 	var after uint64
 	switch e, err := b.entry(ctx, name); {
 	case err == nil && !e.Deleted && b.readable(e.Metadata) && !b.isBad(name) && e.Metadata[metaDamaged] == "":
-		return b.relyOn(ctx, e)
+		return b.pin(ctx, e)
 	case err == nil:
 		after = e.seq // it exists again
 	case !errors.Is(err, events.ErrNotFound):
@@ -310,12 +310,12 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	if err != nil {
 		return err
 	}
-	m := nats.NewMsg(entryOf(info.Name))
+	m := nats.NewMsg(metaSubject(info.Name))
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	err = b.publish(ctx, m)
 	if jet.IsConflict(err) {
-		_, err = b.describe(ctx, info.Name)
+		_, err = b.metadata(ctx, info.Name)
 	}
 	return err
 }
@@ -366,10 +366,10 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	return packed, nil
 }
 
-// relyOn renews the description of a blob that is stored, so that it is not
+// pin renews the description of a blob that is stored, so that it is not
 // removed before it is named.
-func (b *bucket) relyOn(ctx context.Context, e entry) error {
-	if time.Since(e.at) < b.opts.Settle/2 || strings.HasPrefix(e.Name, basePrefix) {
+func (b *bucket) pin(ctx context.Context, e blobMeta) error {
+	if time.Since(e.at) < b.opts.BlobGracePeriod/2 || strings.HasPrefix(e.Name, basePrefix) {
 		return nil
 	}
 	// A conflict means that somebody else renewed it, or that it was removed:
@@ -379,7 +379,7 @@ func (b *bucket) relyOn(ctx context.Context, e entry) error {
 
 // replace writes a description under the expected position of the one before.
 func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint64) error {
-	m := nats.NewMsg(entryOf(name))
+	m := nats.NewMsg(metaSubject(name))
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(seq, 10))
 	err := b.publish(ctx, m)
@@ -409,8 +409,8 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Store
 }
 
 // entries reads the newest description under each name.
-func (b *bucket) entries(ctx context.Context) (map[string]entry, error) {
-	all := map[string]entry{}
+func (b *bucket) entries(ctx context.Context) (map[string]blobMeta, error) {
+	all := map[string]blobMeta{}
 	err := b.scan(ctx, entrySubject+">", func(m events.Stored) error {
 		e, err := decodeEntry(m)
 		if err == nil {
@@ -421,8 +421,8 @@ func (b *bucket) entries(ctx context.Context) (map[string]entry, error) {
 	return all, err
 }
 
-// deletedEntry is the description of a blob that is no more.
-func deletedEntry(name string) ([]byte, error) {
+// tombstone is the description of a blob that is no more.
+func tombstone(name string) ([]byte, error) {
 	return json.Marshal(natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
 	})
@@ -434,12 +434,12 @@ func (b *bucket) readable(metadata map[string]string) bool {
 	if id == "" {
 		return true
 	}
-	_, ok := b.opts.Keys.SealKey(id)
+	_, ok := b.opts.Keys.ContentKey(id)
 	return ok
 }
 
-// packed is a blob on its way into its stored form.
-type packed struct {
+// encodedBlob is a blob on its way into its stored form.
+type encodedBlob struct {
 	size  int    // in bytes, before compression
 	base  string // hash of what it is packed against; empty for none
 	bytes func() []byte

@@ -32,9 +32,9 @@ type cachedBlob struct {
 	name string
 	// pinnedAt is when this process last made sure that the blob stays, usedAt when the
 	// heap was last read or stored.
-	pinnedAt     time.Time
-	usedAt       time.Time
-	place, fresh *list.Element // fresh is nil where only the packed form is kept
+	pinnedAt           time.Time
+	usedAt             time.Time
+	subjectFunc, fresh *list.Element // fresh is nil where only the packed form is kept
 }
 
 // keptHeap is a heap as the cache keeps it. Its bytes are shared and MUST NOT be
@@ -63,7 +63,7 @@ func (c *blobCache) get(name string) (keptHeap, bool) {
 		return keptHeap{}, false
 	}
 	b.usedAt = time.Now()
-	c.order.MoveToFront(b.place)
+	c.order.MoveToFront(b.subjectFunc)
 	if b.fresh != nil {
 		c.newest.MoveToFront(b.fresh)
 	}
@@ -82,12 +82,12 @@ func (c *blobCache) put(name string, h keptHeap) {
 	if !ok {
 		b = &cachedBlob{name: name, keptHeap: h}
 		b.blob = nil
-		b.place = c.order.PushFront(b)
+		b.subjectFunc = c.order.PushFront(b)
 		c.named[name] = b
 		c.used += int64(len(h.packed))
 	}
 	b.usedAt = time.Now()
-	c.order.MoveToFront(b.place)
+	c.order.MoveToFront(b.subjectFunc)
 	if h.blob != nil && b.fresh == nil && len(h.blob) <= unpackedBytes/4 {
 		b.blob = h.blob
 		b.fresh = c.newest.PushFront(b)
@@ -115,7 +115,7 @@ func (c *blobCache) dropUnpacked(b *cachedBlob) {
 // The caller must hold mu.
 func (c *blobCache) remove(b *cachedBlob) {
 	c.dropUnpacked(b)
-	c.order.Remove(b.place)
+	c.order.Remove(b.subjectFunc)
 	delete(c.named, b.name)
 	c.used -= int64(len(b.packed))
 }

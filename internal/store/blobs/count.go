@@ -13,14 +13,14 @@ import (
 	"daybook/events"
 )
 
-// countName is the object that counts what was purged.
+// purgeCounterName is the object that counts what was purged.
 const (
-	countName = "purged-chunks"
-	metaCount = "count"
+	purgeCounterName = "purged-chunks"
+	metaCount        = "count"
 )
 
-// checkWhole looks for signs of lost messages in a state of the bucket.
-func (b *bucket) checkWhole(ctx context.Context, st natsjs.StreamState) error {
+// checkPurgeCount looks for signs of lost messages in a state of the bucket.
+func (b *bucket) checkPurgeCount(ctx context.Context, st natsjs.StreamState) error {
 	missing := st.LastSeq - st.Msgs
 	if missing == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (b *bucket) checkWhole(ctx context.Context, st natsjs.StreamState) error {
 // purged is how many chunks were counted before they were purged, and the
 // position of the count, 0 if there is none yet.
 func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
-	e, err := b.entry(ctx, countName)
+	e, err := b.entry(ctx, purgeCounterName)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, 0, nil
 	}
@@ -56,13 +56,13 @@ func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
 // seq.
 func (b *bucket) setPurged(ctx context.Context, n, seq uint64) error {
 	body, err := json.Marshal(natsjs.ObjectInfo{
-		ObjectMeta: natsjs.ObjectMeta{Name: countName, Metadata: map[string]string{metaCount: strconv.FormatUint(n, 10)}},
+		ObjectMeta: natsjs.ObjectMeta{Name: purgeCounterName, Metadata: map[string]string{metaCount: strconv.FormatUint(n, 10)}},
 		Bucket:     bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil),
 	})
 	if err != nil {
 		return err
 	}
-	return b.replace(ctx, countName, body, seq)
+	return b.replace(ctx, purgeCounterName, body, seq)
 }
 
 // count notes that chunks are about to be purged. What was counted by a pass

@@ -12,8 +12,8 @@ import (
 
 // Compress and Decompress are how blobs are packed.
 var (
-	Compress   = whole.compress
-	Decompress = whole.decompress
+	Compress   = plainCodec.compress
+	Decompress = plainCodec.decompress
 )
 
 // ReadPacked reads the stored form of a heap.
@@ -22,7 +22,7 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	info, err := s.bucket.describe(ctx, name)
+	info, err := s.bucket.metadata(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,13 @@ import (
 // costs one look-up. Once it returns the heap is on disk, and is not removed
 // before the event that names it, if that follows within half of Options.Settle.
 func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
-	pack := s.bases.packingFor(engineID).pack(blob)
+	pack := s.bases.encoderFor(engineID).encodeAsync(blob)
 	hash = events.Hash(blob)
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return "", fmt.Errorf("store heap: %w", err)
 	}
-	if s.cache.recentlyPinned(name, s.opts.Settle/4) {
+	if s.cache.recentlyPinned(name, s.opts.BlobGracePeriod/4) {
 		return hash, nil
 	}
 	if err := s.bucket.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
@@ -93,7 +93,7 @@ func (s *Store) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
 	if err := budget.TakeOnce(ctx, int(kept.info.Size)); err != nil {
 		return nil, err
 	}
-	p, err := s.bases.unpackingFor(ctx, kept.base)
+	p, err := s.bases.decoderFor(ctx, kept.base)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 		_, info, err := s.Heap(ctx, tenant, hash)
 		return info, err
 	}
-	info, err := s.bucket.describe(ctx, name)
+	info, err := s.bucket.metadata(ctx, name)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)
 	}
@@ -137,7 +137,7 @@ func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash s
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
 	}
-	if err := s.bucket.put(ctx, name, whole.pack(text), map[string]string{}); err != nil {
+	if err := s.bucket.put(ctx, name, plainCodec.encodeAsync(text), map[string]string{}); err != nil {
 		return "", fmt.Errorf("store text %s: %w", hash, err)
 	}
 	return hash, nil
@@ -152,7 +152,7 @@ func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	if err != nil || keyID == "" {
 		return text, err
 	}
-	if text, err = events.OpenText(tenant, keyID, text, s.opts.Keys); err != nil {
+	if text, err = events.DecryptBlob(tenant, keyID, text, s.opts.Keys); err != nil {
 		return nil, fmt.Errorf("read text %s: %w", hash, err)
 	}
 	return text, nil
@@ -169,7 +169,7 @@ type gotBlob struct {
 // *events.BlobDamagedError saying what is wrong. What it holds is taken from the
 // account that ctx carries.
 func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
-	info, err := s.bucket.describe(ctx, name)
+	info, err := s.bucket.metadata(ctx, name)
 	for err == nil {
 		var got gotBlob
 		if got, err = s.content(ctx, name, hash, info); err == nil {
@@ -180,7 +180,7 @@ func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
 			break
 		}
 		if err = s.bucket.confirmBad(ctx, name, info, err); errors.Is(err, errReplaced) {
-			info, err = s.bucket.describe(ctx, name)
+			info, err = s.bucket.metadata(ctx, name)
 		}
 	}
 	return gotBlob{}, err
@@ -202,7 +202,7 @@ func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.Obj
 	if got.packed, err = s.readPacked(ctx, name, info); err != nil {
 		return gotBlob{}, err
 	}
-	p, err := s.bases.unpackingFor(ctx, got.base)
+	p, err := s.bases.decoderFor(ctx, got.base)
 	if err != nil {
 		return gotBlob{}, err
 	}
@@ -220,7 +220,7 @@ func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.Obj
 // is stored like any blob, and must not be changed afterwards.
 func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error {
 	hash := events.Hash(heap)
-	if err := s.bucket.put(ctx, baseName(hash), whole.pack(heap), map[string]string{metaEngine: engineID}); err != nil {
+	if err := s.bucket.put(ctx, baseName(hash), plainCodec.encodeAsync(heap), map[string]string{metaEngine: engineID}); err != nil {
 		return fmt.Errorf("store the base heap of engine %s: %w", engineID, err)
 	}
 	p := newPacking(hash, heap)

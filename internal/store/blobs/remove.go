@@ -52,7 +52,7 @@ func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error)
 
 // RemoveBlob removes a blob as it was listed. It reports false, and leaves it,
 // when somebody has relied on it lately, or since it was listed. Its room comes
-// free with ReclaimBlobs.
+// free with PurgeOrphanChunks.
 func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed bool, err error) {
 	kind := "text"
 	if info.Heap {
@@ -62,10 +62,10 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	if err != nil {
 		return false, fmt.Errorf("remove blob: %w", err)
 	}
-	if time.Since(info.StoredAt) < s.opts.Settle {
+	if time.Since(info.StoredAt) < s.opts.BlobGracePeriod {
 		return false, nil
 	}
-	body, err := deletedEntry(name)
+	body, err := tombstone(name)
 	if err != nil {
 		return false, err
 	}
@@ -80,10 +80,10 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	return true, nil
 }
 
-// ReclaimBlobs gives back the room of what belongs to no blob: removed ones,
+// PurgeOrphanChunks gives back the room of what belongs to no blob: removed ones,
 // and what writers left that did not get to their end. It returns how many
 // chunks, of up to 512 KiB, went.
-func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
+func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error) {
 	b := s.bucket
 	all, err := b.entries(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
+		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.BlobGracePeriod {
 			continue // it may become a blob yet
 		}
 		stray, chunks = append(stray, subject), chunks+n
@@ -130,9 +130,9 @@ func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 	return chunks, nil
 }
 
-// ForgetBlobs makes blobs that cannot be read ones that are not there, so that
+// DropLostBlobs makes blobs that cannot be read ones that are not there, so that
 // they can be stored again, and counts what is missing of the bucket as known.
-func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
+func (s *Store) DropLostBlobs(ctx context.Context, list []events.LostBlob) error {
 	for _, l := range list {
 		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
 		if err != nil {
@@ -146,7 +146,7 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 		if err != nil && !errors.Is(err, events.ErrNotFound) {
 			return fmt.Errorf("give up blob %s: %w", name, err)
 		}
-		body, err := deletedEntry(name)
+		body, err := tombstone(name)
 		if err != nil {
 			return err
 		}

@@ -77,12 +77,12 @@ func TestRemoveHeap(t *testing.T) {
 		}
 	}
 	gone(s, "removed")
-	chunks, err := s.ReclaimBlobs(t.Context())
+	chunks, err := s.PurgeOrphanChunks(t.Context())
 	if err != nil || chunks == 0 {
 		t.Fatalf("reclaimed %d chunks, %v", chunks, err)
 	}
 	gone(s, "reclaimed")
-	if again, err := s.ReclaimBlobs(t.Context()); err != nil || again != 0 {
+	if again, err := s.PurgeOrphanChunks(t.Context()); err != nil || again != 0 {
 		t.Errorf("reclaimed %d chunks again, %v", again, err)
 	}
 	server.Close()
@@ -164,7 +164,7 @@ func TestReadingWhatIsRemoved(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, err := collector.ReclaimBlobs(t.Context()); err != nil {
+		if _, err := collector.PurgeOrphanChunks(t.Context()); err != nil {
 			t.Error(err)
 		}
 		put(t, collector, tenant, blob)
@@ -192,7 +192,7 @@ func TestReclaimCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.ReclaimBlobs(t.Context()); err != nil || n != 5 {
+	if n, err := s.PurgeOrphanChunks(t.Context()); err != nil || n != 5 {
 		t.Fatalf("reclaimed %d chunks, %v", n, err)
 	}
 	if _, _, err := s.Heap(t.Context(), tenant, kept); err != nil {

@@ -7,10 +7,10 @@ import (
 	"daybook/events"
 )
 
-// PutSealedText is PutText for a text that is encrypted under a key, and stored
+// PutEncryptedText is PutText for a text that is encrypted under a key, and stored
 // under the hash of what that gives.
-func (s *Store) PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
-	sealed, err := events.SealText(tenant, keyID, text, s.opts.Keys)
+func (s *Store) PutEncryptedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
+	sealed, err := events.EncryptBlob(tenant, keyID, text, s.opts.Keys)
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
 	}
@@ -19,14 +19,14 @@ func (s *Store) PutSealedText(ctx context.Context, tenant, keyID string, text []
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
 	}
-	if err := s.bucket.put(ctx, name, whole.pack(sealed), map[string]string{metaKey: keyID}); err != nil {
+	if err := s.bucket.put(ctx, name, plainCodec.encodeAsync(sealed), map[string]string{metaKey: keyID}); err != nil {
 		return "", fmt.Errorf("store text %s: %w", hash, err)
 	}
 	return hash, nil
 }
 
-// StoredText is Text for a text as it is stored: one that is encrypted stays so.
-func (s *Store) StoredText(ctx context.Context, tenant, hash string) ([]byte, error) {
+// RawText is Text for a text as it is stored: one that is encrypted stays so.
+func (s *Store) RawText(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, _, err := s.storedText(ctx, tenant, hash)
 	return text, err
 }
@@ -43,14 +43,14 @@ func (s *Store) storedText(ctx context.Context, tenant, hash string) (text []byt
 	return got.blob, got.info.Metadata[metaKey], nil
 }
 
-// PutSealedHeap is PutHeap for a heap that is stored encrypted under a key. Its
+// PutEncryptedHeap is PutHeap for a heap that is stored encrypted under a key. Its
 // hash is that of the heap itself. A heap that is there already, in whatever
 // form can be read, is left as it is.
-func (s *Store) PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
+func (s *Store) PutEncryptedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
 	hash = events.Hash(blob)
-	pack := s.bases.packingFor(engineID).pack(blob)
+	pack := s.bases.encoderFor(engineID).encodeAsync(blob)
 	packed := pack.bytes()
-	sealed, err := events.SealText(tenant, keyID, packed, s.opts.Keys)
+	sealed, err := events.EncryptBlob(tenant, keyID, packed, s.opts.Keys)
 	if err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
@@ -67,8 +67,8 @@ func (s *Store) PutSealedHeap(ctx context.Context, tenant string, blob []byte, e
 	return hash, nil
 }
 
-// ForgetHeap drops a heap from memory.
-func (s *Store) ForgetHeap(tenant, hash string) {
+// EvictHeap drops a heap from memory.
+func (s *Store) EvictHeap(tenant, hash string) {
 	if name, err := blobName("heap", tenant, hash); err == nil {
 		s.cache.drop(name)
 	}

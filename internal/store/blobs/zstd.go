@@ -9,21 +9,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packing compresses blobs, by itself or as what they differ from a base. It is
+// blobCodec compresses blobs, by itself or as what they differ from a base. It is
 // safe for concurrent use. Encoders and decoders hold megabytes of tables: they
 // are used again. None of them starts goroutines, because only whole blobs are
 // passed through.
-type packing struct {
+type blobCodec struct {
 	base               string // hash of the base; empty for none
 	baseHeap           []byte
 	encoders, decoders sync.Pool
 }
 
-// whole packs blobs that share nothing worth knowing.
-var whole = newPacking("", nil)
+// plainCodec packs blobs that share nothing worth knowing.
+var plainCodec = newPacking("", nil)
 
 // newPacking packs against a base, which must not change any more.
-func newPacking(hash string, base []byte) *packing {
+func newPacking(hash string, base []byte) *blobCodec {
 	// Matches reach back into the base from as far as the window goes.
 	const window = maxWindow
 	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
@@ -35,7 +35,7 @@ func newPacking(hash string, base []byte) *packing {
 		enc = append(enc, zstd.WithEncoderDictRaw(0, base))
 		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
 	}
-	p := &packing{base: hash, baseHeap: base}
+	p := &blobCodec{base: hash, baseHeap: base}
 	p.encoders.New = func() any {
 		e, err := zstd.NewWriter(nil, enc...)
 		if err != nil {
@@ -53,22 +53,22 @@ func newPacking(hash string, base []byte) *packing {
 	return p
 }
 
-func (p *packing) compress(blob []byte) []byte {
+func (p *blobCodec) compress(blob []byte) []byte {
 	e := p.encoders.Get().(*zstd.Encoder)
 	defer p.encoders.Put(e)
 	return e.EncodeAll(blob, make([]byte, 0, len(blob)/8+64))
 }
 
-// pack is compress on another core, meanwhile: the answer waits for it.
-func (p *packing) pack(blob []byte) packed {
+// encodeAsync is compress on another core, meanwhile: the answer waits for it.
+func (p *blobCodec) encodeAsync(blob []byte) encodedBlob {
 	done := make(chan []byte, 1)
 	go func() { done <- p.compress(blob) }()
-	return packed{size: len(blob), base: p.base, bytes: sync.OnceValue(func() []byte { return <-done })}
+	return encodedBlob{size: len(blob), base: p.base, bytes: sync.OnceValue(func() []byte { return <-done })}
 }
 
 // decompress returns exactly size bytes or an error. It never takes more
 // memory than size, whatever the packed bytes claim.
-func (p *packing) decompress(packed []byte, size int) ([]byte, error) {
+func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
 	d := p.decoders.Get().(*zstd.Decoder)
 	defer p.decoders.Put(d)
 	blob, err := d.DecodeAll(packed, make([]byte, 0, size))
@@ -85,7 +85,7 @@ func (p *packing) decompress(packed []byte, size int) ([]byte, error) {
 
 // unpackStream unpacks a blob in pieces. It holds a window of at most that many
 // bytes: packed bytes that ask for more are refused when they are read.
-func (p *packing) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
+func (p *blobCodec) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
 	opts := []zstd.DOption{
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeBuffersBelow(0),
 		zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecoderMaxWindow(window),

@@ -52,8 +52,8 @@ type Options struct {
 	// Server, if set, is the HOST:PORT of an outside server, for errors: requests then
 	// fail with a *events.NoAnswerError when it does not answer.
 	Server string
-	// Existing refuses to make what does not exist: the ledger is only to be read.
-	Existing bool
+	// ReadExisting refuses to make what does not exist: the ledger is only to be read.
+	ReadExisting bool
 	// Sync, if set, is called after a stream or consumer was made: the server
 	// writes their descriptions without waiting for the disk. An embedded
 	// server's own Sync belongs here.
@@ -62,9 +62,9 @@ type Options struct {
 	// with the reason as its cause: an embedded server leaves writes unanswered then.
 	// Its own Writable belongs here.
 	Writable func() context.Context
-	// Stored, if set, is told the stream and position of what this process stored,
+	// OnStored, if set, is told the stream and position of what this process stored,
 	// each time before whoever stored it is.
-	Stored func(stream string, seq uint64)
+	OnStored func(stream string, seq uint64)
 	// Writing, if set, is called with the size of each message, in bytes, before it is
 	// sent to be stored.
 	Writing func(bytes int)

@@ -66,8 +66,8 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, erro
 	}
 	ack, err := c.JS.PublishMsg(ctx, m)
 	if err == nil {
-		if c.Options.Stored != nil {
-			c.Options.Stored(ack.Stream, ack.Sequence)
+		if c.Options.OnStored != nil {
+			c.Options.OnStored(ack.Stream, ack.Sequence)
 		}
 		return ack, nil
 	}

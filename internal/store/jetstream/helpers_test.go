@@ -15,7 +15,7 @@ func output(id string, line int64) events.Event {
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type Options struct {
 	Keeper  func(name string) (*jet.Conn, error)
 	Opened  func(stream string) error
 	Damaged func(err error)
-	Accept  *stream.Acceptance
+	Accept  *stream.AcceptedLoss
 
 	// Of heaps and texts: see blobs.Options.
 	CacheBytes   int64
@@ -67,19 +67,19 @@ type Store struct {
 // the Store; two, so that slow readers do not hold up acknowledgements.
 func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store, error) {
 	client, err := jet.New(publish, consume, jet.Options{
-		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, Existing: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
-		Stored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
+		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, ReadExisting: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
+		OnStored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	heaps := blobs.New(client, blobs.Options{
-		CacheBytes: opts.CacheBytes, Cached: opts.Cached, Settle: opts.Settle, Keys: opts.Keys,
+		CacheBytes: opts.CacheBytes, Cached: opts.Cached, BlobGracePeriod: opts.Settle, Keys: opts.Keys,
 		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
 	})
 	s := &Store{Store: heaps, jet: client}
 	s.Ledger = stream.New(client, heaps, stream.Options{
-		Exclusive: opts.Exclusive, Keys: opts.Keys, Keeper: opts.Keeper, Opened: opts.Opened, Damaged: opts.Damaged,
+		Exclusive: opts.Exclusive, Keys: opts.Keys, OpenAdminConn: opts.Keeper, OnVolumeOpened: opts.Opened, Damaged: opts.Damaged,
 		Incomplete: opts.Incomplete, Accept: opts.Accept,
 		Prepare: func(ctx context.Context, v stream.LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
 	})

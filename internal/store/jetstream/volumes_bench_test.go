@@ -57,7 +57,7 @@ func BenchmarkSealing(b *testing.B) {
 				for pb.Next() {
 					mustAppend(b, s, output(newID(), 1), -1)
 					if i := n.Add(1); every > 0 && i%every == 0 {
-						if _, err := s.Seal(b.Context(), stream.Sealing{Reason: events.VolumeFull}); err != nil {
+						if _, err := s.Rotate(b.Context(), stream.RotateOptions{Reason: events.VolumeFull}); err != nil {
 							b.Error(err)
 						}
 					}

@@ -64,11 +64,11 @@ var forwards = []forward{
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
 
-// gate takes the requests of a subscriber to JetStream. It answers those that read
+// consumerProxy takes the requests of a subscriber to JetStream. It answers those that read
 // events of the subscriber's tenant, or that are about the tenant's consumers, and
 // refuses all others. What it passes on it writes from scratch, so that the server
 // cannot understand it otherwise.
-type gate struct {
+type consumerProxy struct {
 	who  Subscriber
 	book *ledgerView
 	// ledger is a connection of the service, shared by all gates; own is one in the
@@ -106,8 +106,8 @@ func (v *ledgerView) list() []string {
 	return v.streams
 }
 
-func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*gate, error) {
-	g := &gate{who: who, book: book, ledger: ledger, own: own,
+func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*consumerProxy, error) {
+	g := &consumerProxy{who: who, book: book, ledger: ledger, own: own,
 		requests: rate.NewLimiter(requestRate, requestBurst), deliveries: rate.NewLimiter(deliveryRate, deliveryBurst), pulls: rate.NewLimiter(pullRate, pullBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	for subject, handle := range map[string]nats.MsgHandler{apiPrefix + ">": g.request, ackPrefix + ">": g.acknowledge} {
@@ -127,7 +127,7 @@ func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*gate, e
 	return g, nil
 }
 
-func (g *gate) close() {
+func (g *consumerProxy) close() {
 	g.end()
 	g.own.Close()
 }
@@ -153,7 +153,7 @@ var (
 )
 
 // request answers a request to the API of JetStream.
-func (g *gate) request(m *nats.Msg) {
+func (g *consumerProxy) request(m *nats.Msg) {
 	// An answer to any other subject would be a way to publish.
 	if !strings.HasPrefix(m.Reply, inbox) {
 		return
@@ -185,7 +185,7 @@ func (g *gate) request(m *nats.Msg) {
 
 // answer returns the answer to a request and its type, or nil if the ledger answers
 // the client itself.
-func (g *gate) answer(m *nats.Msg) (kind string, answer any, err error) {
+func (g *consumerProxy) answer(m *nats.Msg) (kind string, answer any, err error) {
 	if len(m.Data) > maxRequest {
 		return "", nil, refuse("the request has %d bytes; the limit is %d", len(m.Data), maxRequest)
 	}
@@ -216,21 +216,21 @@ func clip(s string) string { return s[:min(len(s), 100)] }
 // requests are those about a stream. rest is what follows the stream in the subject.
 var requests = []struct {
 	verb, kind string
-	do         func(g *gate, stream, rest string, m *nats.Msg) (any, error)
+	do         func(g *consumerProxy, stream, rest string, m *nats.Msg) (any, error)
 }{
-	{"STREAM.INFO", server.JSApiStreamInfoResponseType, (*gate).streamInfo},
-	{"STREAM.MSG.GET", server.JSApiMsgGetResponseType, (*gate).getMessage},
-	{"DIRECT.GET", "", (*gate).directGet},
-	{"CONSUMER.CREATE", server.JSApiConsumerCreateResponseType, (*gate).createConsumer},
-	{"CONSUMER.DELETE", server.JSApiConsumerDeleteResponseType, (*gate).deleteConsumer},
-	{"CONSUMER.INFO", server.JSApiConsumerInfoResponseType, (*gate).consumerInfo},
-	{"CONSUMER.NAMES", server.JSApiConsumerNamesResponseType, (*gate).consumerNames},
-	{"CONSUMER.LIST", server.JSApiConsumerListResponseType, (*gate).consumerList},
-	{"CONSUMER.MSG.NEXT", "", (*gate).next},
+	{"STREAM.INFO", server.JSApiStreamInfoResponseType, (*consumerProxy).streamInfo},
+	{"STREAM.MSG.GET", server.JSApiMsgGetResponseType, (*consumerProxy).getMessage},
+	{"DIRECT.GET", "", (*consumerProxy).directGet},
+	{"CONSUMER.CREATE", server.JSApiConsumerCreateResponseType, (*consumerProxy).createConsumer},
+	{"CONSUMER.DELETE", server.JSApiConsumerDeleteResponseType, (*consumerProxy).deleteConsumer},
+	{"CONSUMER.INFO", server.JSApiConsumerInfoResponseType, (*consumerProxy).consumerInfo},
+	{"CONSUMER.NAMES", server.JSApiConsumerNamesResponseType, (*consumerProxy).consumerNames},
+	{"CONSUMER.LIST", server.JSApiConsumerListResponseType, (*consumerProxy).consumerList},
+	{"CONSUMER.MSG.NEXT", "", (*consumerProxy).next},
 }
 
 // ask sends a request to the ledger and decodes the answer, whose error it returns.
-func (g *gate) ask(subject string, body, answer any) error {
+func (g *consumerProxy) ask(subject string, body, answer any) error {
 	var raw []byte
 	if body != nil {
 		var err error
@@ -256,7 +256,7 @@ func (g *gate) ask(subject string, body, answer any) error {
 }
 
 // forward passes a request on to the ledger, which answers the client.
-func (g *gate) forward(subject, reply string, body any) (any, error) {
+func (g *consumerProxy) forward(subject, reply string, body any) (any, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func (g *gate) forward(subject, reply string, body any) (any, error) {
 }
 
 // acknowledge passes an acknowledgement on if it is for a consumer of the tenant.
-func (g *gate) acknowledge(m *nats.Msg) {
+func (g *consumerProxy) acknowledge(m *nats.Msg) {
 	rest := strings.TrimPrefix(m.Subject, ackPrefix)
 	stream, after, _ := strings.Cut(rest, ".")
 	consumer, _, _ := strings.Cut(after, ".")
@@ -282,7 +282,9 @@ func (g *gate) acknowledge(m *nats.Msg) {
 
 // inside is the name of a subscriber's consumer in the ledger. No consumer of the
 // service has a name with a tilde.
-func (g *gate) inside(name string) string { return "subscriber~" + g.who.Tenant + "~" + name }
+func (g *consumerProxy) inside(name string) string { return "subscriber~" + g.who.Tenant + "~" + name }
 
 // outside takes the prefix of inside from names in a text.
-func (g *gate) outside(text string) string { return strings.ReplaceAll(text, g.inside(""), "") }
+func (g *consumerProxy) outside(text string) string {
+	return strings.ReplaceAll(text, g.inside(""), "")
+}

@@ -32,7 +32,7 @@ var consumerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // createConsumer makes or changes a pull consumer that is limited to the tenant's
 // subjects. rest is the name, and a filter that the body repeats.
-func (g *gate) createConsumer(stream, rest string, m *nats.Msg) (any, error) {
+func (g *consumerProxy) createConsumer(stream, rest string, m *nats.Msg) (any, error) {
 	name, _, _ := strings.Cut(rest, ".")
 	var r server.CreateConsumerRequest
 	if err := json.Unmarshal(m.Data, &r); err != nil {
@@ -73,7 +73,7 @@ func (g *gate) createConsumer(stream, rest string, m *nats.Msg) (any, error) {
 }
 
 // checkCount refuses a consumer beyond the limit of the tenant.
-func (g *gate) checkCount(stream, inside string) error {
+func (g *consumerProxy) checkCount(stream, inside string) error {
 	own, err := g.consumersOf(stream)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (g *gate) checkCount(stream, inside string) error {
 
 // consumerConfig returns what may be set of a consumer, within bounds. A limit that
 // is too large becomes the largest one.
-func (g *gate) consumerConfig(stream string, c *server.ConsumerConfig) (config server.ConsumerConfig, err error) {
+func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) (config server.ConsumerConfig, err error) {
 	size := 0
 	for k, v := range c.Metadata {
 		size += len(k) + len(v)
@@ -155,7 +155,7 @@ func bounded[T int | time.Duration](given, most T) T {
 
 // consumersOf lists the tenant's consumers of a stream, by their names in the
 // ledger.
-func (g *gate) consumersOf(stream string) (own []string, err error) {
+func (g *consumerProxy) consumersOf(stream string) (own []string, err error) {
 	for offset := 0; ; {
 		var page server.JSApiConsumerNamesResponse
 		request := server.JSApiConsumersRequest{ApiPagedRequest: server.ApiPagedRequest{Offset: offset}}
@@ -174,7 +174,7 @@ func (g *gate) consumersOf(stream string) (own []string, err error) {
 }
 
 // countConsumers counts the tenant's consumers of all streams.
-func (g *gate) countConsumers() (n int, err error) {
+func (g *consumerProxy) countConsumers() (n int, err error) {
 	for _, stream := range g.book.list() {
 		own, err := g.consumersOf(stream)
 		if err != nil {
@@ -185,7 +185,7 @@ func (g *gate) countConsumers() (n int, err error) {
 	return n, nil
 }
 
-func (g *gate) consumerNames(stream, _ string, _ *nats.Msg) (any, error) {
+func (g *consumerProxy) consumerNames(stream, _ string, _ *nats.Msg) (any, error) {
 	own, err := g.consumersOf(stream)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (g *gate) consumerNames(stream, _ string, _ *nats.Msg) (any, error) {
 	}, nil
 }
 
-func (g *gate) consumerList(stream, _ string, _ *nats.Msg) (any, error) {
+func (g *consumerProxy) consumerList(stream, _ string, _ *nats.Msg) (any, error) {
 	own, err := g.consumersOf(stream)
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (g *gate) consumerList(stream, _ string, _ *nats.Msg) (any, error) {
 	return answer, nil
 }
 
-func (g *gate) consumerInfo(stream, name string, _ *nats.Msg) (any, error) {
+func (g *consumerProxy) consumerInfo(stream, name string, _ *nats.Msg) (any, error) {
 	if !consumerForm.MatchString(name) {
 		return nil, errNoConsumer
 	}
@@ -232,7 +232,7 @@ func (g *gate) consumerInfo(stream, name string, _ *nats.Msg) (any, error) {
 	return answer, nil
 }
 
-func (g *gate) deleteConsumer(stream, name string, _ *nats.Msg) (any, error) {
+func (g *consumerProxy) deleteConsumer(stream, name string, _ *nats.Msg) (any, error) {
 	if !consumerForm.MatchString(name) {
 		return nil, errNoConsumer
 	}
@@ -244,7 +244,7 @@ func (g *gate) deleteConsumer(stream, name string, _ *nats.Msg) (any, error) {
 }
 
 // showOutside gives a consumer the names that the subscriber knows.
-func (g *gate) showOutside(info *server.ConsumerInfo) {
+func (g *consumerProxy) showOutside(info *server.ConsumerInfo) {
 	if info == nil {
 		return
 	}
@@ -255,7 +255,7 @@ func (g *gate) showOutside(info *server.ConsumerInfo) {
 }
 
 // next lets the ledger answer a pull.
-func (g *gate) next(stream, name string, m *nats.Msg) (any, error) {
+func (g *consumerProxy) next(stream, name string, m *nats.Msg) (any, error) {
 	if !consumerForm.MatchString(name) {
 		return nil, errNoConsumer
 	}

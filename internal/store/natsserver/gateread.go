@@ -11,7 +11,7 @@ import (
 
 // accountInfo answers with the limits of the tenant, and nothing of the ledger's
 // account.
-func (g *gate) accountInfo() (string, any, error) {
+func (g *consumerProxy) accountInfo() (string, any, error) {
 	kind := server.JSApiAccountInfoResponseType
 	n, err := g.countConsumers()
 	if err != nil {
@@ -29,7 +29,7 @@ func (g *gate) accountInfo() (string, any, error) {
 	}, nil
 }
 
-func (g *gate) listStreams(verb string) (string, any, error) {
+func (g *consumerProxy) listStreams(verb string) (string, any, error) {
 	page := server.ApiPaged{Total: len(g.book.list()), Limit: len(g.book.list())}
 	if verb == "STREAM.NAMES" {
 		kind := server.JSApiStreamNamesResponseType
@@ -49,7 +49,7 @@ func (g *gate) listStreams(verb string) (string, any, error) {
 
 // streamInfo answers without what the stream holds of others: the filter for
 // subjects in the request does not count.
-func (g *gate) streamInfo(stream, _ string, _ *nats.Msg) (any, error) {
+func (g *consumerProxy) streamInfo(stream, _ string, _ *nats.Msg) (any, error) {
 	info, err := g.infoOf(stream)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (g *gate) streamInfo(stream, _ string, _ *nats.Msg) (any, error) {
 	return server.JSApiStreamInfoResponse{ApiResponse: server.ApiResponse{Type: server.JSApiStreamInfoResponseType}, StreamInfo: info}, nil
 }
 
-func (g *gate) infoOf(stream string) (*server.StreamInfo, error) {
+func (g *consumerProxy) infoOf(stream string) (*server.StreamInfo, error) {
 	var answer server.JSApiStreamInfoResponse
 	if err := g.ask("STREAM.INFO."+stream, nil, &answer); err != nil {
 		return nil, err
@@ -85,14 +85,14 @@ func (g *gate) infoOf(stream string) (*server.StreamInfo, error) {
 
 // owns reports whether a subject of a stream belongs to the tenant. It may have
 // wildcards.
-func (g *gate) owns(stream, subject string) bool {
+func (g *consumerProxy) owns(stream, subject string) bool {
 	prefix := strings.TrimSuffix(g.book.subjects(stream, g.who.Tenant), ">")
 	return strings.HasPrefix(subject, prefix) && server.IsValidSubject(subject)
 }
 
 // wanted reads which one message a request asks for: by position, or the next or
 // last one on a subject of the tenant.
-func (g *gate) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
+func (g *consumerProxy) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
 	var asked server.JSApiMsgGetRequest
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return r, refuse("the request cannot be read: %v", err)
@@ -107,7 +107,7 @@ func (g *gate) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, 
 }
 
 // find gets a message, as long as it belongs to the tenant.
-func (g *gate) find(stream string, r server.JSApiMsgGetRequest) (answer server.JSApiMsgGetResponse, err error) {
+func (g *consumerProxy) find(stream string, r server.JSApiMsgGetRequest) (answer server.JSApiMsgGetResponse, err error) {
 	if err := g.ask("STREAM.MSG.GET."+stream, r, &answer); err != nil {
 		return answer, err
 	}
@@ -117,7 +117,7 @@ func (g *gate) find(stream string, r server.JSApiMsgGetRequest) (answer server.J
 	return answer, nil
 }
 
-func (g *gate) getMessage(stream, _ string, m *nats.Msg) (any, error) {
+func (g *consumerProxy) getMessage(stream, _ string, m *nats.Msg) (any, error) {
 	r, err := g.wanted(stream, m.Data)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (g *gate) getMessage(stream, _ string, m *nats.Msg) (any, error) {
 
 // directGet lets the ledger answer a get by position or subject. Subject is what
 // follows the stream in the request, instead of a body.
-func (g *gate) directGet(stream, subject string, m *nats.Msg) (any, error) {
+func (g *consumerProxy) directGet(stream, subject string, m *nats.Msg) (any, error) {
 	// No stream reaches this position: the ledger answers that there is no message.
 	none := server.JSApiMsgGetRequest{Seq: math.MaxInt64}
 	var r server.JSApiMsgGetRequest

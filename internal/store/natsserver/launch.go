@@ -48,7 +48,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
 	}
-	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: keeping(opts.ReadableStreams), keeper: sealing(), subscribers: s.subscribers}
+	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams), keeper: adminPermissions(), subscribers: s.subscribers}
 	cfg.AlwaysEnableNonce = s.subscribers != nil // subscribers sign it
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {

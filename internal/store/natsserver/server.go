@@ -121,7 +121,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 }
 
 // openGate opens the gate of a subscriber.
-func (s *Server) openGate(who Subscriber) (*gate, error) {
+func (s *Server) openGate(who Subscriber) (*consumerProxy, error) {
 	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.place())
 	if err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (s *Server) SetSubscribers(list []Subscriber) error {
 	return s.subscribers.set(list)
 }
 
-// Offer lets subscribers read a stream from now on. Offering it again does nothing.
-func (s *Server) Offer(stream string) error {
+// ExposeStream lets subscribers read a stream from now on. Offering it again does nothing.
+func (s *Server) ExposeStream(stream string) error {
 	if s.book != nil {
 		s.book.add(stream)
 	}
@@ -223,9 +223,9 @@ func loopback(host string) bool {
 // caller closes it.
 func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, serviceUser) }
 
-// Keeper opens a connection inside the process that may seal and remove streams,
+// AdminConn opens a connection inside the process that may seal and remove streams,
 // and nothing else. The caller closes it, soon.
-func (s *Server) Keeper(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
+func (s *Server) AdminConn(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
 
 // connectAttempts is how often a connection is tried. The server pings a client some
 // seconds after it connects, and a client that still waits for its first answer

@@ -45,7 +45,7 @@ const (
 // client makes up leads nowhere.
 type subscribers struct {
 	log      *slog.Logger
-	openGate func(Subscriber) (*gate, error)
+	openGate func(Subscriber) (*consumerProxy, error)
 	// refusals and closings bound the log lines that subscribers can cause.
 	refusals, closings rate.Sometimes
 
@@ -53,7 +53,7 @@ type subscribers struct {
 	server *server.Server                 // guarded by mu
 	keys   map[string]Subscriber          // by public key; guarded by mu
 	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
-	gates  map[string]*gate               // by place of the subscriber; guarded by mu
+	gates  map[string]*consumerProxy      // by place of the subscriber; guarded by mu
 
 	end     context.CancelFunc // of watchPending
 	watched chan struct{}      // closed when watchPending has returned
@@ -62,10 +62,10 @@ type subscribers struct {
 // logEvery is the least time between two log lines of one kind about subscribers.
 const logEvery = 10 * time.Second
 
-func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*gate, error)) *subscribers {
+func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*consumerProxy, error)) *subscribers {
 	s := &subscribers{
 		log: log, openGate: openGate, refusals: rate.Sometimes{Interval: logEvery}, closings: rate.Sometimes{Interval: logEvery},
-		keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, watched: make(chan struct{}),
+		keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*consumerProxy{}, watched: make(chan struct{}),
 	}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
@@ -247,7 +247,7 @@ func (s *subscribers) endOthers(list []Subscriber) {
 		delete(s.keys, key)
 		delete(s.conns, key)
 	}
-	var idle []*gate
+	var idle []*consumerProxy
 	for place, g := range s.gates {
 		if !places[place] {
 			idle = append(idle, g)
@@ -313,7 +313,7 @@ func (s *subscribers) close() {
 	for _, g := range s.gates {
 		g.close()
 	}
-	s.gates = map[string]*gate{}
+	s.gates = map[string]*consumerProxy{}
 }
 
 // export lets the subscribers' accounts import from the ledger's account what they

@@ -67,11 +67,11 @@ func proves(c server.ClientAuthentication, key string) bool {
 	return err == nil && nkeys.IsValidPublicUserKey(key) && len(nonce) > 0 && user.Verify(nonce, sig) == nil
 }
 
-// keeping is what the service itself may do: everything but take something away
+// servicePermissions is what the service itself may do: everything but take something away
 // from what is on record, or change how it is kept. A fault in this program, or
 // somebody in it, cannot do by a request what only the files' owner should.
 // Streams that come later refuse to be purged by themselves.
-func keeping(streams []string) *server.Permissions {
+func servicePermissions(streams []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
 	}
@@ -85,9 +85,9 @@ func keeping(streams []string) *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: deny}}
 }
 
-// sealing is what the keeper may do: seal a stream, which is a change of how it
+// adminPermissions is what the keeper may do: seal a stream, which is a change of how it
 // is kept, and remove one.
-func sealing() *server.Permissions {
+func adminPermissions() *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{
 		Allow: []string{"$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.INFO.*"},
 	}}

@@ -35,7 +35,7 @@ func (s *Queue) announceReturned(pool, tenant string, delay time.Duration) {
 
 // listen subscribes to the requests of the pool as they are stored, and to what
 // other runners announce.
-func (c *consumption) listen() (stop func(), err error) {
+func (c *poolConsumer) listen() (stop func(), err error) {
 	nc := c.work.jet.WorkConn
 	var subs []*nats.Subscription
 	stop = func() {
@@ -63,7 +63,7 @@ func (c *consumption) listen() (stop func(), err error) {
 }
 
 // heardRequest notes a request that was stored just now.
-func (c *consumption) heardRequest(m *nats.Msg) {
+func (c *poolConsumer) heardRequest(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	if len(t) < 2 {
 		return
@@ -78,7 +78,7 @@ func (c *consumption) heardRequest(m *nats.Msg) {
 }
 
 // heardReturned notes a request that was given back.
-func (c *consumption) heardReturned(m *nats.Msg) {
+func (c *poolConsumer) heardReturned(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	delay, err := strconv.ParseInt(string(m.Data), 10, 32)
 	if err != nil || delay < 0 || len(t) != 4 {
@@ -88,7 +88,7 @@ func (c *consumption) heardReturned(m *nats.Msg) {
 }
 
 // heardHungry gives requests taken ahead to a runner that has none.
-func (c *consumption) heardHungry(m *nats.Msg) {
+func (c *poolConsumer) heardHungry(m *nats.Msg) {
 	if string(m.Data) != c.id {
 		c.share()
 	}

@@ -52,9 +52,9 @@ func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string
 	}
 }
 
-// Held reports whether a runner holds the execution now: it listens for cancel
+// IsHeld reports whether a runner holds the execution now: it listens for cancel
 // requests and answers within 2 s.
-func (s *Queue) Held(ctx context.Context, tenant, execution string) (bool, error) {
+func (s *Queue) IsHeld(ctx context.Context, tenant, execution string) (bool, error) {
 	return s.askHolder(ctx, tenant, execution, heldRequest)
 }
 

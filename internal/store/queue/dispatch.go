@@ -30,10 +30,10 @@ const (
 	failurePause = 200 * time.Millisecond
 )
 
-// consumption is one call of Consume. A request that is stored, or given back,
+// poolConsumer is one call of Consume. A request that is stored, or given back,
 // counts for its tenant in the scheduler; a free slot that the scheduler gives to
 // the tenant takes one request from the tenant's consumers.
-type consumption struct {
+type poolConsumer struct {
 	work  *Queue
 	pool  string
 	slots fairness.Slots
@@ -81,8 +81,8 @@ type announced struct {
 	generation, owed, retries int
 }
 
-func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) *consumption {
-	return &consumption{
+func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) *poolConsumer {
+	return &poolConsumer{
 		work: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
 		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
 		reclaiming: map[string]int{}, idleAfter: s.forgetAfter,
@@ -90,7 +90,7 @@ func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context
 }
 
 // run takes requests until ctx is done.
-func (c *consumption) run(ctx context.Context) error {
+func (c *poolConsumer) run(ctx context.Context) error {
 	c.ctx = ctx
 	c.extra = time.AfterFunc(time.Hour, c.schedule)
 	defer c.extra.Stop()
@@ -132,7 +132,7 @@ func (c *consumption) run(ctx context.Context) error {
 }
 
 // watch looks at the consumers from time to time, until ctx is done.
-func (c *consumption) watch(ctx context.Context) {
+func (c *poolConsumer) watch(ctx context.Context) {
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	beating.Go(func() { c.beat(ctx) })
@@ -154,7 +154,7 @@ func (c *consumption) watch(ctx context.Context) {
 }
 
 // beat extends the ack deadlines of what was taken ahead, until ctx is done.
-func (c *consumption) beat(ctx context.Context) {
+func (c *poolConsumer) beat(ctx context.Context) {
 	tick := time.NewTicker(max(c.work.opts.AckWait*3/10, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -170,14 +170,14 @@ func (c *consumption) beat(ctx context.Context) {
 }
 
 // lookSoon makes watch look at once.
-func (c *consumption) lookSoon() {
+func (c *poolConsumer) lookSoon() {
 	select {
 	case c.looking <- struct{}{}:
 	default:
 	}
 }
 
-func (c *consumption) all() []*tenantQueue {
+func (c *poolConsumer) all() []*tenantQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]*tenantQueue, 0, len(c.queues))
@@ -190,7 +190,7 @@ func (c *consumption) all() []*tenantQueue {
 // look finds tenants and requests by the consumers that there are. The first look
 // returns the consumers that have requests of an earlier process in flight, if no
 // other process can have them.
-func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
+func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
 	s := c.work
 	if err := s.ledger.Refresh(ctx); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 }
 
 // seeNothing notes that a consumer of a tenant has no request.
-func (c *consumption) seeNothing(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
+func (c *poolConsumer) seeNothing(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
 	c.mu.Unlock()
@@ -267,13 +267,13 @@ func (c *consumption) seeNothing(tenant string, v stream.LiveVolume, info *natsj
 }
 
 // queue is that of a tenant.
-func (c *consumption) queue(tenant string) *tenantQueue {
+func (c *poolConsumer) queue(tenant string) *tenantQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.queueLocked(tenant)
 }
 
-func (c *consumption) queueLocked(tenant string) *tenantQueue {
+func (c *poolConsumer) queueLocked(tenant string) *tenantQueue {
 	q := c.queues[tenant]
 	if q == nil {
 		q = &tenantQueue{c: c, tenant: tenant, looks: map[events.Volume]bool{}}
@@ -283,7 +283,7 @@ func (c *consumption) queueLocked(tenant string) *tenantQueue {
 }
 
 // expect counts requests of a tenant that were announced.
-func (c *consumption) expect(tenant string, n int) {
+func (c *poolConsumer) expect(tenant string, n int) {
 	if jet.CheckTokens(tenant) != nil {
 		return
 	}
@@ -302,7 +302,7 @@ func (c *consumption) expect(tenant string, n int) {
 
 // expectAfter counts a request that was given back with a delay, in whichever
 // volume it is.
-func (c *consumption) expectAfter(tenant string, delay time.Duration) {
+func (c *poolConsumer) expectAfter(tenant string, delay time.Duration) {
 	again := func() {
 		c.queue(tenant).lookAgain()
 		c.expect(tenant, 1)
@@ -317,7 +317,7 @@ func (c *consumption) expectAfter(tenant string, delay time.Duration) {
 }
 
 // schedule gives free slots to the tenants whose turn it is.
-func (c *consumption) schedule() {
+func (c *poolConsumer) schedule() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.taking || c.ctx.Err() != nil {
@@ -360,7 +360,7 @@ func (c *consumption) schedule() {
 
 // serve takes one request of a tenant into a slot. a is what was announced when the
 // slot was taken.
-func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
+func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 	t, more, ok, err := q.next(c.ctx, a.owed > 0 && a.retries == 0)
 	switch {
 	case !ok:
@@ -395,7 +395,7 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 // notServed gives a slot back that got no request. generation is that of the tenant's
 // announcements when the slot was taken, more how many requests are known to wait. It
 // is called with mu held.
-func (c *consumption) notServed(slot *fairness.Slot, generation, more int, err error) {
+func (c *poolConsumer) notServed(slot *fairness.Slot, generation, more int, err error) {
 	now := time.Now()
 	if err != nil {
 		c.sched.Release(slot, now) // the slot's time was used
@@ -415,7 +415,7 @@ func (c *consumption) notServed(slot *fairness.Slot, generation, more int, err e
 
 // found notes that a request of a tenant was found. It may be another one than was
 // announced: then the tenant is asked again. It is called with mu held.
-func (c *consumption) found(tenant string) {
+func (c *poolConsumer) found(tenant string) {
 	a := c.announced[tenant]
 	if a.owed == 0 {
 		return
@@ -429,7 +429,7 @@ func (c *consumption) found(tenant string) {
 
 // missed has a tenant asked again, and lets other runners know of the free slot.
 // It is called with mu held.
-func (c *consumption) missed(tenant string, err error) {
+func (c *poolConsumer) missed(tenant string, err error) {
 	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
@@ -451,7 +451,7 @@ func (c *consumption) missed(tenant string, err error) {
 
 // retry has a tenant asked again after a pause, or if the pause is 0 as long as
 // an announced request may still be found. It is called with mu held.
-func (c *consumption) retry(tenant string, pause time.Duration) {
+func (c *poolConsumer) retry(tenant string, pause time.Duration) {
 	a := c.announced[tenant]
 	failed := pause > 0
 	switch {
@@ -479,7 +479,7 @@ func (c *consumption) retry(tenant string, pause time.Duration) {
 
 // announceHungry lets other runners know of a free slot, now or a little later. It
 // is called with mu held.
-func (c *consumption) announceHungry(now time.Time) {
+func (c *poolConsumer) announceHungry(now time.Time) {
 	if wait := hungryEvery - now.Sub(c.hungry); wait > 0 {
 		if !c.delayed {
 			c.delayed = true
@@ -500,7 +500,7 @@ func (c *consumption) announceHungry(now time.Time) {
 
 // share gives half of the requests taken ahead to other runners, unless this one
 // has a free slot for them.
-func (c *consumption) share() {
+func (c *poolConsumer) share() {
 	c.mu.Lock()
 	free := c.sched.Free()
 	c.mu.Unlock()
@@ -513,7 +513,7 @@ func (c *consumption) share() {
 }
 
 // do passes a request to the function, with heartbeats meanwhile.
-func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
+func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	var once sync.Once
 	freed := false
 	give := func(tail bool) {
@@ -547,6 +547,6 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	}()
 	c.fn(context.WithoutCancel(c.ctx), runner.Delivery{
 		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered,
-		Free: func() { give(true) }, Ack: d.ack, Nak: d.nak,
+		ReleaseSlot: func() { give(true) }, Ack: d.ack, Nak: d.nak,
 	})
 }

@@ -335,7 +335,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 		t.Errorf("%s was handed out again", d.Event.About())
 	}
 	seal(t, s)
-	if left, err := s.WorkLeft(t.Context(), 1); err != nil || left != 0 {
+	if left, err := s.PendingWork(t.Context(), 1); err != nil || left != 0 {
 		t.Errorf("work left in the volume: %d, %v", left, err)
 	}
 }

@@ -13,7 +13,7 @@ const forgetAfter = time.Minute
 
 // forgetIdle forgets the tenants that have had nothing to do for some time. Otherwise
 // each tenant that ever asked for a run would cost a subscription.
-func (c *consumption) forgetIdle(now time.Time) {
+func (c *poolConsumer) forgetIdle(now time.Time) {
 	active := c.work.ledger.Active()
 	var idle []*tenantQueue
 	c.mu.Lock()

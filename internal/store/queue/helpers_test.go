@@ -75,7 +75,7 @@ func requested(id string) events.Event {
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
 	if err != nil {
 		t.Fatal(err)
 	}

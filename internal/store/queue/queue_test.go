@@ -76,8 +76,8 @@ func TestFreeGivesUpTheSlot(t *testing.T) {
 	goOn := make(chan struct{})
 	stop := consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
 		begun <- d.Event.About()
-		d.Free()
-		d.Free()
+		d.ReleaseSlot()
+		d.ReleaseSlot()
 		<-goOn
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)

@@ -32,7 +32,7 @@ type inFlight struct {
 // reclaimAll has the work of an earlier process delivered again, some tenants at a
 // time. A tenant gets slots once its work is given back; the others get theirs
 // meanwhile.
-func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight) {
+func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFlight) {
 	limit := make(chan struct{}, maxReclaims)
 	var tenants sync.WaitGroup
 	defer tenants.Wait()
@@ -41,7 +41,7 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 		tenants.Go(func() {
 			defer func() { <-limit }()
 			for _, w := range list {
-				if err := c.reclaim(ctx, tenant, w); err != nil && ctx.Err() == nil {
+				if err := c.nakOutstanding(ctx, tenant, w); err != nil && ctx.Err() == nil {
 					c.work.jet.Options.Logger.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", w.v.Number, "err", err)
 				}
 			}
@@ -58,11 +58,11 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 	}
 }
 
-// reclaim has what a consumer has in flight delivered again, except for turns that
+// nakOutstanding has what a consumer has in flight delivered again, except for turns that
 // still wait: the end of a turn before releases them. The consumer's state names what
 // was delivered and not acknowledged only as a range of positions; giving back a
 // position that is not in flight does nothing.
-func (c *consumption) reclaim(ctx context.Context, tenant string, w inFlight) error {
+func (c *poolConsumer) nakOutstanding(ctx context.Context, tenant string, w inFlight) error {
 	s := c.work
 	first, last := max(w.info.AckFloor.Stream+1, w.v.First), w.info.Delivered.Stream
 	switch {
@@ -93,7 +93,7 @@ type queuedTurn struct {
 
 // reclaimable lists the requests of a tenant in a range of positions that do not
 // wait for a turn before them. A request that cannot be read is one of them.
-func (c *consumption) reclaimable(ctx context.Context, tenant string, v stream.LiveVolume, first, last uint64) (positions []uint64, err error) {
+func (c *poolConsumer) reclaimable(ctx context.Context, tenant string, v stream.LiveVolume, first, last uint64) (positions []uint64, err error) {
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
@@ -135,7 +135,7 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v stream.L
 // another one: those up to the first whose execution has not ended. A turn that ended
 // before the turns ahead of it is no harm: what follows a turn that has not ended
 // always waits. If it cannot be found out, all may be due, and known is false.
-func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queuedTurn) (due int, known bool) {
+func (c *poolConsumer) dueTurns(ctx context.Context, tenant string, list []queuedTurn) (due int, known bool) {
 	if len(list) == 1 {
 		return 1, true
 	}

@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	}
 	released(s, 2)
 	released(storetest.Open(t, server, opts), 0)
-	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
 		t.Fatal(err)
 	}
 	released(s, 3)
@@ -94,7 +94,7 @@ func TestHeld(t *testing.T) {
 	id := newID()
 	held := func(asker *jetstream.Store, want bool) {
 		t.Helper()
-		if got, err := asker.Held(t.Context(), tenant, id); err != nil || got != want {
+		if got, err := asker.IsHeld(t.Context(), tenant, id); err != nil || got != want {
 			t.Errorf("held: %v, %v; want %v", got, err, want)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 
 // tenantQueue holds the consumers of one tenant and the requests taken ahead.
 type tenantQueue struct {
-	c      *consumption
+	c      *poolConsumer
 	tenant string
 	// users are the slots taken for the tenant; idleSince is when a look first found
 	// that the queue has nothing to do, or zero. Both are guarded by c.mu.
@@ -499,7 +499,7 @@ func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duratio
 }
 
 // giveBack returns a request that was taken and not passed to the function.
-func (c *consumption) giveBack(t taken, delay time.Duration) {
+func (c *poolConsumer) giveBack(t taken, delay time.Duration) {
 	// If it is lost, the request comes again when its ack deadline has passed.
 	_ = c.work.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
 	c.work.announceReturned(c.pool, t.e.Tenant, delay)

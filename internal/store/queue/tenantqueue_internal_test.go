@@ -22,7 +22,7 @@ type oneVolume struct{ Ledger }
 func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1, First: 1} }
 
 // queueOf is the queue of a tenant in a consumption that takes no requests.
-func queueOf(log *slog.Logger) (*consumption, *tenantQueue) {
+func queueOf(log *slog.Logger) (*poolConsumer, *tenantQueue) {
 	s := New(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, Options{})
 	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
 	c.ctx = context.Background()

@@ -7,9 +7,9 @@ import (
 	"daybook/events"
 )
 
-// WorkLeft counts the requests of a sealed volume that runners have yet to take, or
+// PendingWork counts the requests of a sealed volume that runners have yet to take, or
 // have in hand.
-func (s *Queue) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err error) {
+func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	stream, err := s.jet.JS.Stream(ctx, n.Stream())

@@ -46,10 +46,10 @@ func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jets
 		opts.Logger = Logger(t)
 	}
 	if opts.Keeper == nil {
-		opts.Keeper = server.Keeper
+		opts.Keeper = server.AdminConn
 	}
 	if opts.Opened == nil {
-		opts.Opened = server.Offer
+		opts.Opened = server.ExposeStream
 	}
 	publish, err := server.Conn("publish")
 	if err != nil {

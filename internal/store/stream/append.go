@@ -29,9 +29,9 @@ const appendWait = 30 * time.Second
 // that nothing can be stored, and any other error that the outcome is unknown, or
 // that the server refused.
 func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	if e.SealUnder != "" {
+	if e.EncryptWithKey != "" {
 		var err error // once, so that every try stores the same
-		if e, err = events.Seal(e, e.SealUnder, s.opts.Keys); err != nil {
+		if e, err = events.Encrypt(e, e.EncryptWithKey, s.opts.Keys); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
 	}
@@ -43,12 +43,12 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 		ctx, cancel = context.WithTimeout(ctx, appendWait)
 		defer cancel()
 	}
-	a := appending{s: s, e: e, after: after, since: s.last.Load()}
+	a := appendOp{s: s, e: e, after: after, since: s.last.Load()}
 	if after >= 0 {
 		a.since = uint64(after)
 	}
 	for try := 0; ; try++ {
-		seq, err := a.once(ctx)
+		seq, err := a.tryOnce(ctx)
 		switch {
 		case err == nil:
 			return seq, nil
@@ -70,8 +70,8 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 	}
 }
 
-// appending is one call of Append.
-type appending struct {
+// appendOp is one call of Append.
+type appendOp struct {
 	s     *Ledger
 	e     events.Event
 	after int64
@@ -81,16 +81,16 @@ type appending struct {
 	unknown events.Volume
 }
 
-// once tries once, in the volume that is written now: nobody seals it meanwhile
+// tryOnce tries once, in the volume that is written now: nobody seals it meanwhile
 // but another process.
-func (a *appending) once(ctx context.Context) (uint64, error) {
+func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	s := a.s
-	s.turn.RLock()
-	defer s.turn.RUnlock()
+	s.appendMu.RLock()
+	defer s.appendMu.RUnlock()
 	now := s.volumes()
 	v := now.active()
 	// Within a volume the server knows identified events again.
-	if a.unknown != 0 && (a.unknown != v.number || !identified(a.e)) {
+	if a.unknown != 0 && (a.unknown != v.number || !hasMsgID(a.e)) {
 		if seq, err := s.find(ctx, now, a.e, a.since); !errors.Is(err, events.ErrNotFound) {
 			return seq, err
 		}
@@ -100,9 +100,9 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	if a.after >= 0 {
-		position, err := s.expectation(ctx, now, a.e, uint64(a.after))
+		position, err := s.expectedSeqInActive(ctx, now, a.e, uint64(a.after))
 		if errors.Is(err, events.ErrConflict) {
-			return a.lost(ctx, now)
+			return a.resolveConflict(ctx, now)
 		}
 		if err != nil {
 			return 0, err
@@ -112,20 +112,20 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 	if s.opts.Prepare != nil {
 		s.opts.Prepare(ctx, v.live(), a.e)
 	}
-	seq, err := s.try(ctx, v, m)
+	seq, err := s.publishTo(ctx, v, m)
 	switch {
 	case err == nil:
-		s.sawStored(seq)
+		s.observeStored(seq)
 	case jet.IsConflict(err):
-		return a.lost(ctx, now)
+		return a.resolveConflict(ctx, now)
 	case !jet.IsRejected(err) && !jet.IsUnwritable(err):
 		a.unknown = v.number
 	}
 	return seq, err
 }
 
-// lost finds out who was first on the event's subject: perhaps the event itself.
-func (a *appending) lost(ctx context.Context, now *volumes) (uint64, error) {
+// resolveConflict finds out who was first on the event's subject: perhaps the event itself.
+func (a *appendOp) resolveConflict(ctx context.Context, now *volumes) (uint64, error) {
 	seq, err := a.s.find(ctx, now, a.e, a.since)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, events.ErrConflict
@@ -146,18 +146,18 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 		return nil, fmt.Errorf("append %s: %w", e.Type, err)
 	}
 	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
-	if identified(e) {
+	if hasMsgID(e) {
 		m.Header.Set(natsjs.MsgIDHeader, e.ID)
 	}
 	return m, nil
 }
 
-// identified reports whether an event bears a message id. Output does not, so
+// hasMsgID reports whether an event bears a message id. Output does not, so
 // that the server need not remember it; a second try has to look for the first.
-func identified(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
+func hasMsgID(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
 
-// try publishes once.
-func (s *Ledger) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
+// publishTo publishes once.
+func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
 	ack, err := s.jet.Publish(ctx, m)
 	if err != nil {
 		return 0, err
@@ -171,9 +171,9 @@ func (s *Ledger) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error)
 // find looks for an event by its id among those stored on its subject after a
 // position. It asks the streams' leaders: what another copy lacks may be there.
 func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
-	for _, v := range now.list[now.from(after+1):] {
-		if v.gone != nil {
-			if seq := v.gone.find(e, after+1); seq != 0 {
+	for _, v := range now.list[now.indexOf(after+1):] {
+		if v.removed != nil {
+			if seq := v.removed.find(e, after+1); seq != 0 {
 				return seq, nil
 			}
 			continue
@@ -187,7 +187,7 @@ func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after u
 				return 0, err
 			}
 			if jet.HeaderValue(header, "ce-id") == e.ID {
-				s.sawStored(seq)
+				s.observeStored(seq)
 				return seq, nil
 			}
 			from = seq + 1

@@ -15,22 +15,22 @@ import (
 //
 // Who was told of damage by Options.Damaged goes on with what is sound.
 func (s *Ledger) checkVolume(v volume, st natsjs.StreamState) error {
-	return s.tolerate(s.checkWhole(v, st))
+	return s.ignoreReportedDamage(s.checkContiguous(v, st))
 }
 
-func (s *Ledger) checkWhole(v volume, st natsjs.StreamState) error {
+func (s *Ledger) checkContiguous(v volume, st natsjs.StreamState) error {
 	name, lost := v.stream(), s.Lost().Missing()
 	switch {
 	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
 		return nil
 	case st.FirstSeq != lost.Skip(v.first):
-		return s.damaged("stream %s begins at position %d, not %d", name, st.FirstSeq, v.first)
+		return s.damageErrorf("stream %s begins at position %d, not %d", name, st.FirstSeq, v.first)
 	case uint64(st.NumDeleted) != lost.Between(st.FirstSeq, st.LastSeq):
-		return s.damaged("stream %s lacks %d of its %d messages", name, st.NumDeleted, st.LastSeq-v.first+1)
+		return s.damageErrorf("stream %s lacks %d of its %d messages", name, st.NumDeleted, st.LastSeq-v.first+1)
 	case st.Msgs+lost.Between(v.first, st.LastSeq) != st.LastSeq-v.first+1:
-		return s.damaged("stream %s holds %d messages from position %d on but ends at position %d", name, st.Msgs, v.first, st.LastSeq)
+		return s.damageErrorf("stream %s holds %d messages from position %d on but ends at position %d", name, st.Msgs, v.first, st.LastSeq)
 	case v.sealed && st.LastSeq != v.last:
-		return s.damaged("stream %s ends at position %d, but was sealed at %d", name, st.LastSeq, v.last)
+		return s.damageErrorf("stream %s ends at position %d, but was sealed at %d", name, st.LastSeq, v.last)
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func (s *Ledger) checkWhole(v volume, st natsjs.StreamState) error {
 // event says: then nothing is missing between them but what that event names.
 // It tolerates as checkVolume does.
 func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
-	return s.tolerate(s.checkFollows(ctx, before, v, st))
+	return s.ignoreReportedDamage(s.checkFollows(ctx, before, v, st))
 }
 
 func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
@@ -52,18 +52,18 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 		return nil
 	}
 	if v.number != before.number+1 && !covered {
-		return s.damaged("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
+		return s.damageErrorf("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
 	}
 	if st.Msgs == 0 {
 		// Its making was cut short. It begins where it was told to.
 		if v.first != before.last+1 && !covered {
-			return s.damaged("stream %s begins at position %d, but %s ends at %d", v.stream(), v.first, before.stream(), before.last)
+			return s.damageErrorf("stream %s begins at position %d, but %s ends at %d", v.stream(), v.first, before.stream(), before.last)
 		}
 		return nil
 	}
 	m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
 	if errors.Is(err, events.ErrNotFound) {
-		return s.damaged("position %d of stream %s cannot be read", v.first, v.stream())
+		return s.damageErrorf("position %d of stream %s cannot be read", v.first, v.stream())
 	}
 	if err != nil {
 		return err
@@ -75,17 +75,17 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 	d, ok := e.Data.(*events.LedgerVolumeOpened)
 	switch {
 	case !ok:
-		return s.damaged("stream %s begins with %s at position %d, not with its opening", v.stream(), e.Type, e.Seq)
+		return s.damageErrorf("stream %s begins with %s at position %d, not with its opening", v.stream(), e.Type, e.Seq)
 	case covered && s.predecessorLost(d, before, v):
 		return nil
-	case d.Predecessor.Volume != before.number || before.gone == nil && d.Predecessor.First != before.first || d.Predecessor.Last != before.last:
-		return s.damaged("stream %s holds positions %d to %d, but ended at %d when %s was opened", before.stream(), before.first, before.last, d.Predecessor.Last, v.stream())
+	case d.Predecessor.Volume != before.number || before.removed == nil && d.Predecessor.First != before.first || d.Predecessor.Last != before.last:
+		return s.damageErrorf("stream %s holds positions %d to %d, but ended at %d when %s was opened", before.stream(), before.first, before.last, d.Predecessor.Last, v.stream())
 	case before.last+1 == v.first:
 		return nil
 	case covered:
 		return nil
 	case d.Hole == nil || d.Hole.From != before.last+1 || d.Hole.To != v.first-1:
-		return s.damaged("positions %d to %d between %s and %s are missing", before.last+1, v.first-1, before.stream(), v.stream())
+		return s.damageErrorf("positions %d to %d between %s and %s are missing", before.last+1, v.first-1, before.stream(), v.stream())
 	}
 	return nil
 }

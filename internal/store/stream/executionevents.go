@@ -55,7 +55,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
 		output.wants = func(m events.Stored) bool { return jet.HeaderValue(m.Header, "ce-subject") == execution }
-		end, err := s.newestIn(ctx, now.list, output.subject)
+		end, err := s.lastMessageIn(ctx, now.list, output.subject)
 		switch {
 		case err == nil:
 			output.end = end.Seq
@@ -135,11 +135,11 @@ func (r *subjectReader) take() *events.Stored {
 
 func (r *subjectReader) fill(ctx context.Context) error {
 	r.list = nil
-	for _, v := range r.now.list[r.now.from(r.from):] {
+	for _, v := range r.now.list[r.now.indexOf(r.from):] {
 		var got uint64
 		n := 0
 		q := jet.Request{Seq: max(r.from, v.first), NextBySubject: StoredSubject(v.number, r.subject), Batch: jet.BatchMessages, MaxBytes: pieceBytes}
-		pending, err := r.s.getBatchIn(ctx, v, q, func(m events.Stored) error {
+		pending, err := r.s.getBatchFromVolume(ctx, v, q, func(m events.Stored) error {
 			got = m.Seq
 			n++
 			if m.Seq <= r.end && (r.wants == nil || r.wants(m)) {
@@ -162,7 +162,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		if err := r.s.jet.Unsure(r.tally.since); err != nil {
 			return err
 		}
-		return r.s.damaged("position %d on %s cannot be read", r.end, StoredSubject(r.now.active().number, r.subject))
+		return r.s.damageErrorf("position %d on %s cannot be read", r.end, StoredSubject(r.now.active().number, r.subject))
 	}
 	r.from = r.end + 1 // removed while it was read
 	return nil

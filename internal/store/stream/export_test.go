@@ -22,22 +22,22 @@ func DecodeStored(m *nats.Msg) (events.Event, error) {
 }
 
 // SetLimit bounds the bodies that the tail keeps, in bytes.
-func (t *Tail) SetLimit(n int) { t.limit = n }
+func (t *SharedTail) SetLimit(n int) { t.limit = n }
 
 // SetSweeping has new events swept once they are older than age and larger than bytes.
-func (t *Tail) SetSweeping(age time.Duration, bytes int64) {
+func (t *SharedTail) SetSweeping(age time.Duration, bytes int64) {
 	t.sweepAge, t.sweepEvery, t.sweepBytes = age, time.Millisecond, bytes
 }
 
 // Swept is the position up to which new events were swept.
-func (t *Tail) Swept() uint64 {
+func (t *SharedTail) Swept() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.swept
 }
 
 // Kept is how many pages the tail keeps.
-func (t *Tail) Kept() int {
+func (t *SharedTail) Kept() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.pages)
@@ -49,7 +49,7 @@ func (s *Ledger) SealingSteps() []func(context.Context) error {
 	v := s.volumes().active()
 	return []func(context.Context) error{
 		func(ctx context.Context) error {
-			return s.recordSealing(ctx, v, 0, Sealing{Reason: events.VolumeAsked})
+			return s.recordSealing(ctx, v, 0, RotateOptions{Reason: events.VolumeAsked})
 		},
 		func(ctx context.Context) error { return s.sealStream(ctx, v.number) },
 		func(ctx context.Context) error {
@@ -85,7 +85,7 @@ func StreamsOf(t testing.TB, s *Ledger) (names []string) {
 // DeleteStream removes a stream behind the back of everybody.
 func DeleteStream(t testing.TB, s *Ledger, name string) {
 	t.Helper()
-	js, done, err := s.keeper()
+	js, done, err := s.adminConn()
 	if err == nil {
 		defer done()
 		err = js.DeleteStream(t.Context(), name)
@@ -96,4 +96,4 @@ func DeleteStream(t testing.TB, s *Ledger, name string) {
 }
 
 // LookForVolumes is what a follower does when nothing was announced for a while.
-func LookForVolumes(ctx context.Context, s *Ledger) { s.lookForVolumes(ctx) }
+func LookForVolumes(ctx context.Context, s *Ledger) { s.refreshVolumes(ctx) }

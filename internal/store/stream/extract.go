@@ -11,10 +11,10 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// extract is what is kept of removed volumes: some of their events, as they were
+// keptEvents is what is kept of removed volumes: some of their events, as they were
 // recorded, at their positions. It answers what a stream would be asked for, from
 // memory. It never changes.
-type extract struct {
+type keptEvents struct {
 	removed events.Removal
 	list    []events.Stored // in order
 	// subjects are the indices of the events on a subject, without its volume, and
@@ -26,8 +26,8 @@ type extract struct {
 
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-func newExtract(d events.Removal, list []events.Stored) *extract {
-	x := &extract{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
+func newExtract(d events.Removal, list []events.Stored) *keptEvents {
+	x := &keptEvents{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
 	for i, m := range list {
 		m.Skips, m.Removed = 0, d.Last
 		x.list[i] = m
@@ -41,9 +41,9 @@ func newExtract(d events.Removal, list []events.Stored) *extract {
 	return x
 }
 
-// on are the indices of the events on the subjects that a pattern matches, each
+// indexesFor are the indices of the events on the subjects that a pattern matches, each
 // subject's apart.
-func (x *extract) on(pattern string) [][]int {
+func (x *keptEvents) indexesFor(pattern string) [][]int {
 	pattern, _ = events.WithoutVolume(pattern)
 	end := lastToken(pattern)
 	if !strings.Contains(pattern, "*") {
@@ -74,8 +74,8 @@ func matches(pattern, subject string) bool {
 	return slices.EqualFunc(want, have, func(w, h string) bool { return w == "*" || w == h })
 }
 
-// answer finds what a request asks for, in order, and how much more there is.
-func (x *extract) answer(r jet.Request) (list []events.Stored, more int) {
+// get finds what a request asks for, in order, and how much more there is.
+func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 	from := func(all []int) []int {
 		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
 		return all[i:]
@@ -84,21 +84,21 @@ func (x *extract) answer(r jet.Request) (list []events.Stored, more int) {
 	switch {
 	case len(r.MultiLast) > 0:
 		for _, pattern := range r.MultiLast {
-			for _, all := range x.on(pattern) {
+			for _, all := range x.indexesFor(pattern) {
 				at = append(at, all[len(all)-1])
 			}
 		}
 		slices.Sort(at)
 		at = slices.Compact(at)
 	case r.LastBySubject != "":
-		for _, all := range x.on(r.LastBySubject) {
+		for _, all := range x.indexesFor(r.LastBySubject) {
 			at = append(at, all[len(all)-1])
 		}
 		if len(at) > 1 {
 			at = []int{slices.Max(at)}
 		}
 	case r.NextBySubject != "":
-		for _, all := range x.on(r.NextBySubject) {
+		for _, all := range x.indexesFor(r.NextBySubject) {
 			at = append(at, from(all)...)
 		}
 		slices.Sort(at)
@@ -126,8 +126,8 @@ func (x *extract) answer(r jet.Request) (list []events.Stored, more int) {
 }
 
 // find looks for an event by its id from a position on; 0 is none.
-func (x *extract) find(e events.Event, from uint64) uint64 {
-	for _, all := range x.on(StoredSubject(1, e.Subject())) {
+func (x *keptEvents) find(e events.Event, from uint64) uint64 {
+	for _, all := range x.indexesFor(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
 			if m := x.list[i]; m.Seq >= from && jet.HeaderValue(m.Header, "ce-id") == e.ID {
 				return m.Seq

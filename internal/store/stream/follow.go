@@ -54,7 +54,7 @@ func (s *Ledger) ReadPage(ctx context.Context, after uint64, limit, maxBytes int
 	return p.events, nil
 }
 
-func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
+func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form pageContent) (page, error) {
 	all := page{form: form, begin: after, end: after}
 	for n := 0; n < limit && all.held < readBytes; {
 		p := page{form: form, begin: all.end, end: all.end}
@@ -77,9 +77,9 @@ func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form for
 // Where a hole that is on record follows, the page begins behind it.
 func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
-	i := now.from(p.end + 1)
+	i := now.indexOf(p.end + 1)
 	v := now.list[i]
-	if v.gone != nil {
+	if v.removed != nil {
 		some, left, err := s.readKept(v, limit, p)
 		if err != nil {
 			return 0, 0, err
@@ -97,7 +97,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	if next := lost.Skip(p.end + 1); next > p.end+1 {
 		p.lost += next - 1 - p.end
 		p.begin, p.end = next-1, next-1
-		v = now.list[now.from(next)]
+		v = now.list[now.indexOf(next)]
 	}
 	if p.end+1 < v.first {
 		// What is missing between two volumes was accepted when the later was opened.
@@ -112,17 +112,17 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 			return errLostNext
 		}
 		if m.Seq != p.end+1 {
-			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.Seq)
+			return s.damageErrorf("the ledger has a hole: position %d is followed by %d", p.end, m.Seq)
 		}
 		return s.add(p, m)
 	})
 	if jet.IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
 		// Perhaps another process has sealed and removed it.
-		if s.lookForRemoval(ctx); s.volumes() != now {
+		if s.refreshRemovals(ctx); s.volumes() != now {
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
-	if v, _ := s.gone(ctx, v, err); v.gone != nil && p.end == r.Seq-1 {
+	if v, _ := s.reloadIfRemoved(ctx, v, err); v.removed != nil && p.end == r.Seq-1 {
 		return s.readBatch(ctx, limit, maxBytes, p) // it was removed under our hands
 	}
 	if errors.Is(err, errLostNext) {
@@ -132,7 +132,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		return 0, 0, err
 	}
 	if v.sealed && p.end < v.last && here == 0 && p.end == p.begin {
-		return 0, 0, s.damaged("the ledger has a hole: position %d cannot be read", p.end+1)
+		return 0, 0, s.damageErrorf("the ledger has a hole: position %d cannot be read", p.end+1)
 	}
 	pending = here
 	if known := s.last.Load(); v.sealed && known > v.last {
@@ -163,7 +163,7 @@ func (s *Ledger) FollowRaw(ctx context.Context, after uint64, fn func(batch []ev
 	return s.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
 
-func (s *Ledger) follow(ctx context.Context, after uint64, form form, fn func(page) error) error {
+func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn func(page) error) error {
 	a, err := s.listen()
 	if err != nil {
 		return fmt.Errorf("follow the ledger: %w", err)
@@ -180,9 +180,9 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form form, fn func(pa
 		end, err = s.LastSeq(ctx)
 	}
 	if after > end {
-		return s.damaged("the ledger ends at position %d, but %d was read from it before", end, after)
+		return s.damageErrorf("the ledger ends at position %d, but %d was read from it before", end, after)
 	}
-	a.raise(end)
+	a.observe(end)
 
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page, 1)
@@ -213,17 +213,17 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form form, fn func(pa
 	}
 }
 
-// form is what a follower wants of each event, one or both.
-type form uint8
+// pageContent is what a follower wants of each event, one or both.
+type pageContent uint8
 
 const (
-	decoded form = 1 << iota
+	decoded pageContent = 1 << iota
 	raw
 )
 
 // page is a batch on its way to the function that follows.
 type page struct {
-	form   form
+	form   pageContent
 	events []events.Event  // if decoded
 	raw    []events.Stored // if raw
 	// begin is the position before that of the first event in the page, end that of
@@ -239,7 +239,7 @@ type page struct {
 }
 
 // newPage makes room for size events after a position.
-func newPage(form form, after uint64, size int) page {
+func newPage(form pageContent, after uint64, size int) page {
 	p := page{form: form, begin: after, end: after}
 	if form&decoded != 0 {
 		p.events = make([]events.Event, 0, size)
@@ -257,7 +257,7 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 		if err != nil {
 			return err
 		}
-		e.Skips, e.Removed, e.Lost = p.skip, max(p.removed, m.Removed), p.lost
+		e.RemovedBefore, e.Removed, e.LostBefore = p.skip, max(p.removed, m.Removed), p.lost
 		p.events = append(p.events, e)
 	}
 	if p.form&raw != 0 {
@@ -271,7 +271,7 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 
 // readPages reads ahead of the function that follows, so that the server, the
 // decoding and that function work at the same time.
-func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *announcements, pages chan<- page) error {
+func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, a *appendNotifier, pages chan<- page) error {
 	var behind time.Time // since when an announced event could not be read
 	size := 64
 	for {
@@ -284,7 +284,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 		if some {
 			size, after = max(len(p.events), len(p.raw)), p.end
 			behind = time.Time{}
-			a.raise(after)
+			a.observe(after)
 			p.last = max(after+pending, after)
 			select {
 			case pages <- p:
@@ -300,23 +300,23 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 				s.jet.Warn(ctx, "following the ledger", err, "after", after)
 			}
 			err = jet.Wait(ctx, retryPause)
-		case here > sprintFrom:
-			after, err = s.sprint(ctx, after, after+here, form, pages)
+		case here > bulkReadThreshold:
+			after, err = s.bulkRead(ctx, after, after+here, form, pages)
 		case some:
 			// Perhaps there is more.
 		case after < a.newest.Load():
 			if behind.IsZero() {
 				behind = time.Now()
-				s.lookForVolumes(ctx)
+				s.refreshVolumes(ctx)
 			}
 			if time.Since(behind) > lagWait {
-				return s.damaged("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
+				return s.damageErrorf("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
 			}
 			err = jet.Wait(ctx, lagPause)
 		default:
 			var told bool
 			if told, err = a.wait(ctx); !told && err == nil {
-				s.lookForVolumes(ctx)
+				s.refreshVolumes(ctx)
 			}
 		}
 		if err != nil {
@@ -325,41 +325,41 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 	}
 }
 
-// lookForVolumes finds a volume that another process opened. Whoever calls it
+// refreshVolumes finds a volume that another process opened. Whoever calls it
 // will look again.
-func (s *Ledger) lookForVolumes(ctx context.Context) {
-	if s.jet.Options.Existing {
+func (s *Ledger) refreshVolumes(ctx context.Context) {
+	if s.jet.Options.ReadExisting {
 		return
 	}
 	// The holder of turning changes the list itself. A sealing waits for its signature,
 	// and the signer for this follower: it must not wait for the sealing.
-	if !s.turning.TryLock() {
+	if !s.volumesMu.TryLock() {
 		return
 	}
-	defer s.turning.Unlock()
+	defer s.volumesMu.Unlock()
 	if err := s.refreshLocked(ctx); err != nil && ctx.Err() == nil {
 		s.jet.Warn(ctx, "looking for the next volume", err)
 	}
 }
 
-// announcements tells a follower that there are new events. It rests on the
+// appendNotifier tells a follower that there are new events. It rests on the
 // stream's republishing, which may miss some but never announces what was
 // refused.
-type announcements struct {
+type appendNotifier struct {
 	sub    *nats.Subscription
 	newest atomic.Uint64
 	wake   chan struct{}
 }
 
-func (s *Ledger) listen() (*announcements, error) {
-	a := &announcements{wake: make(chan struct{}, 1)}
+func (s *Ledger) listen() (*appendNotifier, error) {
+	a := &appendNotifier{wake: make(chan struct{}, 1)}
 	var err error
 	a.sub, err = s.jet.Conn.Subscribe(accepted, func(m *nats.Msg) {
 		if seq, err := strconv.ParseUint(jet.HeaderValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
 			if _, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); !ok {
 				return
 			}
-			a.raise(seq)
+			a.observe(seq)
 			select {
 			case a.wake <- struct{}{}:
 			default:
@@ -369,7 +369,7 @@ func (s *Ledger) listen() (*announcements, error) {
 	return a, err
 }
 
-func (a *announcements) raise(seq uint64) {
+func (a *appendNotifier) observe(seq uint64) {
 	for old := a.newest.Load(); seq > old; old = a.newest.Load() {
 		if a.newest.CompareAndSwap(old, seq) {
 			return
@@ -378,7 +378,7 @@ func (a *announcements) raise(seq uint64) {
 }
 
 // wait returns when there may be something new, and whether it was told so.
-func (a *announcements) wait(ctx context.Context) (told bool, err error) {
+func (a *appendNotifier) wait(ctx context.Context) (told bool, err error) {
 	t := time.NewTimer(pollEvery)
 	defer t.Stop()
 	select {
@@ -392,4 +392,4 @@ func (a *announcements) wait(ctx context.Context) (told bool, err error) {
 }
 
 // stop ends the subscription; it fails only when the connection is gone.
-func (a *announcements) stop() { _ = a.sub.Unsubscribe() }
+func (a *appendNotifier) stop() { _ = a.sub.Unsubscribe() }

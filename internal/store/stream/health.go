@@ -17,7 +17,7 @@ func (s *Ledger) Health(ctx context.Context) error {
 	// Asked before the state, which must not be older.
 	recorded := s.last.Load()
 	for _, v := range s.volumes().list {
-		if v.gone != nil {
+		if v.removed != nil {
 			continue
 		}
 		info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -28,7 +28,7 @@ func (s *Ledger) Health(ctx context.Context) error {
 			return err
 		}
 		if !v.sealed && !info.Config.Sealed && max(info.State.LastSeq, v.first-1) < recorded {
-			return s.damaged("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
+			return s.damageErrorf("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 		if err := s.jet.Unsure(since); err != nil {
 			return err
 		}
-		return s.damaged("the newest message on %s cannot be read", subject)
+		return s.damageErrorf("the newest message on %s cannot be read", subject)
 	case err != nil:
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 			continue
 		}
 		got := 0
-		pending, err := s.getBatchIn(ctx, v, jet.Request{Seq: position + 1, NextBySubject: StoredSubject(v.number, subject), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
+		pending, err := s.getBatchFromVolume(ctx, v, jet.Request{Seq: position + 1, NextBySubject: StoredSubject(v.number, subject), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
 			got++
 			return nil
 		})
@@ -91,8 +91,8 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())
-	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {
+	if hidden == 0 || v.removed != nil || s.volumes() != now || !relied {
 		return nil
 	}
-	return s.damaged("%d messages on %s up to position %d cannot be read", hidden, StoredSubject(v.number, subject), position)
+	return s.damageErrorf("%d messages on %s up to position %d cannot be read", hidden, StoredSubject(v.number, subject), position)
 }

@@ -35,7 +35,7 @@ func (s *Ledger) missing(now *volumes, format string, args ...any) error {
 	if s.volumes() != now {
 		return errRemovedMeanwhile
 	}
-	return s.damaged(format, args...)
+	return s.damageErrorf(format, args...)
 }
 
 func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
@@ -74,7 +74,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	if last.Seq == at+1 {
 		err = add(*last) // nothing is between them
 	} else {
-		err = s.between(ctx, now, tally{since: since}, exec, at+1, last.Seq, add)
+		err = s.forEachInRange(ctx, now, tally{since: since}, exec, at+1, last.Seq, add)
 	}
 	switch {
 	case err != nil:
@@ -92,7 +92,7 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
 		since := s.jet.Writable()
-		_, err := s.getBatchIn(ctx, v, jet.Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
+		_, err := s.getBatchFromVolume(ctx, v, jet.Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
 			switch {
 			case m.Subject != exec:
 				requested = &m
@@ -132,7 +132,7 @@ func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uin
 		return err
 	}
 	// The subject is shared with other executions.
-	_, err := s.each(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
 		if jet.HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
 		}
@@ -151,7 +151,7 @@ func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after
 	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (event
 	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.newest(ctx, events.SessionSubject(tenant, sessionID))
+	m, err := s.lastMessage(ctx, events.SessionSubject(tenant, sessionID))
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
 	}
@@ -184,7 +184,7 @@ func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string,
 		return events.Event{}, err
 	}
 	var found events.Event
-	_, err := s.each(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -212,7 +212,7 @@ func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint
 	if err := jet.CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
-	return s.each(ctx, events.HeapSubject(tenant, heap), after, func(m events.Stored) error {
+	return s.forEachMessage(ctx, events.HeapSubject(tenant, heap), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -230,7 +230,7 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
-	last, err := s.each(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
+	last, err := s.forEachMessage(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
 		if jet.HeaderValue(m.Header, "ce-subject") != heap {
 			return nil
 		}
@@ -250,7 +250,7 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
 func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, events.WebhookSubjects(), 0, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.WebhookSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) erro
 // Shreds calls fn with every event stored before the call that says that the
 // content of a session was erased, of all tenants, oldest first.
 func (s *Ledger) Shreds(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, events.ShredSubjects(), 0, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.ShredSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err

@@ -20,12 +20,12 @@ type Options struct {
 	// Keys are those that content is encrypted under; without, content that is
 	// encrypted cannot be read, and none can be encrypted.
 	Keys events.Keys
-	// Keeper, if set, opens a connection that may seal and remove volumes, which
+	// OpenAdminConn, if set, opens a connection that may seal and remove volumes, which
 	// the others need not. An embedded server's own Keeper belongs here.
-	Keeper func(name string) (*nats.Conn, error)
-	// Opened, if set, is told of the stream of each volume, more than once. An
+	OpenAdminConn func(name string) (*nats.Conn, error)
+	// OnVolumeOpened, if set, is told of the stream of each volume, more than once. An
 	// embedded server's own Offer belongs here.
-	Opened func(stream string) error
+	OnVolumeOpened func(stream string) error
 	// Prepare, if set, is called with each event before it is stored in a volume.
 	Prepare func(ctx context.Context, v LiveVolume, e events.Event)
 	// Damaged, if set, is told of damage whenever it is met, perhaps more than
@@ -37,7 +37,7 @@ type Options struct {
 	Incomplete func(stream string) error
 	// Accept, if set, is a loss that is not on record yet: Open takes it for granted,
 	// and makes the volume to go on with. RecordLoss must follow.
-	Accept *Acceptance
+	Accept *AcceptedLoss
 }
 
 // Ledger is the sequence of events, over all volumes. It is safe for concurrent use, and
@@ -48,11 +48,11 @@ type Ledger struct {
 	// texts keeps what is kept of removed volumes.
 	texts Texts
 
-	// known is the list of volumes. turn is shared by those who append and taken
+	// volumeList is the list of volumes. turn is shared by those who append and taken
 	// by who seals; turning is held while the list is changed.
-	known   atomic.Pointer[volumes]
-	turn    sync.RWMutex
-	turning sync.Mutex
+	volumeList atomic.Pointer[volumes]
+	appendMu   sync.RWMutex
+	volumesMu  sync.Mutex
 	// removing is held by who removes a volume.
 	removing sync.Mutex
 	// lost are the positions that are on record as lost.
@@ -84,9 +84,9 @@ func New(client *jet.Client, kept Texts, opts Options) *Ledger {
 // that was cut short. It reports whether a stream was made.
 func (s *Ledger) Open(ctx context.Context) (made bool, err error) { return s.openVolumes(ctx) }
 
-// damaged makes an error of damage, and remembers the first for Health. A server
+// damageErrorf makes an error of damage, and remembers the first for Health. A server
 // without descriptors or memory cannot read what is there: then it is no damage.
-func (s *Ledger) damaged(format string, args ...any) error {
+func (s *Ledger) damageErrorf(format string, args ...any) error {
 	if err := s.jet.Starved(); err != nil {
 		return fmt.Errorf(format+" now: %w", append(args, err)...)
 	}
@@ -98,8 +98,8 @@ func (s *Ledger) damaged(format string, args ...any) error {
 	return err
 }
 
-// sawStored raises last.
-func (s *Ledger) sawStored(seq uint64) {
+// observeStored raises last.
+func (s *Ledger) observeStored(seq uint64) {
 	for old := s.last.Load(); seq > old; old = s.last.Load() {
 		if s.last.CompareAndSwap(old, seq) {
 			return
@@ -110,4 +110,4 @@ func (s *Ledger) sawStored(seq uint64) {
 // noKeys knows none.
 type noKeys struct{}
 
-func (noKeys) SealKey(string) ([]byte, bool) { return nil, false }
+func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }

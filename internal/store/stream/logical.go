@@ -24,7 +24,7 @@ func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after 
 	if err := jet.CheckTokens(tenant, session); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.next(ctx, s.volumes(), events.LogicalSubject(tenant, session), after+1)
+	m, err := s.nextMessage(ctx, s.volumes(), events.LogicalSubject(tenant, session), after+1)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the events of session %s after %d: %w", session, after, err)
 	}
@@ -38,7 +38,7 @@ func (s *Ledger) Logical(ctx context.Context, tenant, session string, after uint
 	if err := jet.CheckTokens(tenant, session); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, events.LogicalSubject(tenant, session), after, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.LogicalSubject(tenant, session), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Even
 		return nil, 0, err
 	}
 	var list []events.Event
-	last, err := s.each(ctx, events.RefSubject(tenant, holder), 0, func(m events.Stored) error {
+	last, err := s.forEachMessage(ctx, events.RefSubject(tenant, holder), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		list = append(list, e)
 		return err
@@ -101,7 +101,7 @@ func (s *Ledger) lastOn(ctx context.Context, tenant, key string, subject func(te
 	if err := jet.CheckTokens(tenant, key); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.newest(ctx, subject(tenant, key))
+	m, err := s.lastMessage(ctx, subject(tenant, key))
 	if err != nil {
 		return events.Event{}, err
 	}

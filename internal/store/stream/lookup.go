@@ -14,14 +14,14 @@ import (
 func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
-		return events.Event{}, s.damaged("%w", err)
+		return events.Event{}, s.damageErrorf("%w", err)
 	}
 	return s.DecryptEvent(e, nil)
 }
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
 func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (events.Stored, error) {
-	if err := s.answerable(stream, r); err != nil {
+	if err := s.checkSubjectRead(stream, r); err != nil {
 		return events.Stored{}, err
 	}
 	m, err := s.jet.Get(ctx, stream, r)
@@ -40,7 +40,7 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (even
 		err = s.whole(ctx, stream, r.LastBySubject)
 	}
 	if err != nil {
-		return events.Stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
+		return events.Stored{}, fmt.Errorf("get from stream %s: %w", stream, s.notFoundOrDamaged(stream, err))
 	}
 	return m, nil
 }
@@ -90,7 +90,7 @@ func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn 
 
 // requestBatch is getBatch for all messages that match.
 func (s *Ledger) requestBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
-	if err := s.answerable(stream, r); err != nil {
+	if err := s.checkSubjectRead(stream, r); err != nil {
 		return 0, err
 	}
 	return s.jet.GetBatch(ctx, stream, r, fn)
@@ -101,8 +101,8 @@ func (s *Ledger) DecryptEvent(e events.Event, err error) (events.Event, error) {
 	if err != nil {
 		return e, err
 	}
-	if err := events.Open(&e, s.opts.Keys); errors.Is(err, events.ErrDamaged) {
-		return events.Event{}, s.damaged("%w", err)
+	if err := events.Decrypt(&e, s.opts.Keys); errors.Is(err, events.ErrDamaged) {
+		return events.Event{}, s.damageErrorf("%w", err)
 	} else if err != nil {
 		return events.Event{}, err
 	}

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Acceptance is a loss that was accepted: the ledger continues behind it.
-type Acceptance struct {
+// AcceptedLoss is a loss that was accepted: the ledger continues behind it.
+type AcceptedLoss struct {
 	// Lost are all positions without an event; those at the end reach up to First-1.
 	Lost events.Lost
 	// Volume is the one to go on with, and First its first position. Every volume
@@ -58,9 +58,9 @@ func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	return nil
 }
 
-// openBehind makes the volume to go on with behind a loss, and seals those before
+// openAfterLoss makes the volume to go on with behind a loss, and seals those before
 // it. It may be called again after it was cut short. turning is held.
-func (s *Ledger) openBehind(ctx context.Context, list []volume) ([]volume, error) {
+func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, error) {
 	a := s.opts.Accept
 	made := false
 	for i := range list {
@@ -108,8 +108,8 @@ func (s *Ledger) openBehind(ctx context.Context, list []volume) ([]volume, error
 // RecordLoss appends the first event of the volume that Options.Accept asked for,
 // unless it has one. The volume, its position and its predecessor are filled in.
 func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
 	list := s.volumes().list
 	v := list[len(list)-1]
 	info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -141,7 +141,7 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
 		return events.Stored{}, events.ErrNotFound
 	}
-	return s.getOneIn(ctx, v, jet.Request{Seq: v.last})
+	return s.getFromVolume(ctx, v, jet.Request{Seq: v.last})
 }
 
 // LostHeap returns the position of the newest event that names a tenant's heap among
@@ -149,7 +149,7 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
 func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
-	_, err := s.each(ctx, events.VolumeSubject(events.LedgerTenant), 0, func(m events.Stored) error {
+	_, err := s.forEachMessage(ctx, events.VolumeSubject(events.LedgerTenant), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err

@@ -14,10 +14,10 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// mostKept bounds what is kept of removed volumes, in events and bytes: it is in
+// maxKeptEvents bounds what is kept of removed volumes, in events and bytes: it is in
 // memory for good.
 const (
-	mostKept      = 200_000
+	maxKeptEvents = 200_000
 	mostKeptBytes = 64 << 20
 )
 
@@ -49,14 +49,14 @@ func notRemovable(n events.Volume, format string, args ...any) error {
 // *NotRemovableError.
 func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
 	now := s.volumes()
-	i := slices.IndexFunc(now.list, func(v volume) bool { return v.gone == nil })
+	i := slices.IndexFunc(now.list, func(v volume) bool { return v.removed == nil })
 	v := now.list[i]
 	var none events.ClosingCheckpoint
 	switch {
 	case n < 1 || n > now.active().number:
 		return Volume{}, none, notRemovable(n, "there is no such volume")
 	case n < v.number:
-		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].gone.removed.Seq)
+		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].removed.removed.Seq)
 	case n == now.active().number:
 		return Volume{}, none, notRemovable(n, "it is still written; seal it first")
 	case n > v.number:
@@ -79,8 +79,8 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events
 	}, *d.Closing, nil
 }
 
-// Removal says what is to be removed, and what of it is to be kept.
-type Removal struct {
+// RemoveOptions says what is to be removed, and what of it is to be kept.
+type RemoveOptions struct {
 	Volume events.Volume
 	// Keep are the positions, in order, of the events to be kept of this volume and
 	// those before it.
@@ -89,16 +89,16 @@ type Removal struct {
 	RootHash string
 	Export   events.VolumeExport
 	Actor    events.Actor
-	// Recorded, if set, is called when the removal is on record, and before the
+	// OnRecorded, if set, is called when the removal is on record, and before the
 	// stream goes; an error of it leaves that to the next Open.
-	Recorded func(d *events.LedgerVolumeRemoved) error
+	OnRecorded func(d *events.LedgerVolumeRemoved) error
 }
 
 // Remove removes a volume that is Removable and returns the position of the event
 // that says so. Reading goes on meanwhile and does not fail; whoever reads in
 // order passes from the events that are kept to the next volume. A crash, or an
 // error, after the event was recorded is mended by the next Open.
-func (s *Ledger) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
+func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err error) {
 	s.removing.Lock()
 	defer s.removing.Unlock()
 	v, closing, err := s.Removable(ctx, r.Volume)
@@ -118,27 +118,27 @@ func (s *Ledger) Remove(ctx context.Context, r Removal) (seq uint64, err error) 
 		if err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
-		if len(list) > mostKept || len(raw) > mostKeptBytes {
-			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), mostKept, mostKeptBytes)
+		if len(list) > maxKeptEvents || len(raw) > mostKeptBytes {
+			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, mostKeptBytes)
 		}
 		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
 	}
 	before := uint64(0)
-	if now := s.volumes().list[0]; now.gone != nil {
-		before = now.gone.removed.Seq
+	if now := s.volumes().list[0]; now.removed != nil {
+		before = now.removed.removed.Seq
 	}
 	// The event must find the one before it where it is, and no other.
 	e := events.New(events.LedgerTenant, time.Now(), d)
 	if seq, err = s.Append(ctx, e, int64(before)); err != nil {
 		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 	}
-	s.turning.Lock()
-	defer s.turning.Unlock()
-	s.letGo(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
-	if r.Recorded != nil {
-		if err := r.Recorded(d); err != nil {
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
+	s.switchToKeptEvents(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
+	if r.OnRecorded != nil {
+		if err := r.OnRecorded(d); err != nil {
 			return seq, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
 	}
@@ -165,15 +165,15 @@ func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, e
 			}
 		}
 		if len(list) == begin {
-			return nil, s.damaged("position %d cannot be read", keep[0])
+			return nil, s.damageErrorf("position %d cannot be read", keep[0])
 		}
 	}
 	return list, nil
 }
 
-// letGo reads what is kept instead of volumes. It is called with turning held.
-func (s *Ledger) letGo(x *extract) {
-	list := []volume{goneVolume(x)}
+// switchToKeptEvents reads what is kept instead of volumes. It is called with turning held.
+func (s *Ledger) switchToKeptEvents(x *keptEvents) {
+	list := []volume{removedVolume(x)}
 	for _, v := range s.volumes().list {
 		if v.number > x.removed.Volume {
 			list = append(list, v)
@@ -182,10 +182,10 @@ func (s *Ledger) letGo(x *extract) {
 	s.setVolumes(list)
 }
 
-// adopt is letGo for a process that knows none of the volumes after those that were
+// adopt is switchToKeptEvents for a process that knows none of the volumes after those that were
 // removed. It is called with turning held.
-func (s *Ledger) adopt(ctx context.Context, x *extract, numbers []events.Volume) error {
-	list := []volume{goneVolume(x)}
+func (s *Ledger) adopt(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
+	list := []volume{removedVolume(x)}
 	for i, n := range numbers {
 		if n <= x.removed.Volume {
 			continue
@@ -206,14 +206,14 @@ func (s *Ledger) adopt(ctx context.Context, x *extract, numbers []events.Volume)
 	return nil
 }
 
-func goneVolume(x *extract) volume {
-	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, gone: x}
+func removedVolume(x *keptEvents) volume {
+	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, removed: x}
 }
 
 // finishRemoval removes the streams of volumes whose removal is on record.
 func (s *Ledger) finishRemoval(ctx context.Context) error {
 	gone := s.volumes().list[0]
-	if gone.gone == nil {
+	if gone.removed == nil {
 		return nil
 	}
 	numbers, err := s.volumeNumbers(ctx)
@@ -223,7 +223,7 @@ func (s *Ledger) finishRemoval(ctx context.Context) error {
 	if numbers[0] > gone.number {
 		return nil
 	}
-	js, done, err := s.keeper()
+	js, done, err := s.adminConn()
 	if err != nil {
 		return err
 	}
@@ -256,17 +256,17 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		}
 		d, ok := e.Data.(*events.LedgerVolumeRemoved)
 		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
-			return nil, s.damaged("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
+			return nil, s.damageErrorf("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
 		}
 		// Kept in memory already, mostly.
-		if now := s.known.Load(); now != nil && now.list[0].gone != nil && now.list[0].gone.removed.Seq == e.Seq {
+		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
 			return &now.list[0], nil
 		}
 		list, err := s.readExtract(ctx, d)
 		if err != nil {
 			return nil, err
 		}
-		v := goneVolume(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
+		v := removedVolume(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
 		return &v, nil
 	}
 	return nil, nil
@@ -281,7 +281,7 @@ func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved)
 	}
 	raw, err := s.texts.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
-		return nil, s.damaged("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
+		return nil, s.damageErrorf("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what is kept of volume %d: %w", d.Volume, err)
@@ -291,22 +291,22 @@ func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved)
 		err = fmt.Errorf("it has %d events, not %d", len(list), d.Kept.Events)
 	}
 	if err != nil {
-		return nil, s.damaged("what is kept of volume %d: %w", d.Volume, err)
+		return nil, s.damageErrorf("what is kept of volume %d: %w", d.Volume, err)
 	}
 	return list, nil
 }
 
-// lookForRemoval finds a removal by another process. Whoever calls it will look
+// refreshRemovals finds a removal by another process. Whoever calls it will look
 // again.
-func (s *Ledger) lookForRemoval(ctx context.Context) {
+func (s *Ledger) refreshRemovals(ctx context.Context) {
 	now := s.volumes()
 	// Whoever has it may wait for the caller to have appended: only so long.
-	for try := 0; !s.turning.TryLock(); try++ {
-		if s.volumes() != now || try == lookTries || jet.Wait(ctx, lagPause) != nil {
+	for try := 0; !s.volumesMu.TryLock(); try++ {
+		if s.volumes() != now || try == maxRefreshTries || jet.Wait(ctx, lagPause) != nil {
 			return
 		}
 	}
-	defer s.turning.Unlock()
+	defer s.volumesMu.Unlock()
 	err := s.followRemoval(ctx)
 	if err != nil && ctx.Err() == nil {
 		s.jet.Options.Logger.WarnContext(ctx, "looking for what was removed", "err", err)
@@ -323,23 +323,23 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 	v, err := s.findRemoved(ctx, numbers)
 	known := s.volumes()
 	switch {
-	case err != nil || v == nil || known.list[0].gone != nil && v.gone.removed.Seq <= known.list[0].gone.removed.Seq:
+	case err != nil || v == nil || known.list[0].removed != nil && v.removed.removed.Seq <= known.list[0].removed.removed.Seq:
 		return err // also for an older removal, where the stream of the newest does not answer
 	case v.number < known.active().number:
-		s.letGo(v.gone)
+		s.switchToKeptEvents(v.removed)
 		return nil
 	default: // the volumes after it are not known here yet
-		return s.adopt(ctx, v.gone, numbers)
+		return s.adopt(ctx, v.removed, numbers)
 	}
 }
 
-// lookTries bounds how often lookForRemoval tries to look.
-const lookTries = 100
+// maxRefreshTries bounds how often refreshRemovals tries to look.
+const maxRefreshTries = 100
 
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
 func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.gone.answer(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
+	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {
 		p.skip = m.Seq - 1 - p.end
 		if err := s.add(p, m); err != nil {
@@ -359,12 +359,12 @@ func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64,
 // Removed is the newest removal of a volume; the zero value when all volumes are
 // there.
 func (s *Ledger) Removed() events.Removal {
-	if v := s.volumes().list[0]; v.gone != nil {
-		return v.gone.removed
+	if v := s.volumes().list[0]; v.removed != nil {
+		return v.removed.removed
 	}
 	return events.Removal{}
 }
 
 func sameVolume(a, b volume) bool {
-	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.gone == b.gone
+	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.removed == b.removed
 }

@@ -21,7 +21,7 @@ import (
 // sealProven seals under a checkpoint that only looks like one.
 func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 		return &events.ClosingCheckpoint{Origin: "daybook/test", Size: last, RootHash: "r", Note: "n"}, nil
 	}})
 	if err != nil {
@@ -30,11 +30,11 @@ func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
 	return v
 }
 
-func removal(n events.Volume, keep ...uint64) stream.Removal {
-	return stream.Removal{Volume: n, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: somebody}
+func removal(n events.Volume, keep ...uint64) stream.RemoveOptions {
+	return stream.RemoveOptions{Volume: n, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: somebody}
 }
 
-func mustRemove(t testing.TB, s *jetstream.Store, r stream.Removal) uint64 {
+func mustRemove(t testing.TB, s *jetstream.Store, r stream.RemoveOptions) uint64 {
 	t.Helper()
 	seq, err := s.Remove(t.Context(), r)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestRemoval(t *testing.T) {
 		}
 		before := uint64(0)
 		for _, e := range all {
-			if before+e.Skips+1 != e.Seq {
-				t.Errorf("event %d skips %d after %d", e.Seq, e.Skips, before)
+			if before+e.RemovedBefore+1 != e.Seq {
+				t.Errorf("event %d skips %d after %d", e.Seq, e.RemovedBefore, before)
 			}
 			before = e.Seq
 		}
@@ -183,7 +183,7 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	v := sealProven(t, s)
 	r := removal(1, 1)
 	crash := errors.New("crash")
-	r.Recorded = func(d *events.LedgerVolumeRemoved) error {
+	r.OnRecorded = func(d *events.LedgerVolumeRemoved) error {
 		if d.Last != v.Last {
 			t.Errorf("told of %+v", d)
 		}
@@ -259,8 +259,8 @@ func TestRemovalUnderLoad(t *testing.T) {
 			before := uint64(0)
 			err := from.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
 				for _, e := range batch {
-					if before+e.Skips+1 != e.Seq {
-						return fmt.Errorf("event %d skips %d after %d", e.Seq, e.Skips, before)
+					if before+e.RemovedBefore+1 != e.Seq {
+						return fmt.Errorf("event %d skips %d after %d", e.Seq, e.RemovedBefore, before)
 					}
 					before = e.Seq
 				}
@@ -279,7 +279,7 @@ func TestRemovalUnderLoad(t *testing.T) {
 		// A volume is removed once it was exported: other processes have seen by then
 		// that it is sealed.
 		mustLast(t, other)
-		mustRemove(t, s, removal(events.Volume(n+1), unfinished(t, s, v.Last)...))
+		mustRemove(t, s, removal(events.Volume(n+1), pendingVolumes(t, s, v.Last)...))
 	}
 	busy.Wait()
 	stop()
@@ -293,9 +293,9 @@ func TestRemovalUnderLoad(t *testing.T) {
 	}
 }
 
-// unfinished are the events up to a position of executions that have not ended
+// pendingVolumes are the events up to a position of executions that have not ended
 // there.
-func unfinished(t testing.TB, s *jetstream.Store, last uint64) (keep []uint64) {
+func pendingVolumes(t testing.TB, s *jetstream.Store, last uint64) (keep []uint64) {
 	t.Helper()
 	list, err := s.Read(t.Context(), 0, 100_000)
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *Ledger) Republish(_ context.Context, subject string, e events.Event) er
 	if err := jet.CheckTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
-	events.Conceal(&e) // here, too, it is shown as it is on record
+	events.StripPlaintext(&e) // here, too, it is shown as it is on record
 	w, err := events.Encode(e)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Sealing tells why and for whom the active volume is sealed.
-type Sealing struct {
+// RotateOptions tells why and for whom the active volume is sealed.
+type RotateOptions struct {
 	Reason events.VolumeReason
 	Actor  events.Actor
 	// Close, if set, signs what the ledger holds up to a position, its last while
@@ -26,15 +26,15 @@ type Sealing struct {
 // ErrEmptyVolume is returned for a volume that holds nothing worth sealing yet.
 var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
 
-// Seal ends the active volume and opens the next one, and returns the one
+// Rotate ends the active volume and opens the next one, and returns the one
 // sealed. Appends wait meanwhile and then go to the new volume: to who appends,
 // it is one moment. A crash, or an error, after the volume's last event was
 // recorded is mended by the next Open, or the next append that meets it.
-func (s *Ledger) Seal(ctx context.Context, how Sealing) (Volume, error) {
-	s.turning.Lock()
-	defer s.turning.Unlock()
-	s.turn.Lock()
-	defer s.turn.Unlock()
+func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) {
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
 	now := s.volumes()
 	v := now.active()
 	info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -55,7 +55,7 @@ func (s *Ledger) Seal(ctx context.Context, how Sealing) (Volume, error) {
 		err = s.recordSealing(ctx, v, st.LastSeq, how)
 	}
 	if err == nil {
-		list, _, err = s.complete(ctx, list)
+		list, _, err = s.finishSeal(ctx, list)
 	}
 	if err != nil {
 		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
@@ -66,7 +66,7 @@ func (s *Ledger) Seal(ctx context.Context, how Sealing) (Volume, error) {
 }
 
 // recordSealing appends a volume's last event, unless somebody else did.
-func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how Sealing) error {
+func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how RotateOptions) error {
 	opened := uint64(0) // where the volume's own opening is
 	if v.number > 1 {
 		opened = v.first
@@ -78,18 +78,18 @@ func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how S
 			return fmt.Errorf("sign what it holds: %w", err)
 		}
 	}
-	_, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
+	_, err := s.appendVolumeEvent(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
 	if jet.IsConflict(err) {
 		return nil // another process seals it too
 	}
 	return err
 }
 
-// complete brings a sealing to its end from wherever it was left: after a
+// finishSeal brings a sealing to its end from wherever it was left: after a
 // volume's last event, its stream is sealed, the next one is made where it ends,
 // and begins with its opening. Each step finds out whether it was taken. It is
 // called with turning held.
-func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
+func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
 	list = append([]volume(nil), list...)
 	last := len(list) - 1
 	e, err := s.lastOfVolume(ctx, list[last])
@@ -99,7 +99,7 @@ func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, cha
 	_, ending := e.Data.(*events.LedgerVolumeSealed)
 	if list[last].sealed && !ending {
 		// A next volume at its end could take positions that had been given out.
-		return nil, false, s.damaged("stream %s is sealed, but no event on record says so", list[last].stream())
+		return nil, false, s.damageErrorf("stream %s is sealed, but no event on record says so", list[last].stream())
 	}
 	for i := range list {
 		// A volume that has a successor was sealed, whatever it says now.
@@ -137,7 +137,7 @@ func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, cha
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
 func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
-	m, err := s.getHeld(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
+	m, err := s.getWithVolumesLocked(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
 	}
@@ -161,7 +161,7 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	last, err := s.getHeld(ctx, before, jet.Request{Seq: before.last})
+	last, err := s.getWithVolumesLocked(ctx, before, jet.Request{Seq: before.last})
 	if err != nil {
 		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
@@ -180,10 +180,10 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 // that the new volume's first event names. Note tells people what was damaged. A
 // volume whose opening was cut short gets its first event.
 func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
-	s.turning.Lock()
-	defer s.turning.Unlock()
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
+	s.appendMu.Lock()
+	defer s.appendMu.Unlock()
 	list := append([]volume(nil), s.volumes().list...)
 	v := &list[len(list)-1]
 	info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -217,7 +217,7 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	if next.first > before.last+1 {
 		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
 	}
-	switch m, err := s.getHeld(ctx, before, jet.Request{Seq: before.last}); {
+	switch m, err := s.getWithVolumesLocked(ctx, before, jet.Request{Seq: before.last}); {
 	case err == nil && m.Seq == before.last:
 		d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
@@ -233,29 +233,29 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 // appendOpening appends the first event of a volume. Of several processes that
 // do, one succeeds.
 func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
-	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
+	seq, err := s.appendVolumeEvent(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
 	switch {
 	case jet.IsConflict(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("open volume %d: %w", v.number, err)
 	case seq != v.first:
-		return s.damaged("the first event of volume %d was stored at position %d, not %d", v.number, seq, v.first)
+		return s.damageErrorf("the first event of volume %d was stored at position %d, not %d", v.number, seq, v.first)
 	}
 	return nil
 }
 
-// appendTo stores an event of a volume about itself.
-func (s *Ledger) appendTo(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
+// appendVolumeEvent stores an event of a volume about itself.
+func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
 	m, err := message(v.number, e)
 	if err != nil {
 		return 0, err
 	}
 	m.Header.Set(expect, strconv.FormatUint(position, 10))
 	for try := 0; ; try++ {
-		seq, err := s.try(ctx, v, m)
+		seq, err := s.publishTo(ctx, v, m)
 		if err == nil {
-			s.sawStored(seq)
+			s.observeStored(seq)
 			return seq, nil
 		}
 		if jet.IsConflict(err) || jet.IsRejected(err) || jet.IsUnwritable(err) {
@@ -274,7 +274,7 @@ const sealTries = 20
 // sealStream makes the server refuse everything more. Whoever is asked to may
 // do nothing else: see Options.Keeper.
 func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
-	js, done, err := s.keeper()
+	js, done, err := s.adminConn()
 	if err != nil {
 		return err
 	}
@@ -293,13 +293,13 @@ func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
 	return nil
 }
 
-// keeper is a connection that may seal and remove volumes, for as long as that
+// adminConn is a connection that may seal and remove volumes, for as long as that
 // takes.
-func (s *Ledger) keeper() (natsjs.JetStream, func(), error) {
-	if s.opts.Keeper == nil {
+func (s *Ledger) adminConn() (natsjs.JetStream, func(), error) {
+	if s.opts.OpenAdminConn == nil {
 		return s.jet.JS, func() {}, nil
 	}
-	conn, err := s.opts.Keeper("keeper of the volumes")
+	conn, err := s.opts.OpenAdminConn("keeper of the volumes")
 	if err != nil {
 		return nil, nil, err
 	}

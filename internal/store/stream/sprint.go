@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// sprintFrom is how many events must be waiting for a sprint to be worth its
+	// bulkReadThreshold is how many events must be waiting for a sprint to be worth its
 	// consumer.
-	sprintFrom = 5 * jet.BatchMessages
-	// sprintIdle is how long the server keeps the consumer of a sprint whose
+	bulkReadThreshold = 5 * jet.BatchMessages
+	// bulkConsumerTTL is how long the server keeps the consumer of a sprint whose
 	// process died.
-	sprintIdle = 30 * time.Second
+	bulkConsumerTTL = 30 * time.Second
 	// sprintBytes bounds the messages that the server sends before a sprint has
 	// taken others, and likewise those that have arrived. It is many times
 	// events.MaxEventBytes: the server sends no message that is larger than what it
@@ -27,20 +27,20 @@ const (
 	pageBytes = 1 << 20
 )
 
-// sprint reads far more events of one volume than fit one answer, through a consumer that
+// bulkRead reads far more events of one volume than fit one answer, through a consumer that
 // lasts as long: almost three times as fast as asking for them. It returns the
 // position it came to. It decides nothing: whatever is unusual, a hole, an
 // event that cannot be read, silence, ends it early, and is met again and named
 // by the requests that follow. An error means that ctx is done.
-func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages chan<- page) (uint64, error) {
+func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageContent, pages chan<- page) (uint64, error) {
 	now := s.volumes()
-	stream := now.list[now.from(after+1)].stream()
+	stream := now.list[now.indexOf(after+1)].stream()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	c, err := s.jet.WorkJS.OrderedConsumer(running, stream, natsjs.OrderedConsumerConfig{
 		DeliverPolicy:     natsjs.DeliverByStartSequencePolicy,
 		OptStartSeq:       after + 1,
-		InactiveThreshold: sprintIdle,
+		InactiveThreshold: bulkConsumerTTL,
 	})
 	if err != nil {
 		return after, ctx.Err()
@@ -54,7 +54,7 @@ func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages
 	defer func() {
 		stop()
 		consuming.Stop()
-		// Without this it ends by itself, after sprintIdle.
+		// Without this it ends by itself, after bulkConsumerTTL.
 		_ = s.jet.WorkJS.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name)
 	}()
 	silence := time.NewTimer(s.jet.Options.TryWait)
@@ -63,7 +63,7 @@ func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages
 		select {
 		case m := <-a.messages:
 			p := newPage(form, after, min(len(a.messages)+1, jet.BatchMessages))
-			whole := s.gather(m, a, &p)
+			whole := s.drainBatch(m, a, &p)
 			if p.end == after {
 				return after, ctx.Err()
 			}
@@ -110,13 +110,13 @@ func (a arrivals) taken(m natsjs.Msg) { a.bytes.Release(arrivalBytes(m)) }
 
 func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), sprintBytes) }
 
-// gather adds to an empty page a message and those that have arrived behind it,
+// drainBatch adds to an empty page a message and those that have arrived behind it,
 // up to a full page. It reports false when it stopped at one that is not the
 // next event.
-func (s *Ledger) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
+func (s *Ledger) drainBatch(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
 		a.taken(m)
-		next, ok := sprinted(m, p.end)
+		next, ok := nextInSequence(m, p.end)
 		if !ok || s.Lost().Unreadable(next.Seq) || s.add(p, next) != nil {
 			return false
 		}
@@ -131,8 +131,8 @@ func (s *Ledger) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	}
 }
 
-// sprinted is the message that follows a position, or false for any other.
-func sprinted(m natsjs.Msg, after uint64) (events.Stored, bool) {
+// nextInSequence is the message that follows a position, or false for any other.
+func nextInSequence(m natsjs.Msg, after uint64) (events.Stored, bool) {
 	meta, err := m.Metadata()
 	if err != nil || meta.Sequence.Stream != after+1 {
 		return events.Stored{}, false

@@ -47,7 +47,7 @@ func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	}
 	var s Ledger
 	p := newPage(raw, 0, 1)
-	if whole := s.gather(<-a.messages, a, &p); !whole || p.held != pageBytes || p.end != pageBytes/events.MaxEventBytes {
+	if whole := s.drainBatch(<-a.messages, a, &p); !whole || p.held != pageBytes || p.end != pageBytes/events.MaxEventBytes {
 		t.Errorf("a page with %d bytes ends at %d, %t", p.held, p.end, whole)
 	}
 	a.put(t.Context(), largeMessage{seq: fit + 1, data: data}) // in place of one that was taken

@@ -23,7 +23,7 @@ const (
 // reader in order comes to the end of a block that was not written for ten seconds; what
 // it reads from the disk later is garbage for the collector. What cannot be read now is
 // read later. An error is not reported: the followers meet it too.
-func (t *Tail) sweep(ctx context.Context) {
+func (t *SharedTail) sweep(ctx context.Context) {
 	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
 	var after, to uint64 // what is left of the last sweep
 	for jet.Wait(ctx, t.sweepEvery) == nil {

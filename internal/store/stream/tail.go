@@ -14,12 +14,12 @@ import (
 // tailBytes bounds the bodies that a Tail keeps for followers that are behind.
 const tailBytes = 16 << 20
 
-// Tail is one reading of the newest part of the ledger, shared by followers
+// SharedTail is one reading of the newest part of the ledger, shared by followers
 // that would each read the same. None of them holds up another: one that falls
 // too far behind, or has not caught up yet, reads for itself until it has.
 //
 // Followers work while Run does. A Tail is safe for concurrent use.
-type Tail struct {
+type SharedTail struct {
 	s     *Ledger
 	limit int // of size
 	// sweepAge, sweepEvery and sweepBytes are the constants, except in tests.
@@ -42,16 +42,16 @@ type Tail struct {
 }
 
 // tailing is a follower of a Tail.
-type tailing struct{ form form }
+type tailing struct{ form pageContent }
 
 // NewTail makes a Tail; nothing is read before Run.
-func (s *Ledger) NewTail() *Tail {
-	return &Tail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
+func (s *Ledger) NewTail() *SharedTail {
+	return &SharedTail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
 }
 
 // Run reads what comes after a position, for the followers, until ctx is done or
 // nothing more can be read. The error is theirs too. Call it once.
-func (t *Tail) Run(ctx context.Context, after uint64) error {
+func (t *SharedTail) Run(ctx context.Context, after uint64) error {
 	t.mu.Lock()
 	t.begin, t.end, t.running = after, after, true
 	t.wake()
@@ -75,12 +75,12 @@ func (t *Tail) Run(ctx context.Context, after uint64) error {
 }
 
 // wake is called with mu held.
-func (t *Tail) wake() {
+func (t *SharedTail) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-func (t *Tail) push(p page) {
+func (t *SharedTail) push(p page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pages = append(t.pages, p)
@@ -103,14 +103,14 @@ func (p page) bytes() int {
 }
 
 // drop forgets the oldest page. It is called with mu held.
-func (t *Tail) drop() {
+func (t *SharedTail) drop() {
 	t.begin, t.size = t.pages[0].end, t.size-t.pages[0].bytes()
 	t.pages[0] = page{}
 	t.pages = t.pages[1:]
 }
 
 // trim forgets what every follower has. It is called with mu held.
-func (t *Tail) trim() {
+func (t *SharedTail) trim() {
 	needed := uint64(math.MaxUint64)
 	for _, at := range t.at {
 		needed = min(needed, at)
@@ -121,7 +121,7 @@ func (t *Tail) trim() {
 }
 
 // Follow is Ledger.Follow.
-func (t *Tail) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+func (t *SharedTail) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return t.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
 
@@ -131,14 +131,14 @@ const rawPause = 20 * time.Millisecond
 
 // FollowRaw is Ledger.FollowRaw, except that a message that is no event ends it,
 // and that events may come some milliseconds late, many at a time.
-func (t *Tail) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
+func (t *SharedTail) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return t.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
 
 // errCaughtUp ends the reading of a follower for itself.
 var errCaughtUp = errors.New("caught up")
 
-func (t *Tail) follow(ctx context.Context, after uint64, form form, fn func(page) error) error {
+func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent, fn func(page) error) error {
 	me := &tailing{form}
 	defer t.leave(me)
 	// A position beyond the end is for the follower's own reading to find.
@@ -186,7 +186,7 @@ func (t *Tail) follow(ctx context.Context, after uint64, form form, fn func(page
 
 // join reports whether what comes after a position is, or will be, among the
 // pages; from then on it is kept for the follower.
-func (t *Tail) join(me *tailing, after uint64, first bool) bool {
+func (t *SharedTail) join(me *tailing, after uint64, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.running || after < t.begin || first && after > t.end {
@@ -196,7 +196,7 @@ func (t *Tail) join(me *tailing, after uint64, first bool) bool {
 	return true
 }
 
-func (t *Tail) leave(me *tailing) {
+func (t *SharedTail) leave(me *tailing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.at, me)
@@ -206,7 +206,7 @@ func (t *Tail) leave(me *tailing) {
 // next returns a page of what comes after a position, empty if there is nothing
 // yet: then more is closed when there is, unless Run has ended, with an error. It
 // reports false when the follower has to read for itself.
-func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok bool, err error) {
+func (t *SharedTail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if after < t.begin {
@@ -219,7 +219,7 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 		if p.end > after {
 			p = p.from(int(max(after, p.begin)-p.begin), me.form, t.last)
 			if me.form == raw {
-				p = t.joined(p, t.pages[i+1:])
+				p = t.mergePages(p, t.pages[i+1:])
 			}
 			return p, nil, true, nil
 		}
@@ -227,8 +227,8 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 	return page{end: after}, t.changed, true, t.err
 }
 
-// joined adds the pages that follow one, up to a full batch.
-func (t *Tail) joined(p page, more []page) page {
+// mergePages adds the pages that follow one, up to a full batch.
+func (t *SharedTail) mergePages(p page, more []page) page {
 	var list []events.Stored
 	for _, q := range more {
 		if len(p.raw)+len(q.raw) > jet.BatchMessages || q.begin != p.end {
@@ -245,7 +245,7 @@ func (t *Tail) joined(p page, more []page) page {
 }
 
 // from is the page without its first n events, in one form.
-func (p page) from(n int, form form, last uint64) page {
+func (p page) from(n int, form pageContent, last uint64) page {
 	p.last = max(last, p.end)
 	p.begin += uint64(n)
 	if form&decoded != 0 {

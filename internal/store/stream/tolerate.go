@@ -8,18 +8,18 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// tolerate leaves out damage that somebody was told of, see Options.Damaged: who
+// ignoreReportedDamage leaves out damage that somebody was told of, see Options.Damaged: who
 // opens a ledger to read what is sound of it goes on.
-func (s *Ledger) tolerate(err error) error {
+func (s *Ledger) ignoreReportedDamage(err error) error {
 	if s.opts.Damaged != nil && errors.Is(err, events.ErrDamaged) {
 		return nil
 	}
 	return err
 }
 
-// answerable is why a stream is not asked for messages by their subject, or nil:
+// checkSubjectRead is why a stream is not asked for messages by their subject, or nil:
 // only by position it shows what it lacks.
-func (s *Ledger) answerable(stream string, r jet.Request) error {
+func (s *Ledger) checkSubjectRead(stream string, r jet.Request) error {
 	if s.opts.Incomplete == nil || !bySubject(r) {
 		return nil
 	}
@@ -31,8 +31,8 @@ func bySubject(r jet.Request) bool {
 	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 
-// unless makes damage of "not found" where a stream may lack what was asked for.
-func (s *Ledger) unless(stream string, err error) error {
+// notFoundOrDamaged makes damage of "not found" where a stream may lack what was asked for.
+func (s *Ledger) notFoundOrDamaged(stream string, err error) error {
 	if s.opts.Incomplete == nil || !errors.Is(err, events.ErrNotFound) {
 		return err
 	}

@@ -55,7 +55,7 @@ func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (even
 
 // checkBehind refuses to continue behind a loss in a volume that is not behind all
 // messages of the one before it.
-func checkBehind(v volume, a *Acceptance) error {
+func checkBehind(v volume, a *AcceptedLoss) error {
 	if v.last >= a.First {
 		return fmt.Errorf("stream %s ends at position %d, and the next volume was to begin at %d: %w", v.stream(), v.last, a.First, ErrWrittenMeanwhile)
 	}

@@ -23,9 +23,9 @@ type volume struct {
 	sealed      bool
 	// ended is when its last event was stored, once it is sealed.
 	ended time.Time
-	// gone, unless it is nil, is what is kept of this volume and all before it, which
+	// removed, unless it is nil, is what is kept of this volume and all before it, which
 	// are removed: then first is 1, and there is no stream.
-	gone *extract
+	removed *keptEvents
 }
 
 func (v volume) stream() string { return v.number.Stream() }
@@ -48,29 +48,29 @@ func newVolumes(list []volume) *volumes {
 func (l *volumes) active() volume   { return l.list[len(l.list)-1] }
 func (l *volumes) sealed() []volume { return l.list[:len(l.list)-1] }
 
-// from is the index of the first volume that could hold a position or a later
+// indexOf is the index of the first volume that could hold a position or a later
 // one.
-func (l *volumes) from(seq uint64) int {
+func (l *volumes) indexOf(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(l.sealed(), seq, func(v volume, seq uint64) int { return cmp.Compare(v.last, seq) })
 	return i
 }
 
 // volumes is the list as it is now.
-func (s *Ledger) volumes() *volumes { return s.known.Load() }
+func (s *Ledger) volumes() *volumes { return s.volumeList.Load() }
 
 func (s *Ledger) setVolumes(list []volume) {
 	for _, v := range list {
-		if s.opts.Opened == nil {
+		if s.opts.OnVolumeOpened == nil {
 			break
 		}
-		if v.gone != nil {
+		if v.removed != nil {
 			continue
 		}
-		if err := s.opts.Opened(v.stream()); err != nil {
+		if err := s.opts.OnVolumeOpened(v.stream()); err != nil {
 			s.jet.Options.Logger.Error("a volume cannot be read by others", "volume", v.number, "err", err)
 		}
 	}
-	if old := s.known.Swap(newVolumes(list)); old != nil {
+	if old := s.volumeList.Swap(newVolumes(list)); old != nil {
 		old.replace()
 	}
 }
@@ -78,8 +78,8 @@ func (s *Ledger) setVolumes(list []volume) {
 // Refresh looks whether another process has sealed the active volume, and
 // finishes what it may have left undone.
 func (s *Ledger) Refresh(ctx context.Context) error {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
 	return s.refreshLocked(ctx)
 }
 
@@ -103,7 +103,7 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if list, _, err = s.complete(ctx, list); err != nil {
+	if list, _, err = s.finishSeal(ctx, list); err != nil {
 		return err
 	}
 	if !slices.EqualFunc(list, now.list, sameVolume) {
@@ -115,21 +115,21 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 // openVolumes finds the ledger's volumes, makes the first if there is none, and
 // finishes a sealing that was cut short.
 func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+	s.volumesMu.Lock()
+	defer s.volumesMu.Unlock()
 	list, err := s.findVolumes(ctx)
 	if err != nil {
 		return false, err
 	}
 	if s.opts.Accept != nil {
-		if list, err = s.openBehind(ctx, list); err != nil {
+		if list, err = s.openAfterLoss(ctx, list); err != nil {
 			return false, err
 		}
 		s.setVolumes(list)
 		return true, nil
 	}
 	if len(list) == 0 {
-		if s.jet.Options.Existing {
+		if s.jet.Options.ReadExisting {
 			return false, fmt.Errorf("open stream %s: %w", events.Volume(1).Stream(), natsjs.ErrStreamNotFound)
 		}
 		v, err := s.makeVolume(ctx, 1, 1)
@@ -138,9 +138,9 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		}
 		list, made = []volume{v}, true
 	}
-	if !s.jet.Options.Existing {
+	if !s.jet.Options.ReadExisting {
 		var changed bool
-		if list, changed, err = s.complete(ctx, list); err != nil {
+		if list, changed, err = s.finishSeal(ctx, list); err != nil {
 			return false, err
 		}
 		made = made || changed
@@ -149,7 +149,7 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		list[i].sealed = true // or as good as: nobody writes there
 	}
 	s.setVolumes(list)
-	if !s.jet.Options.Existing {
+	if !s.jet.Options.ReadExisting {
 		if err := s.finishRemoval(ctx); err != nil {
 			return false, err
 		}
@@ -173,11 +173,11 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 		list = append(list, *removed)
 		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n <= removed.number })
 		if len(numbers) == 0 {
-			return nil, s.damaged("stream %s is missing, which follows the volumes that were removed", (removed.number + 1).Stream())
+			return nil, s.damageErrorf("stream %s is missing, which follows the volumes that were removed", (removed.number + 1).Stream())
 		}
 	case len(numbers) > 0 && numbers[0] != 1:
-		err := s.damaged("stream %s is missing, and no event on record says that the volume was removed", events.Volume(1).Stream())
-		if err := s.tolerate(err); err != nil {
+		err := s.damageErrorf("stream %s is missing, and no event on record says that the volume was removed", events.Volume(1).Stream())
+		if err := s.ignoreReportedDamage(err); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +207,7 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 			}
 		}
 		list = append(list, v)
-		s.sawStored(st.LastSeq)
+		s.observeStored(st.LastSeq)
 	}
 	return list, nil
 }
@@ -262,14 +262,14 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 		v := s.volumes().active()
 		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if jet.IsStreamGone(err) {
-			if s.lookForRemoval(ctx); s.volumes().active().number != v.number {
+			if s.refreshRemovals(ctx); s.volumes().active().number != v.number {
 				continue
 			}
 		}
 		if err != nil {
 			return 0, err
 		}
-		if info.Config.Sealed && !s.jet.Options.Existing {
+		if info.Config.Sealed && !s.jet.Options.ReadExisting {
 			if err := s.Refresh(ctx); err != nil {
 				return 0, err
 			}
@@ -301,7 +301,7 @@ type Volume struct {
 func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
 	var list []Volume
 	for _, v := range s.volumes().list {
-		if v.gone != nil {
+		if v.removed != nil {
 			continue
 		}
 		info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -333,7 +333,7 @@ func (v volume) live() LiveVolume { return LiveVolume{Number: v.number, First: v
 func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
 	now := s.volumes()
 	for _, v := range now.list {
-		if v.gone == nil {
+		if v.removed == nil {
 			list = append(list, v.live())
 		}
 	}
@@ -345,21 +345,21 @@ func (s *Ledger) Active() LiveVolume { return s.volumes().active().live() }
 
 // IsLive reports whether a volume is known to have a stream.
 func (s *Ledger) IsLive(n events.Volume) bool {
-	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.gone == nil })
+	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.removed == nil })
 }
 
 // LiveAt returns the volume that holds a position, unless it was removed.
 func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
 	now := s.volumes()
-	v := now.list[now.from(position)]
-	return v.live(), position >= v.first && v.gone == nil
+	v := now.list[now.indexOf(position)]
+	return v.live(), position >= v.first && v.removed == nil
 }
 
 // numbered returns a volume as it is known now: one that was removed is part of what is
 // kept of removed ones.
 func (s *Ledger) numbered(n events.Volume) volume {
 	for _, v := range s.volumes().list {
-		if v.number == n || v.gone != nil && v.number > n {
+		if v.number == n || v.removed != nil && v.number > n {
 			return v
 		}
 	}

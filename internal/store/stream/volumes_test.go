@@ -23,7 +23,7 @@ var somebody = events.Actor{Principal: "tester", Transport: "embed"}
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestSealing(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
 	id := newID()
-	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
 		t.Errorf("sealing an empty ledger: %v", err)
 	}
 	run := mustAppend(t, s, requested(id), 0)
@@ -75,7 +75,7 @@ func TestSealing(t *testing.T) {
 	if v.Number != 1 || v.First != 1 || v.Last != 3 || !v.Sealed {
 		t.Errorf("sealed %+v", v)
 	}
-	if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
 		t.Errorf("sealing a volume that was just opened: %v", err)
 	}
 	// The run goes on in the next volume.
@@ -300,7 +300,7 @@ func TestSealingUnderLoad(t *testing.T) {
 		if left.Load() == 0 {
 			mustAppend(t, s, requested(newID()), 0)
 		}
-		if _, err := s.Seal(t.Context(), stream.Sealing{Reason: events.VolumeFull, Actor: somebody}); err == nil {
+		if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeFull, Actor: somebody}); err == nil {
 			n++
 		} else if !errors.Is(err, stream.ErrEmptyVolume) {
 			t.Fatal(err)

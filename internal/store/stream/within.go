@@ -7,15 +7,15 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// getOneIn is getOne for a volume, which may be removed or be so any moment.
-func (s *Ledger) getOneIn(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
-	if v.gone == nil {
+// getFromVolume is getOne for a volume, which may be removed or be so any moment.
+func (s *Ledger) getFromVolume(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
+	if v.removed == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
-		if v, err = s.gone(ctx, v, err); v.gone == nil {
+		if v, err = s.reloadIfRemoved(ctx, v, err); v.removed == nil {
 			return m, err
 		}
 	}
-	if list, _ := v.gone.answer(r); len(list) > 0 {
+	if list, _ := v.removed.get(r); len(list) > 0 {
 		return list[0], nil
 	}
 	return events.Stored{}, events.ErrNotFound
@@ -24,27 +24,27 @@ func (s *Ledger) getOneIn(ctx context.Context, v volume, r jet.Request) (events.
 // GetIn fetches a single message of a volume, which may be removed or be so any moment;
 // events.ErrNotFound when there is none.
 func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
-	return s.getOneIn(ctx, s.numbered(n), r)
+	return s.getFromVolume(ctx, s.numbered(n), r)
 }
 
 // GetBatchIn fetches many messages of a volume, which may be removed or be so any moment,
 // and calls fn for each, in order of position. It returns how many more there are.
 func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
-	return s.getBatchIn(ctx, s.numbered(n), r, fn)
+	return s.getBatchFromVolume(ctx, s.numbered(n), r, fn)
 }
 
-// getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
-func (s *Ledger) getHeld(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
-	if v.gone == nil {
+// getWithVolumesLocked is getFromVolume for who holds turning, so that nothing is removed meanwhile.
+func (s *Ledger) getWithVolumesLocked(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
+	if v.removed == nil {
 		return s.getOne(ctx, v.stream(), r)
 	}
-	return s.getOneIn(ctx, v, r)
+	return s.getFromVolume(ctx, v, r)
 }
 
-// getBatchIn is getBatch for a volume, which may be removed or be so any moment.
+// getBatchFromVolume is getBatch for a volume, which may be removed or be so any moment.
 // Where it is after some messages, the request ends with an error.
-func (s *Ledger) getBatchIn(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
-	if v.gone == nil {
+func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
+	if v.removed == nil {
 		some := false
 		pending, err := s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
 			some = true
@@ -53,11 +53,11 @@ func (s *Ledger) getBatchIn(ctx context.Context, v volume, r jet.Request, fn fun
 		if some {
 			return pending, err
 		}
-		if v, err = s.gone(ctx, v, err); v.gone == nil {
+		if v, err = s.reloadIfRemoved(ctx, v, err); v.removed == nil {
 			return pending, err
 		}
 	}
-	list, more := v.gone.answer(r)
+	list, more := v.removed.get(r)
 	for _, m := range list {
 		if err := fn(m); err != nil {
 			return 0, err
@@ -66,16 +66,16 @@ func (s *Ledger) getBatchIn(ctx context.Context, v volume, r jet.Request, fn fun
 	return uint64(more), nil
 }
 
-// gone is a volume as it is now if a request that failed found no stream to answer
+// reloadIfRemoved is a volume as it is now if a request that failed found no stream to answer
 // it; else the volume and the error as they were.
-func (s *Ledger) gone(ctx context.Context, v volume, err error) (volume, error) {
+func (s *Ledger) reloadIfRemoved(ctx context.Context, v volume, err error) (volume, error) {
 	if !jet.IsStreamGone(err) || v.number >= s.volumes().active().number {
 		return v, err // only sealed volumes are removed; v.sealed may be out of date
 	}
-	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
-		s.lookForRemoval(ctx) // perhaps another process has removed it
+	if now := s.volumes().list[0]; now.removed == nil || now.number < v.number {
+		s.refreshRemovals(ctx) // perhaps another process has removed it
 	}
-	if now := s.volumes().list[0]; now.gone != nil && now.number >= v.number {
+	if now := s.volumes().list[0]; now.removed != nil && now.number >= v.number {
 		return now, nil
 	}
 	return v, err

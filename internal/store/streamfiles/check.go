@@ -26,27 +26,29 @@ const (
 	blockSuffix = ".blk"
 )
 
-// Fault is a place in a file that cannot be what was written.
-type Fault struct {
+// Corruption is a place in a file that cannot be what was written.
+type Corruption struct {
 	// File is relative to the directory that was checked; Offset is in bytes.
 	File   string
 	Offset int64
 	What   string
-	// AtEnd says that nothing follows: a crash while a message was written leaves
+	// Torn says that nothing follows: a crash while a message was written leaves
 	// the same.
-	AtEnd bool
+	Torn bool
 }
 
 // String names the place and what is wrong.
-func (f Fault) String() string { return fmt.Sprintf("%s at byte %d of %s", f.What, f.Offset, f.File) }
+func (f Corruption) String() string {
+	return fmt.Sprintf("%s at byte %d of %s", f.What, f.Offset, f.File)
+}
 
 // Stream is what the files of a stream hold.
 type Stream struct {
 	Name string
-	// Described says that its description is there and has its checksum; Begins is
+	// HasConfig says that its description is there and has its checksum; Begins is
 	// the first position that it gives out.
-	Described bool
-	Begins    uint64
+	HasConfig bool
+	FirstSeq  uint64
 	// First and Last are the lowest and highest positions found, 0 without any;
 	// Gaps the ones between that were not.
 	First, Last uint64
@@ -54,7 +56,7 @@ type Stream struct {
 	// that was removed.
 	Highest uint64
 	Gaps    []spans.Span
-	Faults  []Fault
+	Faults  []Corruption
 	// Opening is the oldest message, in memory of its own, also where the oldest blocks
 	// are not read otherwise.
 	Opening Record
@@ -72,8 +74,8 @@ type Options struct {
 	Names func(stream string) bool
 	// SkipNewest leaves out the block that a server may be writing to.
 	SkipNewest bool
-	// Sound, if set, says whether a record that can be read is what was written.
-	Sound func(stream string, r Record) bool
+	// IsValid, if set, says whether a record that can be read is what was written.
+	IsValid func(stream string, r Record) bool
 	// Found, if set, is shown every record that is taken for sound; its bytes are only
 	// lent.
 	Found func(stream string, r Record)
@@ -127,14 +129,14 @@ func Names(dir string) ([]string, error) {
 func isStream(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") }
 
 func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, error) {
-	s := Stream{Name: name, Begins: 1}
+	s := Stream{Name: name, FirstSeq: 1}
 	at := filepath.Join(accountDir, name)
 	var err error
-	if s.Described, s.Begins, err = describe(filepath.Join(dir, at), name); err != nil {
+	if s.HasConfig, s.FirstSeq, err = describe(filepath.Join(dir, at), name); err != nil {
 		return s, err
 	}
-	if !s.Described {
-		s.Faults = append(s.Faults, Fault{File: filepath.Join(at, metaFile), What: "the description of the stream does not have its checksum"})
+	if !s.HasConfig {
+		s.Faults = append(s.Faults, Corruption{File: filepath.Join(at, metaFile), What: "the description of the stream does not have its checksum"})
 	}
 	blocks, err := blocksOf(filepath.Join(dir, at, blocksDir))
 	if err != nil {
@@ -198,7 +200,7 @@ func readInto(buf []byte, path string) ([]byte, error) {
 func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts Options) error {
 	s.Bytes += int64(len(raw))
 	if bytes.HasPrefix(raw, packedMagic) {
-		s.Faults = append(s.Faults, Fault{File: file, What: "the block is compressed, which no ledger's is"})
+		s.Faults = append(s.Faults, Corruption{File: file, What: "the block is compressed, which no ledger's is"})
 		return nil
 	}
 	sum, err := newSums(s.Name, b.number)
@@ -209,8 +211,8 @@ func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts O
 	found := func(r Record) {
 		begins := at
 		at += len(r.raw)
-		if opts.Sound != nil && !r.gone && r.Seq != 0 && !opts.Sound(s.Name, r) {
-			s.Faults = append(s.Faults, Fault{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
+		if opts.IsValid != nil && !r.gone && r.Seq != 0 && !opts.IsValid(s.Name, r) {
+			s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
 			s.Highest = max(s.Highest, r.Seq) // the position was given out
 			return
 		}
@@ -221,7 +223,7 @@ func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts O
 	}
 	sum.scan(raw, s.Last, found, func(from, to int, what string) {
 		at = to
-		s.Faults = append(s.Faults, Fault{File: file, Offset: int64(from), What: what, AtEnd: newest && to == len(raw)})
+		s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(from), What: what, Torn: newest && to == len(raw)})
 	})
 	return nil
 }

@@ -38,7 +38,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 			return err
 		}
 		file := filepath.Join(at, blocksDir, b.name)
-		if !slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.File == file }) {
+		if !slices.ContainsFunc(s.Faults, func(f Corruption) bool { return f.File == file }) {
 			continue
 		}
 		if err := setAside(dir, aside, file); err != nil {
@@ -48,7 +48,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 			return err
 		}
 	}
-	if s.Described {
+	if s.HasConfig {
 		return nil
 	}
 	return mendDescription(dir, s.Name, aside, kept)

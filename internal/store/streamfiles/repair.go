@@ -31,7 +31,7 @@ type Repaired struct {
 
 // Repair finishes or undoes writes of descriptions that the end of the server cut
 // short, in the directory of a server that does not run. kept is where
-// KeepDescriptions copied descriptions to; it may be missing.
+// BackupStreamConfigs copied descriptions to; it may be missing.
 //
 // The server writes a description and then its checksum, each to a file that it
 // renames. A process that is killed leaves one of these states:

@@ -38,7 +38,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	keep := func() error {
 		keeping.Lock()
 		defer keeping.Unlock()
-		return streamfiles.KeepDescriptions(dir, kept)
+		return streamfiles.BackupStreamConfigs(dir, kept)
 	}
 	store := storetest.Open(t, server, jetstream.Options{Sync: keep})
 	ctx := t.Context()
@@ -46,7 +46,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	if _, err := store.PutText(ctx, events.DefaultTenant, []byte("a text")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Seal(ctx, stream.Sealing{Reason: "test"}); err != nil {
+	if _, err := store.Rotate(ctx, stream.RotateOptions{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	last = appendTo(t, store)

@@ -24,7 +24,7 @@ type SalvageOptions struct {
 
 // Salvage makes a directory that a server can be started on, of what is sound in
 // another one: records that can be read, under descriptions that have their
-// checksum, or those kept by KeepDescriptions in kept. What a server would only
+// checksum, or those kept by BackupStreamConfigs in kept. What a server would only
 // rebuild or begin anew, indexes and consumers, is left out. Nothing in from is
 // changed, not even by a server that writes to the result: a block that it may
 // append to is a copy, the others are links.
@@ -135,10 +135,10 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	return os.WriteFile(into, sound, 0o600)
 }
 
-// KeepDescriptions copies the descriptions of the streams that have their
+// BackupStreamConfigs copies the descriptions of the streams that have their
 // checksum to a directory, a folder for each, where Salvage and Repair find them.
 // A server may be at work on the streams. It is not safe for concurrent use.
-func KeepDescriptions(from, kept string) error {
+func BackupStreamConfigs(from, kept string) error {
 	list, err := os.ReadDir(filepath.Join(from, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

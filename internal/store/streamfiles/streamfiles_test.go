@@ -136,7 +136,7 @@ func TestCheckAndSalvage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, kept := written(t), t.TempDir()
-			if err := streamfiles.KeepDescriptions(dir, kept); err != nil {
+			if err := streamfiles.BackupStreamConfigs(dir, kept); err != nil {
 				t.Fatal(err)
 			}
 			test.damage(t, dir)
@@ -152,8 +152,8 @@ func TestCheckAndSalvage(t *testing.T) {
 				if !strings.Contains(f.String(), test.faults[i]) {
 					t.Errorf("fault %d is %s, want %q", i, f, test.faults[i])
 				}
-				if f.AtEnd != (name == "the end") {
-					t.Errorf("%s: at the end is %t", f, f.AtEnd)
+				if f.Torn != (name == "the end") {
+					t.Errorf("%s: at the end is %t", f, f.Torn)
 				}
 			}
 
@@ -237,7 +237,7 @@ func TestOnlyTheNewest(t *testing.T) {
 // A message that is not what was recorded had its position: it is not given out again.
 func TestUnsoundRecordHasItsPosition(t *testing.T) {
 	t.Parallel()
-	s := check(t, written(t), streamfiles.Options{Sound: func(_ string, r streamfiles.Record) bool { return r.Seq <= count-2 }})[ledger]
+	s := check(t, written(t), streamfiles.Options{IsValid: func(_ string, r streamfiles.Record) bool { return r.Seq <= count-2 }})[ledger]
 	if s.Last != count-2 || s.Highest != count || len(s.Faults) != 2 {
 		t.Errorf("sound up to %d, and %d is the highest position of %d with %d faults", s.Last, s.Highest, count, len(s.Faults))
 	}

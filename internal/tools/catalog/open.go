@@ -11,7 +11,7 @@ import (
 // Sessions is the write side of logical sessions. *ledger.Ledger implements it.
 type Sessions interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
-	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
 // Snapshots is what offers entries. *Catalog is one.
@@ -30,7 +30,7 @@ type Opening struct {
 // Opened answers an Opening.
 type Opened struct {
 	ledger.Opened
-	Taught ledger.Taught
+	Taught ledger.ExpansionResult
 	// Offered is what the catalog offered.
 	Offered *Snapshot
 	// Recorded is the position of the last recorded event; 0 when nothing was recorded.
@@ -60,14 +60,14 @@ func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Op
 	if err != nil {
 		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
 	}
-	t := ledger.Teaching{
+	t := ledger.Expansion{
 		Tenant: o.Tenant, Session: opened.SessionID, Primary: Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
 		Actor: o.Actor, Traceparent: o.Traceparent,
 	}
 	for _, e := range entries {
 		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
 	}
-	taught, err := sessions.Teach(ctx, t)
+	taught, err := sessions.ExpandSession(ctx, t)
 	if err != nil {
 		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
 	}

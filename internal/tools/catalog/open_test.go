@@ -19,12 +19,12 @@ func (s *sessions) OpenSession(context.Context, ledger.Opening) (ledger.Opened, 
 	return ledger.Opened{SessionID: "id", New: true, Seq: 2}, nil
 }
 
-func (s *sessions) Teach(_ context.Context, t ledger.Teaching) (ledger.Taught, error) {
+func (s *sessions) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
 	list := slices.Clone(t.Entries)
 	for i := range list {
 		list[i].Symbol = string(rune('a' + i))
 	}
-	return ledger.Taught{Added: list, All: list, Seq: 3}, nil
+	return ledger.ExpansionResult{Added: list, All: list, Seq: 3}, nil
 }
 
 // A session is opened with 1 to 256 seeds that all name something, else not at all.

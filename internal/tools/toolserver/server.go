@@ -27,7 +27,7 @@ type server struct {
 	tasks  *sync.WaitGroup
 
 	mu         sync.Mutex // guards what follows
-	link       *link
+	link       *conn
 	connecting chan struct{} // closed when the attempt under way is over; nil without one
 	began      time.Time     // of the last attempt
 	closed     bool
@@ -36,8 +36,8 @@ type server struct {
 	problem    error // of the last attempt
 }
 
-// link is one connection.
-type link struct {
+// conn is one connection.
+type conn struct {
 	session *sdk.ClientSession
 	beside  *beside
 	child   *child // nil for a server that is not ours
@@ -64,7 +64,7 @@ var errClosed = errors.New("it was closed")
 // connection returns the connection, making it if need be. While a server that
 // failed is left alone, the error is why it failed. It waits until ctx is done, and not
 // longer than patience, counted from the beginning of the attempt; 0 does not limit that.
-func (s *server) connection(ctx context.Context, patience time.Duration) (*link, error) {
+func (s *server) connection(ctx context.Context, patience time.Duration) (*conn, error) {
 	for {
 		s.mu.Lock()
 		switch {
@@ -144,18 +144,18 @@ func (s *server) failed(err error) {
 	s.log.Warn("MCP server is not available", "error", err, "next_attempt_in", delay)
 }
 
-// steady is how long a connection lasts whose end is no failure in a row.
-const steady = time.Minute
+// minStableConnection is how long a connection lasts whose end is no failure in a row.
+const minStableConnection = time.Minute
 
 // watch waits for the end of a connection.
-func (s *server) watch(l *link) {
+func (s *server) watch(l *conn) {
 	err := l.session.Wait()
 	err = cmp.Or(l.child.problem(), err)
 	s.mu.Lock()
 	current := s.link == l
 	if current {
 		s.link = nil
-		if time.Since(l.began) > steady {
+		if time.Since(l.began) > minStableConnection {
 			s.failures = 0
 		}
 		s.failed(errors.New(s.explain("it ended the connection", err)))
@@ -167,12 +167,12 @@ func (s *server) watch(l *link) {
 }
 
 // connect makes a connection and reads the list of tools.
-func (s *server) connect() (*link, error) {
+func (s *server) connect() (*conn, error) {
 	// Some connections live only as long as the context they were made with.
 	ctx, end := context.WithCancelCause(s.life)
 	late := time.AfterFunc(s.opts.ConnectTimeout, func() { end(fmt.Errorf("no answer within %s", s.opts.ConnectTimeout)) })
 	defer late.Stop()
-	l := &link{beside: newBeside(), began: time.Now(), idle: func() {}, end: end}
+	l := &conn{beside: newBeside(), began: time.Now(), idle: func() {}, end: end}
 	var transport sdk.Transport
 	if s.config.transport() == Stdio {
 		p, err := startChild(ctx, s.config, s.log, s.scrub, l.beside)
@@ -251,11 +251,11 @@ func (s *server) explain(what string, err error) string {
 	return what + ": " + s.scrub.text(err.Error())
 }
 
-// calm is how often at most a list is read anew that keeps changing.
-const calm = time.Second
+// listRefreshInterval is how often at most a list is read anew that keeps changing.
+const listRefreshInterval = time.Second
 
 // changed notes that the server's list of tools is another one now.
-func (s *server) changed(l *link) {
+func (s *server) changed(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Before the connection counts as one, its list is being read anyway.
@@ -269,7 +269,7 @@ func (s *server) changed(l *link) {
 			if l.changes.CompareAndSwap(seen, 0) {
 				return
 			}
-			t := time.NewTimer(calm)
+			t := time.NewTimer(listRefreshInterval)
 			select {
 			case <-t.C:
 			case <-s.life.Done():
@@ -281,7 +281,7 @@ func (s *server) changed(l *link) {
 }
 
 // refresh reads the list of tools anew. A failure leaves the old one.
-func (s *server) refresh(l *link) {
+func (s *server) refresh(l *conn) {
 	ctx, cancel := context.WithTimeout(s.life, s.opts.ConnectTimeout)
 	defer cancel()
 	tools, err := s.list(ctx, l.session)
@@ -395,7 +395,7 @@ func (s *server) close() {
 }
 
 // close ends the connection and waits for a child to be gone.
-func (l *link) close() {
+func (l *conn) close() {
 	defer l.end(errClosed)
 	if l.session != nil {
 		_ = l.session.Close() // what it says of a connection that is over is no news

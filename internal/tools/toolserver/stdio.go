@@ -22,8 +22,8 @@ import (
 // ours is its business: not our tokens either.
 var inherited = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
 
-// quitting is how long a child may take to end once its input is closed.
-const quitting = 2 * time.Second
+// childExitTimeout is how long a child may take to end once its input is closed.
+const childExitTimeout = 2 * time.Second
 
 // child is a server that runs as a process of ours.
 type child struct {
@@ -63,7 +63,7 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 	}
 	said := &logWriter{log: log, scrub: scrub}
 	cmd.Stdout, cmd.Stderr = theirOut, said
-	cmd.WaitDelay = quitting
+	cmd.WaitDelay = childExitTimeout
 	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log, scrub: scrub}
 	started := make(chan error, 1)
 	go func() {
@@ -78,7 +78,7 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 		_ = cmd.Wait() // that it ended is what matters
 		close(p.exited)
 		// What it left behind may hold the pipe; nobody reads from that.
-		_ = out.SetReadDeadline(time.Now().Add(quitting))
+		_ = out.SetReadDeadline(time.Now().Add(childExitTimeout))
 	}()
 	if err := <-started; err != nil {
 		out.Close()
@@ -139,7 +139,7 @@ func (p *child) Write(b []byte) (int, error) { return p.in.Write(b) }
 func (p *child) Close() error {
 	p.once.Do(func() {
 		_ = p.in.Close()
-		t := time.NewTimer(quitting)
+		t := time.NewTimer(childExitTimeout)
 		defer t.Stop()
 		select {
 		case <-p.exited:

@@ -56,7 +56,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 				continue
 			}
 			seen[t.Name] = true
-			readOnly, destructive := manners(t.Annotations)
+			readOnly, destructive := toolHints(t.Annotations)
 			tools = append(tools, Tool{
 				ReadOnly: readOnly, Destructive: destructive,
 				Server: s.config.Name, Name: t.Name,
@@ -79,8 +79,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 	return tools, nil
 }
 
-// manners are what the annotations of a tool say, with the defaults of MCP.
-func manners(a *sdk.ToolAnnotations) (readOnly, destructive bool) {
+// toolHints are what the annotations of a tool say, with the defaults of MCP.
+func toolHints(a *sdk.ToolAnnotations) (readOnly, destructive bool) {
 	if a == nil {
 		return false, true
 	}

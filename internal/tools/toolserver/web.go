@@ -10,10 +10,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// web reaches a server over HTTP. Headers and credentials go to the configured
+// httpTransport reaches a server over HTTP. Headers and credentials go to the configured
 // origin only, and nothing else is ever asked: a server that redirects, or that
 // names another host for its messages, gets an error.
-type web struct {
+type httpTransport struct {
 	origin  *url.URL
 	headers map[string]string
 	user    *url.Userinfo
@@ -23,7 +23,7 @@ type web struct {
 }
 
 // RoundTrip adds the headers and bounds the answer.
-func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != w.origin.Scheme || r.URL.Host != w.origin.Host {
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -84,7 +84,7 @@ func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
 		return nil, nil, fmt.Errorf("the default transport is a %T", http.DefaultTransport)
 	}
 	base = base.Clone()
-	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b, sse: c.transport() == SSE}
+	w := &httpTransport{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b, sse: c.transport() == SSE}
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects, which is not followed: configure the url it redirects to")
 	}}

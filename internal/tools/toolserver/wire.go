@@ -312,7 +312,7 @@ const rejected = -32005
 
 // divertResponse has the answers in a response taken out of it. An error fails the
 // request alone.
-func (w *web) divertResponse(r *http.Request, resp *http.Response, a *answer) error {
+func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *answer) error {
 	media := mediaType(resp)
 	if why := w.refuses(resp, media); a != nil && why != nil {
 		// The SDK would take the connection for broken, which calls of others share.
@@ -341,7 +341,7 @@ func (w *web) divertResponse(r *http.Request, resp *http.Response, a *answer) er
 
 // refuses returns why a response is no answer to a call, or nil. Other client errors say
 // that the session has ended or that the credentials are wrong, which is about all calls.
-func (w *web) refuses(resp *http.Response, media string) error {
+func (w *httpTransport) refuses(resp *http.Response, media string) error {
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError, code == http.StatusRequestEntityTooLarge, code == http.StatusTooManyRequests:
 		return fmt.Errorf("the server answered %d %s", code, http.StatusText(code))

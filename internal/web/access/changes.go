@@ -89,9 +89,9 @@ func tagsSize(tags map[string]string) (size int) {
 // Applied is how far the projections have come. *projections.Store implements it.
 type Applied interface {
 	Applied() uint64
-	Changed() <-chan struct{}
+	NextCommit() <-chan struct{}
 	Damage() error
-	Stalled() error
+	StallError() error
 }
 
 // Changes admits the changes of clients: it holds those of each tenant that are
@@ -152,7 +152,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 	}()
 	var late <-chan time.Time
 	for {
-		changed := view.Changed()
+		changed := view.NextCommit()
 		c, waiting := u.add(view.Applied(), tenant, bytes, false)
 		if c != nil {
 			return func(seq uint64) { u.appended(tenant, c, seq, cost) }, nil
@@ -160,7 +160,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 		if view.Damage() != nil {
 			return func(uint64) {}, nil // nothing is applied any more, and no read waits for it
 		}
-		if err := view.Stalled(); err != nil {
+		if err := view.StallError(); err != nil {
 			return nil, fmt.Errorf("apply %d earlier changes of this tenant: %w", waiting, err) // waiting does not help
 		}
 		if late == nil {

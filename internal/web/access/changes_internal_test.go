@@ -28,7 +28,7 @@ func (v *view) Applied() uint64 {
 	return v.upTo
 }
 
-func (v *view) Changed() <-chan struct{} {
+func (v *view) NextCommit() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.changed
@@ -36,7 +36,7 @@ func (v *view) Changed() <-chan struct{} {
 
 func (v *view) Damage() error { return nil }
 
-func (v *view) Stalled() error {
+func (v *view) StallError() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.stalled

@@ -61,8 +61,8 @@ type LimitError struct {
 	Value, Used float64
 	// RetryAfter is when it is worth asking again.
 	RetryAfter time.Duration
-	// Standing is true when waiting alone does not help.
-	Standing bool
+	// Permanent is true when waiting alone does not help.
+	Permanent bool
 	// Advice says what to do instead of waiting; empty for the common advice.
 	Advice string
 }
@@ -77,7 +77,7 @@ func (e *LimitError) Error() string {
 	switch {
 	case e.Advice != "":
 		advice = e.Advice
-	case e.Standing:
+	case e.Permanent:
 		advice = "nothing frees it by itself: ask the operator to raise it"
 	}
 	return fmt.Sprintf("over the limit of %s (%s: %s%s); %s", e.What, e.Limit, strconv.FormatFloat(e.Value, 'f', -1, 64), used, advice)

@@ -80,13 +80,13 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if err == nil && !known {
 		return &LimitError{
 			Limit: "limit-sessions", What: "sessions, logical and named", Value: float64(q.limits.Sessions), Used: float64(use.Sessions), RetryAfter: storedRetry,
-			Standing: true, Advice: "use an existing session, or ask the operator to raise it",
+			Permanent: true, Advice: "use an existing session, or ask the operator to raise it",
 		}
 	}
 	if k.NewShortName && full(use.ShortNames, q.limits.Sessions) {
 		return &LimitError{
 			Limit: "limit-sessions", What: "short names of sessions", Value: float64(q.limits.Sessions), Used: float64(use.ShortNames), RetryAfter: storedRetry,
-			Standing: true, Advice: "use the id of the session, or ask the operator to raise it",
+			Permanent: true, Advice: "use the id of the session, or ask the operator to raise it",
 		}
 	}
 	if err == nil && contexts && k.Context != "" {
@@ -95,7 +95,7 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if err == nil && !known {
 		return &LimitError{
 			Limit: "limit-sessions", What: "conversation contexts", Value: float64(q.limits.Sessions), Used: float64(use.Contexts), RetryAfter: storedRetry,
-			Standing: true, Advice: "use a session that has a context, or ask the operator to raise it",
+			Permanent: true, Advice: "use a session that has a context, or ask the operator to raise it",
 		}
 	}
 	if err == nil && heaps && k.Heap != "" {
@@ -104,7 +104,7 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if err == nil && !known {
 		return &LimitError{
 			Limit: "limit-tagged-heaps", What: "tagged heaps that no run has left", Value: float64(q.limits.TaggedHeaps), Used: float64(use.TaggedHeaps), RetryAfter: storedRetry,
-			Standing: true, Advice: "tag heaps that runs have left, or ask the operator to raise it",
+			Permanent: true, Advice: "tag heaps that runs have left, or ask the operator to raise it",
 		}
 	}
 	return err

@@ -186,9 +186,9 @@ func (q *Quotas) Stream(id Identity) (done func(), err error) {
 	}), nil
 }
 
-// Place is room taken for a run that is being submitted. Exactly one of Taken
+// Reservation is room taken for a run that is being submitted. Exactly one of Taken
 // and Free must be called.
-type Place struct {
+type Reservation struct {
 	q      *Quotas
 	tenant string
 	seq    uint64 // of the event that the meter will count; 0 until it is known
@@ -199,15 +199,15 @@ type account struct {
 	// use is the newest reading of the meter.
 	use Usage
 	// places are of runs that are not in it yet.
-	places map[*Place]bool
+	places map[*Reservation]bool
 }
 
 // Admit takes room for one more run of a tenant, or returns a *LimitError. Runs
 // that the meter does not count yet are counted here, so that however many are
 // submitted at once, no more get in than the limit.
-func (q *Quotas) Admit(ctx context.Context, tenant string) (*Place, error) {
+func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error) {
 	if q.limits.Runs == 0 && q.limits.OutputBytes == 0 && q.limits.HeapBytes == 0 {
-		return &Place{}, nil
+		return &Reservation{}, nil
 	}
 	use, err := q.meter.TenantUsage(ctx, tenant)
 	if err != nil {
@@ -227,7 +227,7 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Place, error) {
 	}
 	if a == nil {
 		q.forgetAccounts(use.Applied)
-		a = &account{places: map[*Place]bool{}}
+		a = &account{places: map[*Reservation]bool{}}
 		q.accounts[tenant] = a
 	}
 	// Somebody else may have read the meter since, and dropped places that were
@@ -240,10 +240,10 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Place, error) {
 			delete(a.places, p)
 		}
 	}
-	if err := q.judge(a); err != nil {
+	if err := q.checkQuota(a); err != nil {
 		return nil, err
 	}
-	p := &Place{q: q, tenant: tenant}
+	p := &Reservation{q: q, tenant: tenant}
 	a.places[p] = true
 	return p, nil
 }
@@ -262,7 +262,7 @@ func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
 
 func (q *Quotas) overHeaps(use Usage) error {
 	if l := q.limits; l.HeapBytes > 0 && use.HeapBytes >= l.HeapBytes {
-		return q.refused(&LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true})
+		return q.refused(&LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Permanent: true})
 	}
 	return nil
 }
@@ -286,22 +286,22 @@ func (q *Quotas) forgetAccounts(applied uint64) {
 	q.manyAccounts = max(maxIdle, 2*len(q.accounts))
 }
 
-// judge is called with mu held.
-func (q *Quotas) judge(a *account) error {
+// checkQuota is called with mu held.
+func (q *Quotas) checkQuota(a *account) error {
 	use, runs := a.use, a.use.Runs+int64(len(a.places))
 	switch l := q.limits; {
 	case l.Runs > 0 && runs >= int64(l.Runs):
 		return q.refused(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
 	case l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes:
-		return q.refused(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Standing: true})
+		return q.refused(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Permanent: true})
 	default:
 		return q.overHeaps(use)
 	}
 }
 
-// Taken tells that the run is on record at a position, from which on the meter
+// Commit tells that the run is on record at a position, from which on the meter
 // counts it.
-func (p *Place) Taken(seq uint64) {
+func (p *Reservation) Commit(seq uint64) {
 	if p.q == nil {
 		return
 	}
@@ -310,8 +310,8 @@ func (p *Place) Taken(seq uint64) {
 	p.seq = seq
 }
 
-// Free gives the room back: nothing was submitted.
-func (p *Place) Free() {
+// Release gives the room back: nothing was submitted.
+func (p *Reservation) Release() {
 	if p.q == nil {
 		return
 	}

@@ -81,7 +81,7 @@ func TestAdmission(t *testing.T) {
 			case err != nil:
 				t.Error(err)
 			default:
-				place.Taken(1)
+				place.Commit(1)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestAdmission(t *testing.T) {
 func TestLimitInWords(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]string{1e7: "10000000,", 1 << 40: "1099511627776,", 0.5: "0.5,"} {
-		err := &access.LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: value, Used: 2e7, Standing: true}
+		err := &access.LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: value, Used: 2e7, Permanent: true}
 		if text := err.Error(); !strings.Contains(text, "(limit-heap-bytes: "+want+" 20000000 in use)") {
 			t.Errorf("%g: %s", value, text)
 		}
@@ -104,7 +104,7 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	m := &meter{}
 	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
-	admit := func() *access.Place {
+	admit := func() *access.Reservation {
 		t.Helper()
 		p, err := q.Admit(t.Context(), "acme")
 		if err != nil {
@@ -122,16 +122,16 @@ func TestPlaces(t *testing.T) {
 	if _, err := q.Admit(t.Context(), "other"); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
-	first.Taken(7)
+	first.Commit(7)
 	full()
 	m.set(access.Usage{Runs: 1, Applied: 7})
 	full() // the first is in the meter now, the second still only here
-	second.Free()
+	second.Release()
 	third := admit()
-	third.Taken(9)
+	third.Commit(9)
 	full()
 	m.set(access.Usage{Runs: 1, Applied: 9}) // the first has ended
-	admit().Taken(10)
+	admit().Commit(10)
 	full()
 }
 
@@ -144,12 +144,12 @@ func TestOldReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Taken(6)
+	p.Commit(6)
 	m.set(access.Usage{Runs: 1, Applied: 6})
 	if p, err = q.Admit(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	p.Taken(7)
+	p.Commit(7)
 	m.set(access.Usage{Applied: 5}) // read before, and come late
 	_, err = q.Admit(t.Context(), "acme")
 	wantLimit(t, err, "limit-runs")
@@ -161,7 +161,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	m := &meter{use: access.Usage{Applied: 5}}
 	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
-	admit := func(tenant string) *access.Place {
+	admit := func(tenant string) *access.Reservation {
 		t.Helper()
 		p, err := q.Admit(t.Context(), tenant)
 		if err != nil {
@@ -171,7 +171,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	}
 	pending := admit("pending")
 	for n := range 5000 {
-		admit(fmt.Sprint("t", n)).Taken(6)
+		admit(fmt.Sprint("t", n)).Commit(6)
 		m.set(access.Usage{Applied: 6}) // what it counts of another tenant
 	}
 	if n := q.Accounts(); n > 1500 {
@@ -179,8 +179,8 @@ func TestTenantsAreForgotten(t *testing.T) {
 	}
 	_, err := q.Admit(t.Context(), "pending")
 	wantLimit(t, err, "limit-runs")
-	pending.Free()
-	admit("pending").Taken(7)
+	pending.Release()
+	admit("pending").Commit(7)
 	// A reading of before, which lacks a run that was forgotten, is made again.
 	stale := &staleOnce{Meter: m}
 	m.set(access.Usage{Applied: 6, Runs: 1})
