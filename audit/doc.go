@@ -17,7 +17,7 @@
 //	verify.go       Verify: the tree, checkpoints and blobs of a ledger at rest
 //	rules.go        the rules between events
 //	removal.go      removed volumes
-//	window.go       recent tiles of the tree that is computed
+//	recenttiles.go       recent tiles of the tree that is computed
 //	pipeline.go     hashing and decoding in parallel, results in order
 //	source.go       Source: what can be exported; Local: the ledger of this process
 //	selection.go    the events that a selection contains
@@ -27,5 +27,5 @@
 //	verifylines.go  verifying the lines of an export or a server
 //	verifyexport.go VerifyExport
 //	remote.go       Remote: a server as a Source; VerifyServer
-//	named.go        the heaps and texts that events name
+//	blobrefs.go        the heaps and texts that events name
 package audit

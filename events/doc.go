@@ -24,7 +24,7 @@
 //   - context.go: conversation contexts
 //   - webhook.go: webhooks and their deliveries
 //   - volume.go, lost.go, removal.go, kept.go: checkpoints, volumes, losses, removals
-//   - seal.go: encryption of content
+//   - encryption.go: encryption of content
 //   - selector.go: which events a subscriber selects
 //   - errors.go: errors that stores return
 package events

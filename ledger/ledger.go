@@ -4,7 +4,7 @@
 //
 // Commands come from two sides. Clients submit, cancel and tag (submit.go,
 // cancel.go, tags.go); runners plan, start, report and finish runs (attempt.go,
-// output.go, finish.go, settle.go). Both end in an append whose acknowledgement
+// output.go, finish.go, finalize.go). Both end in an append whose acknowledgement
 // means the event is on disk.
 //
 // The package knows no NATS, V8, SQLite or HTTP; what it needs of the world it

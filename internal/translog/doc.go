@@ -21,8 +21,8 @@
 //	durable.go      the size of the tree that is on disk
 //	files.go        replacing files
 //	dir.go          an audit directory for verification
-//	reach.go        the highest position that the directory proves
-//	lost.go         leaves of lost events that the files prove; resetting the tree
+//	highestknown.go        the highest position that the directory proves
+//	loss.go         leaves of lost events that the files prove; resetting the tree
 //	witness.go      sending checkpoints to a witness
 //	scrub.go        comparing the stored events with their hashes
 package translog

@@ -50,7 +50,7 @@ const (
 )
 
 // bucket stores blobs named by tenant and hash. A blob is never changed, and
-// what is removed is counted (remove.go), which tells a blob that was lost from
+// what is removed is counted (blobremoval.go), which tells a blob that was lost from
 // one that never was. That is why blobs are written here: the client library's
 // way of putting an object replaces what is there.
 type bucket struct {
