@@ -17,7 +17,7 @@ nightly: ## run the packages whose tests do more in the nightly tier, in full
 	DAYBOOK_TEST_TIER=nightly go test -timeout 30m $$($(NIGHTLY))
 
 race: ## run the tests of the concurrent packages under the race detector
-	go test -short -race ./acp ./audit ./internal/conversation ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/...
+	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/...
 
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -50,11 +50,11 @@ type Queries interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 }
 
-// Contexts keeps what happened in each conversation. *conversation.Store
+// Contexts keeps what happened in each conversation. *contextstore.Store
 // implements it.
 type Contexts interface {
 	// Ref names a context for a run that is asked for in it.
-	Ref(ctx context.Context, k conversation.Key) (events.ContextRef, error)
+	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 }
 
 // ToolServer is an MCP server as a client names it. Env and Headers hold secrets.

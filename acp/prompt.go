@@ -9,7 +9,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/projections"
@@ -149,7 +149,7 @@ func (c *client) contextOf(ctx context.Context, session string) *events.ContextR
 	if c.server.opts.Contexts == nil {
 		return nil
 	}
-	ref, err := c.server.opts.Contexts.Ref(ctx, conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: session})
+	ref, err := c.server.opts.Contexts.Ref(ctx, contextstore.Key{Tenant: tenant, Kind: events.ContextLogical, ID: session})
 	if err != nil {
 		if ctx.Err() == nil {
 			c.server.opts.Logger.WarnContext(ctx, "conversation context", "session", session, "err", err)

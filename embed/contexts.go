@@ -11,7 +11,7 @@ import (
 
 	"daybook/acp"
 	"daybook/httpapi"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 	"daybook/mcp"
 )
@@ -51,7 +51,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	}
 	o := d.opts.Contexts
 	var err error
-	d.contexts, err = conversation.New(conversation.Options{
+	d.contexts, err = contextstore.New(contextstore.Options{
 		Log: clientLog{Store: d.store, d: d, entered: true}, Enter: d.changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext, Silent: d.store.Silent,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
 		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,

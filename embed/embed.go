@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"daybook/acp"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/lifecycle/keyring"
@@ -51,7 +51,7 @@ type Daybook struct {
 	tail         *stream.SharedTail
 	audit        *translog.Log // nil without proofs
 	projections  *projections.Store
-	contexts     *conversation.Store  // nil in stateless mode
+	contexts     *contextstore.Store  // nil in stateless mode
 	runner       *runner.Runner       // nil without one
 	toolServers  *toolserver.Set      // nil without any
 	auth         access.Authenticator // nil lets everybody in

@@ -10,19 +10,19 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
 
-// Contexts keeps what happened in each conversation, as *conversation.Store
+// Contexts keeps what happened in each conversation, as *contextstore.Store
 // does.
 type Contexts interface {
-	Ref(ctx context.Context, k conversation.Key) (events.ContextRef, error)
-	Get(ctx context.Context, k conversation.Key, reader string) (projections.Context, error)
-	Set(ctx context.Context, k conversation.Key, p conversation.Patch, actor events.Actor) (projections.Context, uint64, error)
-	Clear(ctx context.Context, k conversation.Key, actor events.Actor) (projections.Context, uint64, error)
+	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
+	Get(ctx context.Context, k contextstore.Key, reader string) (projections.Context, error)
+	Set(ctx context.Context, k contextstore.Key, p contextstore.Patch, actor events.Actor) (projections.Context, uint64, error)
+	Clear(ctx context.Context, k contextstore.Key, actor events.Actor) (projections.Context, uint64, error)
 }
 
 func (a *api) contextRoutes(r *router) {
@@ -83,7 +83,7 @@ func (contextBody) Schema(r huma.Registry) *huma.Schema {
 }
 
 func preferencesSchema() *huma.Schema {
-	low, high := 1.0, float64(conversation.MaxMaxResults)
+	low, high := 1.0, float64(contextstore.MaxMaxResults)
 	return &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{
 		"output_format": {Type: huma.TypeString, Enum: []any{"json", "markdown", "plain"}},
 		"max_results":   {Type: huma.TypeInteger, Minimum: &low, Maximum: &high},
@@ -109,22 +109,22 @@ func tokenUser(ctx context.Context) string {
 }
 
 // contextKey is the context that a request names by what it belongs to.
-func (a *api) contextKey(ctx context.Context, c OneContext) (conversation.Key, error) {
+func (a *api) contextKey(ctx context.Context, c OneContext) (contextstore.Key, error) {
 	tenant := requestOf(ctx).tenant
 	switch {
 	case a.contexts == nil:
-		return conversation.Key{}, unavailable("this server keeps no conversation contexts")
+		return contextstore.Key{}, unavailable("this server keeps no conversation contexts")
 	case c.Session != "" && c.LogicalSession != "":
-		return conversation.Key{}, invalid("session", "session and logical_session name two contexts; give one of them")
+		return contextstore.Key{}, invalid("session", "session and logical_session name two contexts; give one of them")
 	case c.LogicalSession != "":
 		if _, err := a.q.LogicalSession(ctx, tenant, c.LogicalSession); err != nil {
-			return conversation.Key{}, err
+			return contextstore.Key{}, err
 		}
-		return conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: c.LogicalSession}, nil
+		return contextstore.Key{Tenant: tenant, Kind: events.ContextLogical, ID: c.LogicalSession}, nil
 	case c.Session != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.Session, Principal: tokenUser(ctx)}, ledger.CheckSession(c.Session)
+		return contextstore.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.Session, Principal: tokenUser(ctx)}, ledger.CheckSession(c.Session)
 	default:
-		return conversation.Key{}, invalid("session", "session is missing: name the session, or give the id of one that keeps state as logical_session")
+		return contextstore.Key{}, invalid("session", "session is missing: name the session, or give the id of one that keeps state as logical_session")
 	}
 }
 
@@ -133,7 +133,7 @@ func (a *api) getContext(ctx context.Context, in *contextInput) (*contextAnswer,
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.contexts.Get(conversation.WithoutTrace(ctx), k, "GET /api/context")
+	c, err := a.contexts.Get(contextstore.WithoutTrace(ctx), k, "GET /api/context")
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +161,8 @@ func (a *api) setContext(ctx context.Context, in *setContextInput) (*contextAnsw
 	return &contextAnswer{Written: a.wroteAt(seq), Body: contextBody{c}}, nil
 }
 
-func decodeContextPatch(raw []byte) (conversation.Patch, *failure) {
-	var p conversation.Patch
+func decodeContextPatch(raw []byte) (contextstore.Patch, *failure) {
+	var p contextstore.Patch
 	f := decodeObject(raw, map[string]member{"user_preferences": anyMap(&p.UserPreferences), "custom": anyMap(&p.Custom)})
 	if f == nil && p.UserPreferences == nil && p.Custom == nil {
 		f = mistyped("custom", "nothing is to be set: give user_preferences, custom or both")
@@ -210,7 +210,7 @@ func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	if a.contexts == nil {
 		return
 	}
-	k := conversation.Key{Tenant: s.Tenant, Kind: events.ContextSession, ID: s.Session, Principal: tokenUser(ctx)}
+	k := contextstore.Key{Tenant: s.Tenant, Kind: events.ContextSession, ID: s.Session, Principal: tokenUser(ctx)}
 	if s.LogicalSession != "" {
 		k.Kind, k.ID = events.ContextLogical, s.LogicalSession
 	}

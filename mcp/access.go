@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
@@ -81,7 +81,7 @@ func (s *Server) identified(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		ctx = access.With(ctx, id)
 		if !id.Scopes.Has(access.Run) { // what is noted in a context is recorded
-			ctx = conversation.WithoutTrace(ctx)
+			ctx = contextstore.WithoutTrace(ctx)
 		}
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.place != nil && method == "initialize" {
 			o.place.hold(ss)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
@@ -94,9 +94,9 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 
 // contexts are those of one process. What is noted in them is recorded when it
 // is asked for.
-func (b *realBook) contexts(t testing.TB) *conversation.Store {
+func (b *realBook) contexts(t testing.TB) *contextstore.Store {
 	t.Helper()
-	contexts, err := conversation.New(conversation.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: storetest.Logger(t)})
+	contexts, err := contextstore.New(contextstore.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,31 +5,31 @@ import (
 	"encoding/json"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
 
-// Contexts keeps what happened in each conversation. *conversation.Store
+// Contexts keeps what happened in each conversation. *contextstore.Store
 // implements it.
 type Contexts interface {
-	Ref(ctx context.Context, k conversation.Key) (events.ContextRef, error)
-	Get(ctx context.Context, k conversation.Key, reader string) (projections.Context, error)
-	Set(ctx context.Context, k conversation.Key, p conversation.Patch, actor events.Actor) (projections.Context, uint64, error)
-	Clear(ctx context.Context, k conversation.Key, actor events.Actor) (projections.Context, uint64, error)
-	Health(ctx context.Context) conversation.Health
+	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
+	Get(ctx context.Context, k contextstore.Key, reader string) (projections.Context, error)
+	Set(ctx context.Context, k contextstore.Key, p contextstore.Patch, actor events.Actor) (projections.Context, uint64, error)
+	Clear(ctx context.Context, k contextstore.Key, actor events.Actor) (projections.Context, uint64, error)
+	Health(ctx context.Context) contextstore.Health
 	ContextNotes
 }
 
 // ContextNotes is what calls leave in contexts, and find in them.
 type ContextNotes interface {
 	CallHash(tool string, args map[string]any) string
-	Preferences(ctx context.Context, k conversation.Key, reader string) (events.UserPreferences, error)
-	PriorCall(ctx context.Context, k conversation.Key, reader, sha256 string) (*projections.PriorCall, error)
-	PriorRead(ctx context.Context, k conversation.Key, reader, resource string) (*projections.FetchedResource, error)
-	Note(ctx context.Context, k conversation.Key, c conversation.Call) error
-	NoteResource(ctx context.Context, k conversation.Key, r conversation.Resource) error
+	Preferences(ctx context.Context, k contextstore.Key, reader string) (events.UserPreferences, error)
+	PriorCall(ctx context.Context, k contextstore.Key, reader, sha256 string) (*projections.PriorCall, error)
+	PriorRead(ctx context.Context, k contextstore.Key, reader, resource string) (*projections.FetchedResource, error)
+	Note(ctx context.Context, k contextstore.Key, c contextstore.Call) error
+	NoteResource(ctx context.Context, k contextstore.Key, r contextstore.Resource) error
 }
 
 // errNoContexts is the answer of a server that was set up without.
@@ -86,7 +86,7 @@ func (s *Server) getContext(ctx context.Context, c caller, a arguments) (answer,
 }
 
 func (s *Server) setContext(ctx context.Context, c caller, a arguments) (answer, error) {
-	patch := conversation.Patch{UserPreferences: a.anyMap("user_preferences"), Custom: a.anyMap("custom")}
+	patch := contextstore.Patch{UserPreferences: a.anyMap("user_preferences"), Custom: a.anyMap("custom")}
 	k, err := s.contextFor(ctx, c, a)
 	if err != nil {
 		return answer{}, err
@@ -112,24 +112,24 @@ func (s *Server) clearContext(ctx context.Context, c caller, a arguments) (answe
 
 // contextFor is the context that a call about contexts is about. It is an error
 // if there is none.
-func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (conversation.Key, error) {
+func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (contextstore.Key, error) {
 	if s.opts.Contexts == nil {
-		return conversation.Key{}, errNoContexts
+		return contextstore.Key{}, errNoContexts
 	}
 	switch ref := a.text("logical_session_ref"); {
 	case a.has("logical_session_ref") && ref == "":
-		return conversation.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must not be empty; leave it out for the context of this connection")
+		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must not be empty; leave it out for the context of this connection")
 	case events.ValidHash(ref):
 		// An id opens a session for who knows it. What others did in it is theirs.
-		return conversation.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
+		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
 	}
 	logical, err := s.sessionOf(ctx, c, a)
 	if err != nil {
-		return conversation.Key{}, err
+		return contextstore.Key{}, err
 	}
 	k := c.contextKey(s.tenant, logical)
 	if k.IsZero() {
-		return k, conversation.ErrNone
+		return k, contextstore.ErrNone
 	}
 	return k, nil
 }
@@ -137,16 +137,16 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (convers
 // contextKey is whose context a call concerns: that of the logical session, else
 // of the session name, else of the connection. It is zero where there is none of
 // these.
-func (c caller) contextKey(tenant, logical string) conversation.Key {
+func (c caller) contextKey(tenant, logical string) contextstore.Key {
 	switch {
 	case logical != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: logical}
+		return contextstore.Key{Tenant: tenant, Kind: events.ContextLogical, ID: logical}
 	case c.session != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.session, Principal: c.principal}
+		return contextstore.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.session, Principal: c.principal}
 	case c.connection != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextTransport, ID: c.connection}
+		return contextstore.Key{Tenant: tenant, Kind: events.ContextTransport, ID: c.connection}
 	default:
-		return conversation.Key{}
+		return contextstore.Key{}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -340,7 +340,7 @@ func TestContextOfAPrincipal(t *testing.T) {
 	auth, list := tokens(t, "default/ada read run", "default/bob read run", "default/ada read run")
 	for _, tenantScope := range []bool{false, true} {
 		book := openBook(t, ledger.Options{})
-		contexts, err := conversation.New(conversation.Options{Log: book.store, Views: book.views, TenantScope: tenantScope})
+		contexts, err := contextstore.New(contextstore.Options{Log: book.store, Views: book.views, TenantScope: tenantScope})
 		if err != nil {
 			t.Fatal(err)
 		}

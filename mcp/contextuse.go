@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
@@ -17,7 +17,7 @@ import (
 // contextUse is what one call has to do with its context. Nothing of it may keep
 // a call from being done.
 type contextUse struct {
-	key   conversation.Key
+	key   contextstore.Key
 	begun time.Time
 	prefs events.UserPreferences
 	tried *priorRun
@@ -126,7 +126,7 @@ func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arg
 	if u == nil || !t.noted() {
 		return body
 	}
-	call := conversation.Call{
+	call := contextstore.Call{
 		Tool: t.name, Arguments: a, CalledAt: u.begun, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
 		// What was recorded is in the context before the client is told.
 		Durable: ans.seq != 0,
@@ -243,7 +243,7 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 // noteReuse notes a call that was answered with an earlier run: no request tells
 // of it.
 func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *priorRun) {
-	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), conversation.Call{
+	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), contextstore.Call{
 		Tool: "run_js", Arguments: a, CalledAt: time.Now(), Summary: "answered with execution " + before.ExecutionID, Durable: true,
 	})
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	}
 	before, err := s.opts.Contexts.PriorRead(ctx, k, "resources/read", uri)
 	if err == nil && !polled(before, text) {
-		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, conversation.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
+		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, contextstore.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
 	}
 	if err != nil {
 		s.contextFault(ctx, "resources/read", err)

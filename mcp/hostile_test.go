@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -304,16 +304,16 @@ func TestHostileArguments(t *testing.T) {
 
 // unnoted are contexts that record edits only. What is asked is noted a while
 // later, which would look like a trace of something else.
-func unnoted(t testing.TB, book *realBook) *conversation.Store {
+func unnoted(t testing.TB, book *realBook) *contextstore.Store {
 	t.Helper()
-	contexts, err := conversation.New(conversation.Options{Log: editsOnly{book.store}, Views: book.views, Logger: slog.New(slog.DiscardHandler)})
+	contexts, err := contextstore.New(contextstore.Options{Log: editsOnly{book.store}, Views: book.views, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return contexts
 }
 
-type editsOnly struct{ conversation.Log }
+type editsOnly struct{ contextstore.Log }
 
 func (l editsOnly) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if e.Type == events.TypeContextNoted {

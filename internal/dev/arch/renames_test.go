@@ -15,7 +15,7 @@ import (
 var plainRenames = map[string]string{
 	"internal/durable/durable.go":           "it is the package that syncs around the rename",
 	"projections/rebuild.go":                "projections are built again",
-	"embed/recovery.go":                       "it renames synced directories, then syncs their parent",
+	"embed/recovery.go":                     "it renames synced directories, then syncs their parent",
 	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
 	"internal/cli/ownerlog.go":              "it rotates a log",
 	"internal/dev/modpath/rewrite.go":       "it rewrites a source tree",

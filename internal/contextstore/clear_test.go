@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -18,7 +18,7 @@ func TestClearAppendsOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
-	clear := func(k conversation.Key) (id string) {
+	clear := func(k contextstore.Key) (id string) {
 		t.Helper()
 		c, _, err := s.Clear(t.Context(), k, client)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestClearAppendsOnce(t *testing.T) {
 
 // behind are projections that show no context until someone waits for a position.
 type behind struct {
-	conversation.Views
+	contextstore.Views
 	waited *atomic.Bool
 }
 
@@ -90,7 +90,7 @@ func TestClearSeesOtherProcesses(t *testing.T) {
 	other := b.store()
 	note(t, other, named(1), b.clock.Now(), 1)
 	other.Flush(t.Context())
-	late := b.store(func(o *conversation.Options) { o.Views = behind{b.views, new(atomic.Bool)} })
+	late := b.store(func(o *contextstore.Options) { o.Views = behind{b.views, new(atomic.Bool)} })
 	if _, _, err := late.Clear(t.Context(), named(1), client); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	waits, pass := make(chan string), make(chan struct{})
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.Enter = func(ctx context.Context, tenant string) error {
 			waits <- tenant
 			<-pass
@@ -134,7 +134,7 @@ func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	}
 	// One that is refused changes nothing.
 	refusal := &ledger.Error{Code: ledger.CodeExhausted, Message: "later"}
-	refused := b.store(func(o *conversation.Options) {
+	refused := b.store(func(o *contextstore.Options) {
 		o.Enter = func(context.Context, string) error { return refusal }
 	})
 	if _, _, err := refused.Clear(t.Context(), named(1), client); ledger.CodeOf(err) != ledger.CodeExhausted {

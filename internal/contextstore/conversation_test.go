@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/ledger"
 	"daybook/projections"
 )
 
-func custom(name, value string) conversation.Patch {
-	return conversation.Patch{Custom: map[string]json.RawMessage{name: json.RawMessage(value)}}
+func custom(name, value string) contextstore.Patch {
+	return contextstore.Patch{Custom: map[string]json.RawMessage{name: json.RawMessage(value)}}
 }
 
 // Ids are 64 hex characters from crypto/rand, and a context has its own.
@@ -58,7 +58,7 @@ func TestA02_IDsAreNotDerived(t *testing.T) {
 	if a.SessionID == b.SessionID {
 		t.Errorf("the same name has id %s in two ledgers", a.SessionID)
 	}
-	k := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.NewSessionID()}
+	k := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.NewSessionID()}
 	if got := get(t, one.store(), k).SessionID; got != k.ID {
 		t.Errorf("a session's own random id %s became %s", k.ID, got)
 	}
@@ -72,7 +72,7 @@ func TestA03_KeysAreNamespaced(t *testing.T) {
 	for _, tenant := range []string{"default", "acme"} {
 		for _, kind := range []events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport} {
 			for _, name := range []string{"a", "a.b", "*", ">", "a\x00b", "", strings.Repeat("x", 10_000), "../..", "$JS.API"} {
-				key := conversation.Key{Tenant: tenant, Kind: kind, ID: name}.String()
+				key := contextstore.Key{Tenant: tenant, Kind: kind, ID: name}.String()
 				who := fmt.Sprintf("%s %s %.20q", tenant, kind, name)
 				if !events.ValidHash(key) {
 					t.Errorf("%s: key %q", who, key)
@@ -91,7 +91,7 @@ func TestA03_KeysAreNamespaced(t *testing.T) {
 
 // views stands in for the read side.
 type views struct {
-	conversation.Views
+	contextstore.Views
 	context func(key string) (projections.ContextState, error)
 }
 
@@ -106,7 +106,7 @@ func TestA04_A05_MismatchIsRefused(t *testing.T) {
 	b := openBook(t)
 	theirs := set(t, b.store(), named(2), "word", `"canary"`)
 	var log bytes.Buffer
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		o.Views = views{b.views, func(string) (projections.ContextState, error) {
 			return b.views.Context(t.Context(), events.DefaultTenant, named(2).String())
@@ -133,7 +133,7 @@ func TestA04_A05_MismatchIsRefused(t *testing.T) {
 func TestNoSession(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	if _, err := b.store().Get(t.Context(), conversation.Key{Tenant: events.DefaultTenant}, "get_context"); !errors.Is(err, conversation.ErrNone) {
+	if _, err := b.store().Get(t.Context(), contextstore.Key{Tenant: events.DefaultTenant}, "get_context"); !errors.Is(err, contextstore.ErrNone) {
 		t.Error(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestNoSession(t *testing.T) {
 func TestA06_SessionsNeverMix(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.MaxSessions = 3 })
+	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 3 })
 	ids := make([]string, 12)
 	var wg sync.WaitGroup
 	for n := range ids {
@@ -154,7 +154,7 @@ func TestA06_SessionsNeverMix(t *testing.T) {
 					t.Errorf("session %d: %v", n, err)
 					return
 				}
-				if err := s.Note(t.Context(), k, conversation.Call{Tool: fmt.Sprint("tool", n), CalledAt: began}); err != nil {
+				if err := s.Note(t.Context(), k, contextstore.Call{Tool: fmt.Sprint("tool", n), CalledAt: began}); err != nil {
 					t.Errorf("session %d: %v", n, err)
 				}
 				c, err := s.Get(t.Context(), k, "get_context")
@@ -233,7 +233,7 @@ func TestA09_Preferences(t *testing.T) {
 		{patch: `{"language":"` + strings.Repeat("a-", 30) + `a"}`, err: "language tag"},
 		{patch: `{"colour":"red"}`, err: `no member "colour"`},
 	} {
-		var p conversation.Patch
+		var p contextstore.Patch
 		if err := json.Unmarshal([]byte(tt.patch), &p.UserPreferences); err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestCustomIsBounded(t *testing.T) {
 	b := openBook(t)
 	s := b.store()
 	many := map[string]json.RawMessage{}
-	for n := range conversation.MaxCustomKeys + 1 {
+	for n := range contextstore.MaxCustomKeys + 1 {
 		many[fmt.Sprint(n)] = json.RawMessage("1")
 	}
 	long := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
@@ -276,7 +276,7 @@ func TestCustomIsBounded(t *testing.T) {
 		"a secret within":   {custom("a", `[{"db_password":"x"}]`).Custom, `"db_password" looks like a secret`, ledger.CodeInvalid},
 		"no JSON (library)": {custom("a", `{`).Custom, "not well-formed", ledger.CodeInvalid},
 	} {
-		_, _, err := s.Set(t.Context(), named(1), conversation.Patch{Custom: tt.patch}, client)
+		_, _, err := s.Set(t.Context(), named(1), contextstore.Patch{Custom: tt.patch}, client)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || ledger.CodeOf(err) != tt.code {
 			t.Errorf("%s: %v (%s), want %s (%s)", name, err, ledger.CodeOf(err), tt.want, tt.code)
 		}
@@ -294,7 +294,7 @@ func TestCustomIsBounded(t *testing.T) {
 func TestConcurrentEditsAreNotLost(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	stores := []*conversation.Store{b.store(), b.store(), b.store()}
+	stores := []*contextstore.Store{b.store(), b.store(), b.store()}
 	var wg sync.WaitGroup
 	for n := range 12 {
 		wg.Go(func() {
@@ -321,7 +321,7 @@ func TestA10_CallRecord(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
-	err := s.Note(t.Context(), named(1), conversation.Call{
+	err := s.Note(t.Context(), named(1), contextstore.Call{
 		Tool: "search", Arguments: map[string]any{"q": strings.Repeat("ö", 500), "n": int64(3), "tags": map[string]string{"env": "test"}},
 		CalledAt: began.Add(time.Second), Summary: strings.Repeat("long ", 200),
 	})
@@ -345,7 +345,7 @@ func TestA10_CallRecord(t *testing.T) {
 	for n := range 50 {
 		big[fmt.Sprint("argument ", n)] = strings.Repeat("x", 300)
 	}
-	if err := s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: big, CalledAt: began}); err != nil {
+	if err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "search", Arguments: big, CalledAt: began}); err != nil {
 		t.Fatal(err)
 	}
 	calls := get(t, s, named(1)).RecentToolCalls
@@ -359,9 +359,9 @@ func TestA10_CallRecord(t *testing.T) {
 func TestA11_SecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.SecretKeys = []string{"pin"} })
+	s := b.store(func(o *contextstore.Options) { o.SecretKeys = []string{"pin"} })
 	for _, secret := range []string{"hunter2", "letmein"} {
-		err := s.Note(t.Context(), named(1), conversation.Call{Tool: "login", CalledAt: began, Arguments: map[string]any{
+		err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "login", CalledAt: began, Arguments: map[string]any{
 			"user": "ada", "password": secret, "headers": map[string]string{"Authorization": secret, "X-Api-Key": secret}, "list": []any{map[string]any{"cardPIN": secret}},
 		}})
 		if err != nil {
@@ -407,7 +407,7 @@ func TestA18_AlreadyTried(t *testing.T) {
 	}
 	three := int64(3)
 	for range 2 {
-		if err := s.Note(t.Context(), named(1), conversation.Call{Tool: "query", Arguments: args, CalledAt: began, Summary: "3 heaps", ResultSHA256: events.Hash(nil), Results: &three}); err != nil {
+		if err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "query", Arguments: args, CalledAt: began, Summary: "3 heaps", ResultSHA256: events.Hash(nil), Results: &three}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -461,7 +461,7 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 		}
 		b.clock.advance(2 * time.Second)
 	}
-	if n := s.Stats(); n.Sessions != 0 || n.Evictions[conversation.EvictedIdle] == 0 {
+	if n := s.Stats(); n.Sessions != 0 || n.Evictions[contextstore.EvictedIdle] == 0 {
 		t.Errorf("%+v", n)
 	}
 	// It is not done twice.
@@ -480,8 +480,8 @@ func TestEmptyConnectionsExpire(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
-	reads := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "reads"}
-	clears := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "clears"}
+	reads := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "reads"}
+	clears := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "clears"}
 	get(t, s, reads)
 	set(t, s, clears, "a", "1")
 	if _, _, err := s.Clear(t.Context(), clears, client); err != nil {
@@ -508,7 +508,7 @@ func TestA21_LRU(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	var read []string
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.MaxSessions = 3
 		o.Views = views{b.views, func(key string) (projections.ContextState, error) {
 			read = append(read, key)
@@ -534,7 +534,7 @@ func TestA21_LRU(t *testing.T) {
 			t.Fatalf("context %d has %s", step.get, c.Custom["n"])
 		}
 		st := s.Stats()
-		if int64(len(read)) != step.loads || st.Evictions[conversation.EvictedLRU] != step.evicted || st.Sessions > 3 {
+		if int64(len(read)) != step.loads || st.Evictions[contextstore.EvictedLRU] != step.evicted || st.Sessions > 3 {
 			t.Fatalf("after %d: %d reads, %+v", step.get, len(read), st)
 		}
 	}
@@ -545,7 +545,7 @@ func TestA22_MemoryPressure(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	used := uint64(99)
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.HighWaterBytes = 100
 		o.HeapBytes = func() uint64 { return used }
 	})
@@ -561,7 +561,7 @@ func TestA22_MemoryPressure(t *testing.T) {
 		}
 		used = 100
 	}
-	if n := s.Stats().Evictions[conversation.EvictedPressure]; n != 5 {
+	if n := s.Stats().Evictions[contextstore.EvictedPressure]; n != 5 {
 		t.Errorf("%d were dropped", n)
 	}
 	if n := b.count(events.TypeContextExpired); n != 0 {
@@ -573,7 +573,7 @@ func TestA22_MemoryPressure(t *testing.T) {
 func TestA23_RunningStays(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.MaxSessions = 2 })
+	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 2 })
 	ref, err := s.Ref(t.Context(), named(1))
 	if err != nil {
 		t.Fatal(err)
@@ -592,7 +592,7 @@ func TestA23_RunningStays(t *testing.T) {
 	if diff := cmp.Diff(before, get(t, s, named(1))); diff != "" {
 		t.Errorf("a context with a run has changed:\n%s", diff)
 	}
-	if reads[conversation.EvictedLRU] == 0 {
+	if reads[contextstore.EvictedLRU] == 0 {
 		t.Error("nothing was dropped at all")
 	}
 	b.append(events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: run, Attempt: 1}))
@@ -609,11 +609,11 @@ func TestA23_RunningStays(t *testing.T) {
 func TestA24_EvictedComesBack(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.MaxSessions = 1 })
+	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 1 })
 	for n := range 20 {
 		note(t, s, named(1), b.clock.Now().Add(time.Duration(n)*time.Second), n)
 	}
-	if err := s.NoteResource(t.Context(), named(1), conversation.Resource{ID: "heap://x", Type: "database_row", Content: strings.Repeat("ä", 300), FetchedAt: began}); err != nil {
+	if err := s.NoteResource(t.Context(), named(1), contextstore.Resource{ID: "heap://x", Type: "database_row", Content: strings.Repeat("ä", 300), FetchedAt: began}); err != nil {
 		t.Fatal(err)
 	}
 	set(t, s, named(1), "a", `{"b": [1, 2.50]}`)
@@ -623,7 +623,7 @@ func TestA24_EvictedComesBack(t *testing.T) {
 	}
 	s.Flush(t.Context())
 	get(t, s, named(2))
-	if s.Stats().Evictions[conversation.EvictedLRU] == 0 {
+	if s.Stats().Evictions[contextstore.EvictedLRU] == 0 {
 		t.Fatal("nothing was dropped")
 	}
 	if diff := cmp.Diff(before, get(t, s, named(1))); diff != "" {
@@ -659,7 +659,7 @@ func TestA25_AfterARestart(t *testing.T) {
 	if n := again.Stats().Sessions; n != 0 {
 		t.Errorf("%d sessions before anybody came", n)
 	}
-	rebuilt := b.store(func(o *conversation.Options) {
+	rebuilt := b.store(func(o *contextstore.Options) {
 		o.Views = follow(t, b.log, filepath.Join(t.TempDir(), "again.db"))
 		last, err := b.log.LastSeq(t.Context())
 		if err != nil {
@@ -669,7 +669,7 @@ func TestA25_AfterARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	for name, s := range map[string]*conversation.Store{"restarted": again, "rebuilt": rebuilt} {
+	for name, s := range map[string]*contextstore.Store{"restarted": again, "rebuilt": rebuilt} {
 		if diff := cmp.Diff([]projections.Context{want1, want2}, []projections.Context{get(t, s, named(1)), get(t, s, named(2))}); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
@@ -708,7 +708,7 @@ func TestA28_A29_Health(t *testing.T) {
 		"full":        {sessions: 3, want: "healthy"},
 		"over at all": {used: 200 << 20, sessions: 3, check: errors.New("down"), want: "degraded", pct: 200},
 	} {
-		s := b.store(func(o *conversation.Options) {
+		s := b.store(func(o *contextstore.Options) {
 			o.MaxSessions, o.HighWaterBytes = 3, 100<<20
 			o.HeapBytes = func() uint64 { return tt.used }
 			o.Check = func(context.Context) error { return tt.check }
@@ -718,7 +718,7 @@ func TestA28_A29_Health(t *testing.T) {
 		}
 		h := s.Health(t.Context())
 		ok := tt.check == nil
-		want := conversation.Health{Status: tt.want, Timestamp: "2026-11-21T09:30:00.000Z", ContextStore: conversation.StoreHealth{
+		want := contextstore.Health{Status: tt.want, Timestamp: "2026-11-21T09:30:00.000Z", ContextStore: contextstore.StoreHealth{
 			SessionCount: tt.sessions, MaxSessions: 3, HeapUsedMB: int64(tt.used >> 20), HeapPressurePct: tt.pct, StoreOK: ok, RedisOK: ok,
 		}}
 		if diff := cmp.Diff(want, h); diff != "" || h.Degraded() != (tt.want == "degraded") {
@@ -739,7 +739,7 @@ func TestExpiryOnAccessIsCounted(t *testing.T) {
 	if c := get(t, s, named(0)); len(c.Custom) != 0 {
 		t.Errorf("it did not expire: %+v", c)
 	}
-	if n := s.Stats().Evictions[conversation.EvictedIdle]; n != 1 {
+	if n := s.Stats().Evictions[contextstore.EvictedIdle]; n != 1 {
 		t.Errorf("%d contexts were dropped as idle", n)
 	}
 }
@@ -749,7 +749,7 @@ func TestExpiryOnAccessIsCounted(t *testing.T) {
 func TestScope(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	of := func(principal string) conversation.Key {
+	of := func(principal string) contextstore.Key {
 		k := named(0)
 		k.Principal = principal
 		return k
@@ -757,7 +757,7 @@ func TestScope(t *testing.T) {
 	if of("").String() != events.ContextKey(events.DefaultTenant, events.ContextSession, named(0).ID) {
 		t.Error("without a token the key has changed")
 	}
-	apart, shared := b.store(), b.store(func(o *conversation.Options) { o.TenantScope = true })
+	apart, shared := b.store(), b.store(func(o *contextstore.Options) { o.TenantScope = true })
 	set(t, apart, of("token|default|ada"), "city", `"Oslo"`)
 	if c := get(t, apart, of("token|default|bob")); len(c.Custom) != 0 {
 		t.Errorf("bob reads %v", c.Custom)
@@ -773,7 +773,7 @@ func TestScope(t *testing.T) {
 		t.Errorf("in the tenant's scope bob reads %v", c.Custom)
 	}
 	// What is open only to who knows an id does not depend on the token.
-	logical := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.Hash([]byte("a session"))}
+	logical := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.Hash([]byte("a session"))}
 	other := logical
 	other.Principal = "token|default|ada"
 	if logical.String() != other.String() {
@@ -785,7 +785,7 @@ func TestScope(t *testing.T) {
 func TestA30_HealthOfAHangingStore(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.Check = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	})
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -799,7 +799,7 @@ func TestA30_HealthOfAHangingStore(t *testing.T) {
 func TestA31_ReasonsAreThere(t *testing.T) {
 	t.Parallel()
 	st := openBook(t).store().Stats()
-	want := map[conversation.Eviction]int64{"idle": 0, "lru": 0, "memory_pressure": 0}
+	want := map[contextstore.Eviction]int64{"idle": 0, "lru": 0, "memory_pressure": 0}
 	if diff := cmp.Diff(want, st.Evictions); diff != "" || st.Sessions != 0 || st.Reads != 0 {
 		t.Errorf("%+v %s", st, diff)
 	}
@@ -811,7 +811,7 @@ func TestA32_ReadsAreAudited(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	var log bytes.Buffer
-	s := b.store(func(o *conversation.Options) {
+	s := b.store(func(o *contextstore.Options) {
 		o.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	c := get(t, s, named(1))
@@ -840,7 +840,7 @@ func TestA32_ReadsAreAudited(t *testing.T) {
 }
 
 // broken is a log that takes nothing.
-type broken struct{ conversation.Log }
+type broken struct{ contextstore.Log }
 
 func (broken) Append(context.Context, events.Event, int64) (uint64, error) {
 	return 0, &events.UnwritableError{What: "the ledger", Reason: "the disk is full"}
@@ -852,9 +852,9 @@ func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	set(t, b.store(), named(1), "a", "1")
-	s := b.store(func(o *conversation.Options) { o.Log = broken{b.log} })
+	s := b.store(func(o *contextstore.Options) { o.Log = broken{b.log} })
 	for n := range 200 {
-		_ = s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began}) // its error is not the caller's
+		_ = s.Note(t.Context(), named(1), contextstore.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began}) // its error is not the caller's
 	}
 	if c := get(t, s, named(1)); len(c.Custom) != 1 {
 		t.Errorf("%+v", c)
@@ -870,7 +870,7 @@ func TestUnwritable(t *testing.T) {
 
 // full is a log that takes no new context, or only later.
 type full struct {
-	conversation.Log
+	contextstore.Log
 	retry time.Duration
 }
 
@@ -883,9 +883,9 @@ func (f full) Append(context.Context, events.Event, int64) (uint64, error) {
 func TestTooManyContexts(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.Log = full{Log: b.log} })
+	s := b.store(func(o *contextstore.Options) { o.Log = full{Log: b.log} })
 	for n := range 3 {
-		err := s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})
+		err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})
 		if err != nil {
 			t.Error(err)
 		}
@@ -900,7 +900,7 @@ func TestTooManyContexts(t *testing.T) {
 	if _, _, err := s.Set(t.Context(), named(1), custom("b", "2"), client); ledger.CodeOf(err) != ledger.CodeExhausted || !strings.Contains(err.Error(), "too many contexts") {
 		t.Error(err)
 	}
-	later := b.store(func(o *conversation.Options) { o.Log = full{b.log, time.Second} })
+	later := b.store(func(o *contextstore.Options) { o.Log = full{b.log, time.Second} })
 	note(t, later, named(1), began, 1)
 	later.Flush(t.Context())
 	if n := later.Stats().Bytes; n <= s.Stats().Bytes {
@@ -914,12 +914,12 @@ func FuzzPatch(f *testing.F) {
 		f.Add([]byte(seed), []byte(seed))
 	}
 	f.Add([]byte(`{"output_format":"plain","max_results":3,"language":"en"}`), []byte(`{}`))
-	s, err := conversation.New(conversation.Options{Log: broken{}, Views: views{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := contextstore.New(contextstore.Options{Log: broken{}, Views: views{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, prefs, values []byte) {
-		var p conversation.Patch
+		var p contextstore.Patch
 		if json.Unmarshal(prefs, &p.UserPreferences) != nil || json.Unmarshal(values, &p.Custom) != nil {
 			return
 		}
@@ -931,7 +931,7 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		raw, err := json.Marshal(got)
-		if err != nil || len(raw) > 6*conversation.MaxCustomBytes+1024 || len(got.Custom) > conversation.MaxCustomKeys || got.UserPreferences.MaxResults > conversation.MaxMaxResults {
+		if err != nil || len(raw) > 6*contextstore.MaxCustomBytes+1024 || len(got.Custom) > contextstore.MaxCustomKeys || got.UserPreferences.MaxResults > contextstore.MaxMaxResults {
 			t.Errorf("%d bytes, %v", len(raw), err)
 		}
 		if m, err := events.Encode(events.New("default", began, &events.ContextUpdated{Content: events.Plain(got)})); err != nil || len(m.Body) > math.MaxInt32 {

@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 	"daybook/projections"
@@ -86,16 +86,16 @@ func follow(t testing.TB, log *jetstream.Store, path string) *projections.Store 
 }
 
 // store is a Store over the book: one process's.
-func (b *book) store(edit ...func(*conversation.Options)) *conversation.Store {
+func (b *book) store(edit ...func(*contextstore.Options)) *contextstore.Store {
 	b.t.Helper()
-	opts := conversation.Options{
+	opts := contextstore.Options{
 		Log: b.log, Views: b.views, Now: b.clock.Now, HeapBytes: func() uint64 { return 0 },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, f := range edit {
 		f(&opts)
 	}
-	s, err := conversation.New(opts)
+	s, err := contextstore.New(opts)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -148,11 +148,11 @@ func (b *book) count(typ events.Type) (n int) {
 	return n
 }
 
-func named(n int) conversation.Key {
-	return conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextSession, ID: fmt.Sprint("session ", n)}
+func named(n int) contextstore.Key {
+	return contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextSession, ID: fmt.Sprint("session ", n)}
 }
 
-func get(t testing.TB, s *conversation.Store, k conversation.Key) projections.Context {
+func get(t testing.TB, s *contextstore.Store, k contextstore.Key) projections.Context {
 	t.Helper()
 	c, err := s.Get(t.Context(), k, "get_context")
 	if err != nil {
@@ -161,7 +161,7 @@ func get(t testing.TB, s *conversation.Store, k conversation.Key) projections.Co
 	return c
 }
 
-func set(t testing.TB, s *conversation.Store, k conversation.Key, name, value string) projections.Context {
+func set(t testing.TB, s *contextstore.Store, k contextstore.Key, name, value string) projections.Context {
 	t.Helper()
 	c, _, err := s.Set(t.Context(), k, custom(name, value), client)
 	if err != nil {
@@ -170,9 +170,9 @@ func set(t testing.TB, s *conversation.Store, k conversation.Key, name, value st
 	return c
 }
 
-func note(t testing.TB, s *conversation.Store, k conversation.Key, at time.Time, n int) {
+func note(t testing.TB, s *contextstore.Store, k contextstore.Key, at time.Time, n int) {
 	t.Helper()
-	err := s.Note(t.Context(), k, conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: at, Summary: fmt.Sprint("result ", n), ResultSHA256: events.Hash(fmt.Append(nil, n))})
+	err := s.Note(t.Context(), k, contextstore.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: at, Summary: fmt.Sprint("result ", n), ResultSHA256: events.Hash(fmt.Append(nil, n))})
 	if err != nil {
 		t.Fatal(err)
 	}

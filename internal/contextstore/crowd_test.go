@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"encoding/json"
@@ -10,15 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 	"daybook/internal/dev/tier"
 	"daybook/projections"
 )
 
 // crowd records n contexts with something in each, and returns them.
-func crowd(t testing.TB, b *book, n int) []conversation.Key {
+func crowd(t testing.TB, b *book, n int) []contextstore.Key {
 	t.Helper()
-	keys := make([]conversation.Key, n)
+	keys := make([]contextstore.Key, n)
 	var last uint64
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -58,7 +58,7 @@ func TestTenThousandSessions(t *testing.T) {
 	b := openBook(t)
 	keys := crowd(t, b, sessions)
 	// Of one that holds all of them.
-	whole := b.store(func(o *conversation.Options) { o.MaxBytes = 1 << 40 })
+	whole := b.store(func(o *contextstore.Options) { o.MaxBytes = 1 << 40 })
 	want := make([]projections.Context, sessions)
 	for i, k := range keys {
 		want[i] = get(t, whole, k)
@@ -66,10 +66,10 @@ func TestTenThousandSessions(t *testing.T) {
 			t.Fatalf("context %d has %s", i, want[i].Custom["n"])
 		}
 	}
-	if st := whole.Stats(); st.Sessions != sessions || st.Evictions[conversation.EvictedLRU] != 0 {
+	if st := whole.Stats(); st.Sessions != sessions || st.Evictions[contextstore.EvictedLRU] != 0 {
 		t.Fatalf("%+v", st)
 	}
-	s := b.store(func(o *conversation.Options) { o.MaxBytes = bound })
+	s := b.store(func(o *contextstore.Options) { o.MaxBytes = bound })
 	var wg sync.WaitGroup
 	for part := range 8 {
 		wg.Go(func() {
@@ -95,7 +95,7 @@ func TestTenThousandSessions(t *testing.T) {
 	}
 	wg.Wait()
 	st := s.Stats()
-	if st.Bytes > bound || st.Sessions >= sessions || st.Evictions[conversation.EvictedLRU] < int64(sessions)/2 {
+	if st.Bytes > bound || st.Sessions >= sessions || st.Evictions[contextstore.EvictedLRU] < int64(sessions)/2 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -107,7 +107,7 @@ func BenchmarkGet(b *testing.B) {
 	keys := crowd(b, book, sessions)
 	for name, most := range map[string]int{"held": sessions, "evicted": 1} {
 		b.Run(name, func(b *testing.B) {
-			s := book.store(func(o *conversation.Options) { o.MaxSessions = most })
+			s := book.store(func(o *contextstore.Options) { o.MaxSessions = most })
 			before := heapInUse()
 			for _, k := range keys {
 				get(b, s, k)

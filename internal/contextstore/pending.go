@@ -1,4 +1,4 @@
-package conversation
+package contextstore
 
 import (
 	"encoding/json"

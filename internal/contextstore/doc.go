@@ -1,4 +1,4 @@
-// Package conversation keeps what happened in each client's conversation, so
+// Package contextstore keeps what happened in each client's conversation, so
 // that a model need not say everything again: preferences, the last tool calls,
 // the resources read, free values, and what was tried before.
 //
@@ -9,4 +9,4 @@
 //
 // Whose context a call concerns is decided by the server: a Key is made of what
 // it knows of the call, never of an argument that names a context.
-package conversation
+package contextstore

@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 )
 
 // What a caller reads without leaving a trace appends nothing: it begins no context,
@@ -21,7 +21,7 @@ func TestReadingWithoutTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := conversation.WithoutTrace(t.Context())
+	ctx := contextstore.WithoutTrace(t.Context())
 	b.clock.advance(20 * time.Minute)
 	for i := range 10 {
 		if c, err := s.Get(ctx, named(100+i), "test"); err != nil || c.SessionID == "" || len(c.RecentToolCalls) != 0 {
@@ -33,10 +33,10 @@ func TestReadingWithoutTrace(t *testing.T) {
 		if _, err := s.Preferences(ctx, named(200+i), "test"); err != nil {
 			t.Error(err)
 		}
-		if err := s.Note(ctx, named(1), conversation.Call{Tool: fmt.Sprint("tool ", i), CalledAt: b.clock.Now(), Durable: true}); err != nil {
+		if err := s.Note(ctx, named(1), contextstore.Call{Tool: fmt.Sprint("tool ", i), CalledAt: b.clock.Now(), Durable: true}); err != nil {
 			t.Error(err)
 		}
-		if err := s.NoteResource(ctx, named(1), conversation.Resource{ID: "x", Content: "y", FetchedAt: b.clock.Now()}); err != nil {
+		if err := s.NoteResource(ctx, named(1), contextstore.Resource{ID: "x", Content: "y", FetchedAt: b.clock.Now()}); err != nil {
 			t.Error(err)
 		}
 	}

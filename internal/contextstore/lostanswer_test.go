@@ -1,4 +1,4 @@
-package conversation_test
+package contextstore_test
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/conversation"
+	"daybook/internal/contextstore"
 )
 
 // lostAnswers records events and loses the first answers.
 type lostAnswers struct {
-	conversation.Log
+	contextstore.Log
 	lost int
 }
 
@@ -30,7 +30,7 @@ func TestNotesAreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	log := &lostAnswers{Log: b.log, lost: 2}
-	s := b.store(func(o *conversation.Options) { o.Log = log })
+	s := b.store(func(o *contextstore.Options) { o.Log = log })
 	note(t, s, named(1), began, 1)
 	s.Flush(t.Context())
 	note(t, s, named(1), began, 1)
@@ -63,7 +63,7 @@ func TestNotesThatCannotBeReadYet(t *testing.T) {
 	b := openBook(t)
 	set(t, b.store(), named(1), "a", "1")
 	var waited time.Duration
-	s := b.store(func(o *conversation.Options) { o.Views = lagging{b.views, &waited} })
+	s := b.store(func(o *contextstore.Options) { o.Views = lagging{b.views, &waited} })
 	note(t, s, named(1), began, 1)
 	s.Flush(t.Context())
 	const patience = time.Minute // no time passes
@@ -80,7 +80,7 @@ func TestNotesThatCannotBeReadYet(t *testing.T) {
 // lagging is a read side that applies nothing any more. It notes how long it may be
 // waited for, and ends the wait at once.
 type lagging struct {
-	conversation.Views
+	contextstore.Views
 	waited *time.Duration
 }
 
