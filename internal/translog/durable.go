@@ -50,8 +50,11 @@ func writeDurable(dir string, d durableTree, sync bool) error {
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 
-// makeDurable syncs the files of the tree to disk, then writes the file "durable".
+// makeDurable syncs the files of the tree to disk, writes the file "durable", and removes the files
+// that it no longer names. A process that ends in between leaves a tree that load finds.
 func (l *Log) makeDurable() error {
+	l.saving.Lock()
+	defer l.saving.Unlock()
 	l.mu.Lock()
 	size, real, root := l.tree.Size(), l.real, l.tree.Root()
 	if size == l.durable || len(l.confirm) > 0 {
@@ -65,6 +68,9 @@ func (l *Log) makeDurable() error {
 	}
 	if err == nil {
 		err = writeDurable(l.opts.Dir, durableTree{size, real, root}, !l.opts.NoSync)
+	}
+	if err == nil {
+		err = l.file.removeReplaced()
 	}
 	if err != nil {
 		return fmt.Errorf("save the tree of hashes: %w", err)

@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"errors"
 	"time"
 
 	"daybook/proof"
@@ -29,8 +30,8 @@ func LoadFileTree(dir string, n uint64) (*FileTree, error) {
 	return &FileTree{t, files}, err
 }
 
-// Save writes the tiles that are not full.
-func (t *FileTree) Save() error { return t.files.save(t.Tree) }
+// Save writes the tiles that are not full, and removes those that they replace.
+func (t *FileTree) Save() error { return errors.Join(t.files.save(t.Tree), t.files.removeReplaced()) }
 
 // SplitNotes splits a file of checkpoints into notes.
 var SplitNotes = splitNotes

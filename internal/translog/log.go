@@ -74,6 +74,7 @@ type Log struct {
 	exhaustedPause time.Duration
 
 	keeping sync.Mutex // of the file of checkpoints
+	saving  sync.Mutex // of the files of the tree, but full tiles; it is locked before mu
 
 	mu   sync.Mutex
 	tree *proof.Tree
@@ -124,6 +125,10 @@ func Open(opts Options) (*Log, error) {
 // load continues with the tree that was last on disk, or starts from scratch.
 func (l *Log) load() {
 	d, err := readDurable(l.opts.Dir)
+	if errors.Is(err, os.ErrNotExist) { // the first start
+		l.tree = proof.NewTree(l.file)
+		return
+	}
 	if err == nil {
 		l.tree, err = l.file.load(d.size)
 	}
@@ -131,9 +136,7 @@ func (l *Log) load() {
 		err = errors.New("its files do not match the recorded hash")
 	}
 	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			l.log.Warn("the tree of hashes is computed again", "err", err)
-		}
+		l.log.Warn("the tree of hashes is computed again", "err", err)
 		l.tree = proof.NewTree(l.file)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/proof"
 )
 
@@ -185,5 +186,11 @@ func ResetTree(dir string, keep uint64) error {
 	if err := files.save(kept); err != nil {
 		return err
 	}
-	return writeDurable(dir, durableTree{keep, min(d.real, keep), root}, true)
+	if err := durable.SyncFileSystem(dir); err != nil {
+		return err
+	}
+	if err := writeDurable(dir, durableTree{keep, min(d.real, keep), root}, true); err != nil {
+		return err
+	}
+	return files.removeReplaced()
 }

@@ -17,8 +17,11 @@ import (
 // destroys is computed again.
 type tileFiles struct {
 	dir string
-	// partial are the tiles that save wrote. They are removed when replaced.
+	// partial are the tiles that are not full and have a file. Those that current does not hold are
+	// removed by removeReplaced.
 	partial []proof.Tile
+	// current are the tiles that the last save wrote.
+	current []proof.Tile
 }
 
 // Put writes a full tile to its final place. A tile that a crash cuts short is beyond the durable
@@ -61,42 +64,72 @@ func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	return raw[:width*tlog.HashSize], nil
 }
 
-// save writes the tiles that are not full, so that load finds the tree unchanged.
+// save writes the tiles that are not full, so that load finds the tree unchanged. The files of the
+// size before stay until removeReplaced: as long as the file "durable" names that size, they hold
+// hashes that cannot be computed again if their events were removed.
 func (f *tileFiles) save(t *proof.Tree) error {
-	var partial []proof.Tile
+	var current []proof.Tile
 	for tile, hashes := range t.PartialTiles() {
 		if err := f.replace(tile, hashes); err != nil {
 			return err
 		}
-		partial = append(partial, tile)
+		current = append(current, tile)
+		if !slices.Contains(f.partial, tile) {
+			f.partial = append(f.partial, tile)
+		}
 	}
+	f.current = current
+	return nil
+}
+
+// removeReplaced removes the files of tiles that the last save replaced. The caller MUST have made
+// that save durable.
+func (f *tileFiles) removeReplaced() error {
 	for _, old := range f.partial {
-		if slices.Contains(partial, old) {
+		if slices.Contains(f.current, old) {
 			continue
 		}
 		path := filepath.Join(f.dir, filepath.FromSlash(old.Path()))
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		_ = os.Remove(filepath.Dir(path)) // its folder, unless something is in it
+		_ = os.Remove(filepath.Dir(path)) // fails if the directory holds other tiles
 	}
-	f.partial = partial
+	f.partial = slices.Clone(f.current)
 	return nil
 }
 
 // load reads the right edge of a tree of the given size from the files that save left. Full tiles
 // are read on demand.
 func (f *tileFiles) load(size uint64) (*proof.Tree, error) {
-	f.partial = nil
-	t, err := proof.LoadTree(f, size, func(tile proof.Tile) ([]byte, error) {
-		raw, err := readTile(f.dir, tile, tile.Width)
-		if err == nil {
-			f.partial = append(f.partial, tile)
-		}
-		return raw, err
-	})
+	f.partial, f.current = nil, nil
+	t, err := proof.LoadTree(f, size, f.readPartial)
 	if err != nil {
 		return nil, fmt.Errorf("load the tree: %w", err)
 	}
+	f.current = slices.Clone(f.partial)
 	return t, nil
+}
+
+// readPartial reads a tile that is not full, from its file or from that of the same tile with more
+// hashes: earlier versions removed the file of a size before a larger size was durable.
+func (f *tileFiles) readPartial(tile proof.Tile) ([]byte, error) {
+	width := tile.Width
+	var missing error
+	for ; tile.Width <= proof.TileWidth; tile.Width++ {
+		raw, err := readTile(f.dir, tile, width)
+		if err == nil {
+			if tile.Width < proof.TileWidth {
+				f.partial = append(f.partial, tile)
+			}
+			return raw, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if missing == nil {
+			missing = err
+		}
+	}
+	return nil, missing
 }
