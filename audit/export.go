@@ -391,6 +391,10 @@ func (x *export) end(ctx context.Context) error {
 		x.manifest.Files = append(x.manifest.Files, f)
 		x.done.Bytes += f.Bytes
 	}
+	// The manifest marks the export as complete: a volume may be removed once it exists.
+	if err := durable.SyncTree(x.opts.Dir); err != nil {
+		return err
+	}
 	if err := durable.WriteFile(x.path(proof.ManifestFile), x.manifest.Encode(), 0o644); err != nil {
 		return err
 	}

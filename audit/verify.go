@@ -39,8 +39,8 @@ type HeapVerifier interface {
 
 // VerifyOptions configure a verification.
 type VerifyOptions struct {
-	// Keys are the trusted verification keys. If empty, those found beside the data are used: this
-	// detects accidents and forgers without the key, no others.
+	// Keys are the trusted verification keys. If empty, those found beside the data are used. This
+	// detects accidents only, because anyone who can write the data can replace them.
 	Keys []string
 	// Dir is the audit directory to compare a ledger at rest with. nil compares none.
 	Dir Directory

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
@@ -68,14 +69,14 @@ func (o Options) keyDir() (dir, known string, err error) {
 	}
 }
 
-// writeKeyPlace remembers where the keys are. Below the data directory they move
-// with it.
+// writeKeyPlace records where the keys are, durably: a start that finds no record uses another
+// directory. A directory below the data directory is recorded relative to it.
 func (o Options) writeKeyPlace(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
 	}
-	if err := os.WriteFile(filepath.Join(o.DataDir, keyDirFile), []byte(dir+"\n"), 0o600); err != nil {
-		return fmt.Errorf("remember where the keys are: %w", err)
+	if err := durable.WriteFile(filepath.Join(o.DataDir, keyDirFile), []byte(dir+"\n"), 0o600); err != nil {
+		return fmt.Errorf("record the directory of the keys: %w", err)
 	}
 	return nil
 }

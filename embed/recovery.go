@@ -291,7 +291,8 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.describedDir(), how); err != nil {
 			return err
 		}
-		if err := durable.SyncTree(d.acceptedDir()); err != nil {
+		// Also its name: without it, the next start would take the ledger for empty.
+		if err := errors.Join(durable.SyncTree(d.acceptedDir()), durable.SyncDir(d.opts.DataDir)); err != nil {
 			return err
 		}
 		err := os.Rename(d.streamsDir(), kept)

@@ -87,8 +87,8 @@ func rename(beside *os.File, path string, failed error) error {
 
 // Create writes a file that does not exist; otherwise it returns fs.ErrExist.
 //
-// When Create returns nil, content and name are durable. After an error the file does not
-// exist. After a power cut during the call it may exist with part of the content.
+// When Create returns nil, content and name are durable. After any other error the file does
+// not exist. After a power cut during the call it may exist with part of the content.
 func Create(path string, content []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
