@@ -144,5 +144,3 @@ func describe(t *testing.T, js natsjs.JetStream, name string, meta map[string]st
 		t.Fatal(err)
 	}
 }
-
-var errEnough = errors.New("enough")

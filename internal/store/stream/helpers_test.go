@@ -59,7 +59,6 @@ type network struct {
 
 	mu    sync.Mutex
 	deaf  bool
-	full  chan struct{} // closed when what clients send passes again; nil while it does
 	conns []net.Conn
 }
 
@@ -82,18 +81,12 @@ func (n *network) serve(running *sync.WaitGroup) {
 	}
 }
 
-// Write counts what a client has sent, and waits while the network is full.
+// Write counts the bytes that a client has sent.
 func (n *network) Write(p []byte) (int, error) {
 	const ping = "PING\r\n" // a late reader of the connection gets several at once
 	pings := bytes.Count(p, []byte(ping))
 	n.pings.Add(int64(pings))
 	n.sent.Add(int64(len(p) - pings*len(ping)))
-	n.mu.Lock()
-	full := n.full
-	n.mu.Unlock()
-	if full != nil {
-		<-full
-	}
 	return len(p), nil
 }
 
@@ -124,22 +117,10 @@ func (n *network) lose() {
 	n.deaf = true
 }
 
-// jam is lose, and takes no more than the buffers hold from clients until heal.
-func (n *network) jam() {
-	n.lose()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.full = make(chan struct{})
-}
-
 // heal breaks all connections; those made from here on are good.
 func (n *network) heal() {
 	n.mu.Lock()
 	n.deaf = false
-	if n.full != nil {
-		close(n.full)
-		n.full = nil
-	}
 	n.mu.Unlock()
 	n.breakAll()
 }
