@@ -14,8 +14,8 @@ import (
 // while the function that it called runs.
 type Delivery struct {
 	// Event is the requested event. Unreadable is the reason why it cannot be decoded.
-	// Event then has only a position, a tenant and the execution's id, which come from
-	// its subject.
+	// Event then has only a position and a tenant, and its Data is an *events.Unknown with
+	// the execution's id, which come from its subject.
 	Event      events.Event
 	Unreadable error
 	// Delivered is the number of deliveries of the request, counted from 1. It restarts

@@ -16,7 +16,7 @@ import (
 	"daybook/ledger"
 )
 
-// Options configures a Runner. The fields without a documented default are required.
+// Options configures a Runner. Ledger, Work, Heaps, Texts and Workers are required.
 type Options struct {
 	// ID names this runner process in the ledger. Default: a new UUID.
 	ID string
