@@ -442,13 +442,13 @@ func (y *truth) survived(got []string) error {
 	return nil
 }
 
-// strip is an event without what a reader is told of those before it.
+// strip returns an event without the fields that a reader sets about the positions before it.
 func strip(raw string) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(raw), &members) != nil {
 		return raw
 	}
-	for _, name := range []string{"Skips", "Lost", "Kept"} {
+	for _, name := range []string{"RemovedBefore", "LostBefore"} {
 		delete(members, name)
 	}
 	text, err := json.Marshal(members)
