@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,7 +50,8 @@ type Anomalies struct {
 }
 
 // Anomalies counts the anomalies of a tenant, or of all tenants if tenant is empty, and
-// returns up to limit of the newest ones. Those of removed volumes do not count.
+// returns up to limit of the newest ones, as of one moment. Those of removed volumes do
+// not count.
 func (s *Store) Anomalies(ctx context.Context, tenant string, limit int) (Anomalies, error) {
 	where, args := "", []any{}
 	if tenant != "" {
@@ -63,13 +65,18 @@ func (s *Store) Anomalies(ctx context.Context, tenant string, limit int) (Anomal
 }
 
 func (s *Store) readAnomalies(ctx context.Context, a *Anomalies, where string, args []any, limit int) error {
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
 	counts := fmt.Sprintf(`SELECT (SELECT count(*) FROM anomalies%[1]s), (SELECT count(*) FROM unknown_events%[1]s)`, where)
-	if err := s.reader.QueryRowContext(ctx, counts, args...).Scan(&a.RuleBroken, &a.UnknownType); err != nil {
+	if err := tx.QueryRowContext(ctx, counts, args...).Scan(&a.RuleBroken, &a.UnknownType); err != nil {
 		return err
 	}
 	newest := fmt.Sprintf(`SELECT seq, tenant, type, at, what, '%[1]s' FROM anomalies%[3]s UNION ALL SELECT seq, tenant, type, at, '', '%[2]s' FROM unknown_events%[3]s ORDER BY seq DESC LIMIT ?`,
 		AnomalyRuleBroken, AnomalyUnknownType, where)
-	rows, err := s.reader.QueryContext(ctx, newest, append(args, limit)...)
+	rows, err := tx.QueryContext(ctx, newest, append(args, limit)...)
 	if err != nil {
 		return err
 	}
