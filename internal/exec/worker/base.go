@@ -2,17 +2,17 @@ package worker
 
 import "context"
 
-// base is the base heap of one kind of worker: the first worker of a pool makes
-// it, the others receive it, which takes them a third of the time and of the
-// processor. No user code has been near the worker that made it.
+// base is the base heap of one kind of worker. The first worker of a pool creates it. The
+// others receive it, which takes a third of the time and of the CPU time. No user code has
+// run in the worker that created it.
 type base struct {
-	// making holds a token while no worker makes the heap.
+	// making holds a token until a worker takes it to create the heap.
 	making chan struct{}
-	made   chan struct{} // closed once heap is set
+	made   chan struct{} // closed when heap is set
 	heap   []byte
 }
 
-// newBases returns the base heaps of a pool, by whether tasks are stateful.
+// newBases returns the base heaps of a pool. The key is whether tasks are stateful.
 func newBases() map[bool]*base { return map[bool]*base{true: newBase(), false: newBase()} }
 
 func newBase() *base {
@@ -21,11 +21,11 @@ func newBase() *base {
 	return b
 }
 
-// greet waits until a worker is ready. Workers of one kind that start at the same
-// time wait for the one of them that makes the base heap.
+// awaitReady waits until a worker is ready. Workers of one kind that start at the same
+// time wait for the one of them that creates the base heap.
 func (p *Pool) greet(ctx context.Context, w *process, stateful bool) error {
 	b := p.bases[stateful]
-	// Once the heap is made, the token is gone.
+	// No worker puts the token back once the heap is created.
 	select {
 	case <-b.made:
 		_, err := w.handshake(ctx, stateful, b.heap)
@@ -40,6 +40,6 @@ func (p *Pool) greet(ctx context.Context, w *process, stateful bool) error {
 		close(b.made)
 		return nil
 	}
-	b.making <- struct{}{} // the next one makes it
+	b.making <- struct{}{} // the next one creates it
 	return err
 }

@@ -8,15 +8,15 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// Bounds of what a worker may say of a heap.
+// Limits of what a worker may report of a heap.
 const (
 	maxChangesNamed = 8
 	maxChangeName   = 256     // bytes
-	maxChanges      = 1 << 28 // more than fit into the largest heap
+	maxChanges      = 1 << 28 // the largest heap has space for fewer
 )
 
-// takeCarried takes what the heap of the task brings along. The worker sends it once,
-// before any code of the run.
+// takeCarried checks and stores the report on the input heap. The worker sends it once,
+// before any code of the run is executed.
 func (c *frameChecker) takeCarried(payload []byte) error {
 	var carried v8.Carried
 	if err := decodeMessage(payload, &carried); err != nil {
@@ -43,8 +43,8 @@ func (c *frameChecker) takeCarried(payload []byte) error {
 	return nil
 }
 
-// carriedOutcome is what an outcome says of the heap that the run started from, however
-// the run ended.
+// carriedOutcome returns the parts of an outcome that describe the input heap. They do not
+// depend on how the run ended.
 func (c *frameChecker) carriedOutcome() (pristine *bool, warnings []string) {
 	if c.carried == nil {
 		return nil, nil
@@ -73,7 +73,7 @@ func (c *frameChecker) carriedOutcome() (pristine *bool, warnings []string) {
 
 const finalizersText = "this heap registered objects with a FinalizationRegistry, whose callbacks may run code during this run; run without the heap to rule that out"
 
-// changedText warns of built-in objects that earlier runs changed.
+// changedText returns the warning about built-in objects that earlier runs changed.
 func changedText(c *v8.Carried) string {
 	changes := make([]string, len(c.Changed))
 	for n, change := range c.Changed {
@@ -82,7 +82,8 @@ func changedText(c *v8.Carried) string {
 	return "this heap changed " + firstOf(changes, c.Changes) + ": result, error and output of this run may be what its earlier runs make of them; run without the heap to rule that out"
 }
 
-// firstOf joins as many names as fit into a warning, and counts the others of all.
+// joinNames joins as many names as fit into a warning and appends the number of the others.
+// all is the number of all names, including those that the worker did not send.
 func firstOf(names []string, all int) string {
 	const longest = 250 // bytes: a warning has 512
 	text, named := "", 0
@@ -102,9 +103,9 @@ func firstOf(names []string, all int) string {
 	return text
 }
 
-// globalsText warns of accessors and read-only properties that earlier runs put on the
-// global object, "" if there are none. Built-in objects that changedText names are left
-// out, and the properties of a frozen global object, which it names as well.
+// globalsText returns the warning about accessors and read-only properties that earlier runs
+// put on the global object, or "". It omits what changedText names: built-in objects, and a
+// frozen global object with its read-only properties.
 func (c *frameChecker) globalsText() string {
 	count, names := c.carried.Globals.Count, slices.Clone(c.carried.Globals.Names)
 	frozen := slices.Contains(c.carried.Changed, "globalThis (not extensible)")
@@ -123,23 +124,23 @@ func (c *frameChecker) globalsText() string {
 		"; a run that reads or assigns such a name gets what they decided; delete them, or run without the heap, to rule that out"
 }
 
-// wellKnown are names of added properties that the language, Node's rules of printing
-// or the prelude look for. A warning names no others: they are content of the session,
-// which can be erased, and a warning stays.
+// wellKnown are the names of added properties that the language, Node's rules of printing
+// or the prelude look for. A warning has no other names: they are content of the session,
+// which can be shredded, and a warning is kept.
 var wellKnown = []string{
 	"toJSON", "then", "prepareStackTrace", "stackTraceLimit", "constructor", "name", "message", "stack", "cause", "errors", "code",
 	"value", "get", "set", "writable", "enumerable", "configurable", "length", "next", "done", "return", "call", "apply", "bind",
 	"toString", "valueOf", "inspect", "Symbol(nodejs.util.inspect.custom)",
 }
 
-// wellKnownSymbols are the symbols of the language. A symbol of the script's own can
-// have a description that looks like theirs: Symbol("Symbol.secret").
+// wellKnownSymbols are the symbols of the language. A symbol of a script can have a
+// description that looks like one of them: Symbol("Symbol.secret").
 var wellKnownSymbols = []string{
 	"asyncIterator", "hasInstance", "isConcatSpreadable", "iterator", "match", "matchAll", "replace", "search", "species", "split",
 	"toPrimitive", "toStringTag", "unscopables", "asyncDispose", "dispose",
 }
 
-// withoutOwnName leaves out the name of an added property, unless it is well known.
+// withoutOwnName removes the name of an added property unless it is well known.
 func withoutOwnName(change string) string {
 	const added = " (added)"
 	path, ok := strings.CutSuffix(change, added)
@@ -169,7 +170,7 @@ func withoutOwnName(change string) string {
 	return "a built-in object (a property added)"
 }
 
-// timersText warns of timers that may fire during the run.
+// timersText returns the warning about timers that may fire during the run.
 func timersText(t v8.CarriedTimers) string {
 	var kinds []string
 	total := 0

@@ -7,23 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuClock measures the CPU time of one run from outside the worker process, for
-// ends at which the worker reports nothing.
+// cpuClock measures the CPU time of one run from outside the worker process. It bounds the
+// time that a worker reports, and it replaces a missing report.
 type cpuClock struct {
 	p      *process
 	before time.Duration
-	works  bool // the system reports the CPU time of another process
+	works  bool // true if the system reports the CPU time of another process
 }
 
-// startCPUClock starts a clock at what the process has used so far: its start, and
-// earlier runs.
+// startCPUClock returns a clock that does not count what the process used before: for its
+// start and for earlier runs.
 func (p *process) startCPUClock() cpuClock {
 	before, err := processCPUTime(p.cmd.Process.Pid)
 	return cpuClock{p, before, err == nil}
 }
 
-// used returns the CPU time since the start of the clock, also after the process has
-// ended. It is false where the system does not report it.
+// used returns the CPU time since the start of the clock, also after the process has ended.
+// It returns false if the system does not report it.
 func (c cpuClock) used() (time.Duration, bool) {
 	if !c.works {
 		return 0, false
@@ -36,13 +36,13 @@ func (c cpuClock) now() time.Duration {
 		if t, err := processCPUTime(c.p.cmd.Process.Pid); err == nil {
 			return t
 		}
-		<-c.p.dead // it has just been reaped, or its clock would work
+		<-c.p.dead // the process was reaped since, or its clock would work
 	}
 	state := c.p.cmd.ProcessState
 	return state.UserTime() + state.SystemTime()
 }
 
-// reported returns what the worker reports, bounded by what its process used: a
+// limitToUsed returns t, the CPU time that a worker reports, limited to what its process used. A
 // script may have taken over the worker.
 func (c cpuClock) reported(t time.Duration) time.Duration {
 	if used, known := c.used(); known {
@@ -51,8 +51,8 @@ func (c cpuClock) reported(t time.Duration) time.Duration {
 	return t
 }
 
-// processCPUTime returns the CPU time of a process that has not been reaped. The
-// kernel numbers the CPU clock of a process by its pid.
+// processCPUTime returns the CPU time of a process that was not reaped. The kernel derives
+// the id of the CPU clock of a process from its pid.
 func processCPUTime(pid int) (time.Duration, error) {
 	const cpuClockOfProcess = 2
 	var t unix.Timespec

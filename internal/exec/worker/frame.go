@@ -7,15 +7,15 @@ import (
 	"io"
 )
 
-// A frame is a 4-byte big-endian length, a type, and a payload; the length
-// counts the type and the payload.
+// A frame consists of a length (4 bytes, big-endian), a type (1 byte) and a payload. The
+// length counts the type and the payload.
 const (
 	maxFrame   = 1 << 20
 	maxPayload = maxFrame - 5
 )
 
-// copiedPayload is the size in bytes from which a second system call is cheaper
-// than a copy.
+// copiedPayload is the size of a payload in bytes from which a second system call costs
+// less than a copy.
 const copiedPayload = 32 << 10
 
 type frameType byte
@@ -24,27 +24,28 @@ const (
 	// Parent to worker.
 	frameHello     frameType = 'H' // magic
 	frameTask      frameType = 'T' // taskHeader, then its bodies in data frames
-	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only to a wait
-	frameTerminate frameType = 'X' // empty; stale ones are ignored
+	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only after a wait frame
+	frameTerminate frameType = 'X' // empty; ignored if its run has ended
 
 	// Worker to parent.
 	frameReady    frameType = 'R' // readyMessage
-	frameAccepted frameType = 'A' // empty: the task is here whole and begins
-	frameCarried  frameType = 'I' // v8.Carried: what the task's heap brings along; before any line
+	frameAccepted frameType = 'A' // empty: the worker received the whole task and starts it
+	frameCarried  frameType = 'I' // v8.Carried, the report on the input heap; before any code runs
 	frameLines    frameType = 'L' // lines
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
-	frameWait     frameType = 'W' // waitMessage; nothing but an end comes before the answer
+	frameWait     frameType = 'W' // waitMessage; before the answer only an end frame may follow
 	frameEnd      frameType = 'E' // endHeader, then its bodies in data frames
 
-	// Both ways.
+	// Both directions.
 	frameData frameType = 'D' // a piece of a body
 )
 
-// pipeBuffer is how much is read or written at once at least, in bytes. Waking
-// the other side takes longer than copying a few frames.
+// pipeBuffer is the size in bytes of the buffers for reading and writing. Waking the other
+// process takes longer than copying a few frames.
 const pipeBuffer = 16 << 10
 
-// together lets write's frames leave in as few pieces as possible.
+// writeBuffered calls write with a buffered writer to w and flushes it, so that small frames
+// take one system call together.
 func together(w io.Writer, write func(w io.Writer) error) error {
 	b := bufio.NewWriterSize(w, pipeBuffer)
 	if err := write(b); err != nil {
@@ -53,8 +54,8 @@ func together(w io.Writer, write func(w io.Writer) error) error {
 	return b.Flush()
 }
 
-// writeFrame writes one frame. Frames of several goroutines need a lock around
-// it, so that they do not mix.
+// writeFrame writes one frame. Goroutines that write to the same w MUST hold a lock, because
+// a frame can take two writes.
 func writeFrame(w io.Writer, t frameType, payload []byte) error {
 	if len(payload) > maxPayload {
 		return fmt.Errorf("write frame %c: %d bytes are more than a frame holds", t, len(payload))
@@ -73,8 +74,7 @@ func writeFrame(w io.Writer, t frameType, payload []byte) error {
 	return err
 }
 
-// writeBody writes the parts, one after another, in as many data frames as it
-// takes. Empty parts take none.
+// writeBody writes the parts in order as data frames. A frame holds bytes of one part only.
 func writeBody(w io.Writer, parts ...[]byte) error {
 	for _, part := range parts {
 		for len(part) > 0 {
@@ -88,16 +88,16 @@ func writeBody(w io.Writer, parts ...[]byte) error {
 	return nil
 }
 
-// frameReader decodes frames. It allocates no more than a frame may hold.
+// frameReader decodes frames. It allocates at most the maximum size of a frame.
 type frameReader struct {
 	r      io.Reader
 	header [5]byte
 	buf    []byte
-	// room may give the memory for a payload; nil leaves it to the reader.
+	// room, if set, returns memory for a payload of n bytes, or nil to use buf.
 	room func(t frameType, n int) []byte
 }
 
-// next returns a frame, its payload valid until the following call. The error is
+// next returns the next frame. The payload is valid until the next call. The error is
 // io.EOF only between frames.
 func (f *frameReader) next() (frameType, []byte, error) {
 	if _, err := io.ReadFull(f.r, f.header[:]); err != nil {
@@ -118,7 +118,7 @@ func (f *frameReader) next() (frameType, []byte, error) {
 	return t, payload, nil
 }
 
-// memory returns n bytes for a payload.
+// payloadMemory returns n bytes for a payload.
 func (f *frameReader) memory(t frameType, n int) []byte {
 	if f.room != nil {
 		if b := f.room(t, n); len(b) == n {

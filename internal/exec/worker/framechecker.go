@@ -13,34 +13,35 @@ import (
 
 const maxText = 16 << 20
 
-// maxTimers is more timers than fit into the largest heap.
+// maxTimers limits the number of timers that a worker may report. The largest heap has
+// space for fewer.
 const maxTimers = 1 << 28
 
-// frameChecker checks what a worker says about one task. It is the parent's
-// defence against a worker that a script has taken over: anything out of order,
-// out of bounds or malformed is an error that ends the worker.
+// frameChecker checks the frames that a worker sends for one task. It protects the parent
+// from a worker that a script has taken over: a frame that is out of order, out of bounds
+// or malformed is an error, after which the worker is killed.
 type frameChecker struct {
-	maxHeap int64 // bytes of heap it may send
+	maxHeap int64 // maximum size of the heap that the worker may send, in bytes
 	resumes bool  // the task has a heap
 	carried *v8.Carried
-	// hideNames leaves names that the script chose out of warnings.
+	// hideNames omits names that scripts chose from warnings.
 	hideNames bool
-	began     bool // lines, calls or waits came: code ran
+	began     bool // the worker sent lines, a call or a wait, so code has run
 	calls     calls
-	call      *call // one that is whole and to be carried out
+	call      *call // a complete call that is to be performed
 
 	accepted bool
-	ended    bool // the end header came; bodies follow
+	ended    bool // the end header was received; its bodies follow
 	complete bool
 	end      endHeader
 	text     []byte
 	heap     []byte
-	// heapTaken counts the received bytes of the heap. With dropHeap they are discarded.
+	// heapTaken is the number of received bytes of the heap. With dropHeap they are discarded.
 	dropHeap  bool
 	heapTaken int64
 }
 
-// take advances by one frame and returns the lines it held, if any.
+// take checks and processes one frame. It returns the lines in it, if any.
 func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
 	switch {
 	case c.complete:
@@ -84,7 +85,8 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
 	}
 }
 
-// wrapProtocolError keeps a call that is whole, and says of an error whose it is.
+// wrapProtocolError stores whole, a complete call or nil. It returns err wrapped in
+// errProtocol.
 func (c *frameChecker) wrapProtocolError(whole *call, err error) error {
 	if err != nil && !errors.Is(err, errProtocol) {
 		return fmt.Errorf("%w: %w", errProtocol, err)
@@ -102,7 +104,7 @@ func (c *frameChecker) takeEnd(payload []byte) error {
 	}
 	c.ended = true
 	c.text = make([]byte, 0, c.end.TextSize)
-	// A large heap grows as it comes: its announced size is only a promise.
+	// A large heap is allocated while it is received, because its announced size may be false.
 	c.expectHeap(c.end.HeapSize)
 	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
 	return nil
@@ -173,7 +175,7 @@ func (c *frameChecker) takeData(payload []byte) error {
 		switch room := c.payloadBuffer(frameData, len(payload)); {
 		case c.dropHeap:
 		case len(room) > 0 && &room[0] == &payload[0]:
-			c.heap = c.heap[:len(c.heap)+len(payload)] // it was read to where it belongs
+			c.heap = c.heap[:len(c.heap)+len(payload)] // the payload was read into c.heap
 		default:
 			c.heap = append(c.heap, payload...)
 		}
@@ -185,15 +187,15 @@ func (c *frameChecker) takeData(payload []byte) error {
 	return nil
 }
 
-// expectHeap makes room for a heap of n bytes, if there is not enough.
+// expectHeap allocates memory for a heap of n bytes, at most 4 MiB of it.
 func (c *frameChecker) expectHeap(n int64) {
 	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
 		c.heap = make([]byte, 0, n)
 	}
 }
 
-// reserveHeap waits for memory for the announced heap and allocates it at once:
-// memory that is not written to costs nothing.
+// reserveHeap waits until reserve permits the announced heap, and then allocates all of it.
+// Memory that is not written to takes no space.
 func (c *frameChecker) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
 	if c.end.HeapSize == 0 || reserve == nil {
 		return nil
@@ -207,11 +209,11 @@ func (c *frameChecker) reserveHeap(ctx context.Context, reserve func(context.Con
 	return nil
 }
 
-// discardHeap drops the heap. The worker still has to send it.
+// discardHeap drops the heap. The worker still sends it, and it is still checked.
 func (c *frameChecker) discardHeap() { c.dropHeap, c.heap = true, nil }
 
-// payloadBuffer returns where the next piece of the heap may be read to, so that it need
-// not be copied; nil for anything else.
+// payloadBuffer returns the memory of c.heap that the next piece of the heap is read into,
+// which saves a copy. It returns nil for any other frame.
 func (c *frameChecker) payloadBuffer(t frameType, n int) []byte {
 	have := len(c.heap)
 	if t != frameData || !c.ended || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
@@ -220,9 +222,9 @@ func (c *frameChecker) payloadBuffer(t frameType, n int) []byte {
 	return c.heap[have : have+n : have+n]
 }
 
-// cost returns the CPU time and the peak heap of the run: what the worker reports if
-// its end came, else the CPU time that its process used, and the peak that V8 reported
-// when it ended the process.
+// cost returns the CPU time and the peak heap of the run, in bytes. They are what the worker
+// reported in its end header. Without one they are the CPU time that the process used and
+// the peak that V8 reported when it ended the process.
 func (c *frameChecker) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
 	if c.ended {
 		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
@@ -231,7 +233,7 @@ func (c *frameChecker) cost(clock cpuClock, reportedPeak func() int64) (cpu time
 	return cpu, reportedPeak()
 }
 
-// outcome translates a complete conversation.
+// outcome returns the outcome of a complete run.
 func (c *frameChecker) outcome() Outcome {
 	o := Outcome{
 		Status:           StatusFailed,
@@ -260,7 +262,7 @@ func (c *frameChecker) outcome() Outcome {
 	case endUnserializable:
 		o.Reason, o.Error = ReasonUnserializableHeap, text
 	case endTerminated:
-		// Nobody asked for it, or it would not be the outcome.
+		// The parent did not ask for it: after a request, perform returns another outcome.
 		o.Reason, o.Error = ReasonWorkerDied, "The worker ended the execution without being asked to"
 	case endInternal:
 		o.Reason, o.Error = ReasonWorkerDied, text
@@ -270,13 +272,13 @@ func (c *frameChecker) outcome() Outcome {
 	return o
 }
 
-// reusable tells whether the worker is as good as new.
+// isReusable reports whether the worker may be used again.
 func (c *frameChecker) reusable() bool {
 	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
 }
 
-// stopped reports whether a worker that was asked to end its run may serve again. It
-// may have ended by itself before.
+// isStopReusable reports whether a worker that was asked to end its run may be used again.
+// The run may have ended before the request reached it.
 func (c *frameChecker) stopped() bool {
 	return c.reusable() || c.complete && c.end.End == endTerminated
 }

@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mappedHeap is the size in bytes from which a worker keeps a task's heap outside Go's
-// memory. Go's collector would keep large heaps of earlier tasks, and the copies of a
-// slice that grows, until they are several times as large.
+// mappedHeap is the size in bytes from which a worker keeps the heap of a task outside the
+// memory of Go. Go's garbage collector would keep large heaps of earlier tasks, and the
+// copies of a slice that grows, until they are several times as large.
 const mappedHeap = 4 << 20
 
 // heapBody is the memory for the heap of one task.
 type heapBody struct {
 	bytes  []byte
-	mapped []byte // all of the mapping; nil for Go's memory
+	mapped []byte // the whole mapping; nil if bytes is in Go's memory
 }
 
-// newHeapBody returns memory for a heap of size bytes. bytes is empty and has that
-// capacity. A part that is not written to costs nothing. The caller MUST call release.
+// newHeapBody returns memory for a heap of size bytes: bytes is empty and has this
+// capacity. A part that is not written to takes no memory. The caller MUST call release.
 func newHeapBody(size int) (*heapBody, error) {
 	if size < mappedHeap {
 		return &heapBody{bytes: make([]byte, 0, size)}, nil
@@ -30,10 +30,10 @@ func newHeapBody(size int) (*heapBody, error) {
 	return &heapBody{bytes: m[:0], mapped: m}, nil
 }
 
-// release gives the memory back. It may be called more than once.
+// release frees the memory. It may be called more than once.
 func (b *heapBody) release() {
 	if b.mapped != nil {
-		_ = unix.Munmap(b.mapped) // fails only for what is no mapping
+		_ = unix.Munmap(b.mapped) // fails only for a range that is not mapped
 	}
 	b.bytes, b.mapped = nil, nil
 }

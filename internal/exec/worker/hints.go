@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Hints are added to the first line of a recorded error that comes from a habit of
-// Node, Deno or browsers. They do not change what the script sees.
+// Hints are added to the first line of a recorded error if its cause is an API or a habit of
+// Node, Deno or browsers. The script sees the error without the hint.
 const (
-	// A script may expect modules.
+	// For scripts that use modules.
 	noModules = "scripts run without modules: nothing can be imported, required or exported here. " +
 		"Put the code into the script itself: what one run defines, the next one has when it resumes the heap"
 	noNetwork = "scripts have no network: call a tool of an MCP server with await mcp.SERVER.TOOL({...}), or put the data into the script. " +
@@ -32,7 +32,7 @@ const (
 	noReturn  = "at top level the value of the last expression is the result: write the value without return, or put the code into a function and call it"
 )
 
-// missing holds the hint for each global that scripts expect and do not have.
+// missing has the hint for each global that exists elsewhere and not in scripts.
 var missing = map[string]string{
 	"require": noModules, "module": noModules, "exports": noModules,
 	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork,
@@ -55,10 +55,11 @@ var missing = map[string]string{
 
 var notDefined = regexp.MustCompile(`^ReferenceError: (\w+) is not defined$`)
 
-// Only this makes V8 say "Not supported", and a script may say it too.
+// V8 reports "Not supported" only for a dynamic import, but a script can throw an error with
+// the same text. Therefore hint also looks for import in the source.
 var dynamicImport = regexp.MustCompile(`\bimport\s*\(`)
 
-// hint returns what to do instead, for the first line of an error; "" for most.
+// hint returns the hint for an error with this first line, or "".
 func hint(first string, code []byte) string {
 	begin := bytes.TrimSpace(code)
 	if bytes.HasPrefix(begin, []byte("```")) {
@@ -90,8 +91,7 @@ func hint(first string, code []byte) string {
 	return ""
 }
 
-// withHint adds to the first line of an error what to do instead of what V8 only
-// says it cannot do.
+// withHint adds the hint for an error to its first line, if there is one.
 func withHint(text string, code []byte) string {
 	first, rest, more := strings.Cut(text, "\n")
 	add := hint(first, code)

@@ -9,48 +9,48 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of host calls. The prelude keeps them, and the parent kills a worker
-// that does not.
+// Limits of host calls. The prelude enforces them, and the parent kills a worker that
+// exceeds them.
 const (
-	// MaxCalls is how many calls one run makes at most, maxCallsInFlight how many
-	// at a time: the prelude lets further ones wait.
+	// MaxCalls is the maximum number of host calls of one run, maxCallsInFlight the
+	// maximum at a time: the prelude delays further ones.
 	MaxCalls         = 1000
 	maxCallsInFlight = 16
-	// MaxArguments is the most JSON one call carries, in bytes.
+	// MaxArguments is the maximum size of the JSON arguments of one call, in bytes.
 	MaxArguments = 1 << 20
-	// MaxAnswer is the most text one answer carries, in bytes.
+	// MaxAnswer is the maximum size of the text of one answer, in bytes.
 	MaxAnswer = 16 << 20
-	// maxCallName bounds the names of servers and tools, in bytes. What a script
-	// makes up never leaves the worker: only names of the task do.
+	// maxCallName is the maximum length of the name of a tool server or a tool, in bytes.
+	// Only names in Task.Servers leave the worker, never others that a script uses.
 	maxCallName = 256
 )
 
-// Host carries out what a script calls. Its methods are called one after another.
+// Host performs the host calls of a script. Its methods are not called concurrently.
 type Host interface {
-	// Call begins a call and must not wait for its answer; the receiver owns the
-	// arguments. Calls of a run are numbered from 1, and are of a server and a
-	// tool that the task names. An error ends the run.
+	// Call starts a call. It MUST NOT wait for the answer. It may keep and modify
+	// arguments. Calls of a run are numbered from 1; server and tool are names in
+	// Task.Servers. An error ends the run.
 	Call(ctx context.Context, number int, server, tool string, arguments []byte) error
-	// Next is called while calls are pending, and blocks until one is answered or
-	// until the script's clock reaches due, which is zero when the script waits
-	// for no timer. ctx ends when the run is to end.
+	// Next is called while calls are pending. It blocks until a call is answered or the
+	// script's clock reaches due. due is zero if the script waits for no timer. ctx is
+	// done when the run is stopped.
 	//
-	// What the script does next depends on nothing else: an Answer that says
-	// a timer is due promises that no later one is from before due. An answer to
-	// a call must not be from before the answer before it, nor from due or later:
-	// then the timer is first.
+	// The order of answers and timers determines what the script does. So after an
+	// Answer that reports a due timer, no later answer may have a time before due. The
+	// time of an answer to a call MUST NOT be before that of the previous answer, and it
+	// MUST be before due: at due, the timer comes first.
 	Next(ctx context.Context, due time.Time) (Answer, error)
 }
 
-// Answer is a Host's word to a waiting script.
+// Answer is an answer to a call, or the report that a timer is due.
 type Answer struct {
-	// Number is the call that is answered; 0 says that the timer is due.
+	// Number is the number of the answered call. 0 means that the timer is due.
 	Number int
-	// OK says that Text is a value as JSON; otherwise it is an error's message.
-	// It is valid UTF-8, at most MaxAnswer bytes.
+	// OK reports whether the call succeeded. Text is then a value as JSON, else the
+	// message of an error. Text is valid UTF-8 of at most MaxAnswer bytes.
 	OK   bool
 	Text []byte
-	// At is the script's time of the answer.
+	// At is the time of the answer on the script's clock.
 	At time.Time
 }
 
@@ -62,7 +62,7 @@ type callHeader struct {
 	Size   int    `json:"size"`
 }
 
-// waitMessage says that the script cannot go on without its host.
+// waitMessage reports that the script waits for an answer of the host or for a timer.
 type waitMessage struct {
 	Timed     bool  `json:"timed"`
 	DueMicros int64 `json:"due_micros"`
@@ -76,21 +76,20 @@ type answerHeader struct {
 	Size     int   `json:"size"`
 }
 
-// call is one that a worker made.
+// call is a call that a worker made.
 type call struct {
 	callHeader
 	arguments []byte
 }
 
-// calls checks what a worker says about host calls, as conversation does about
-// everything else.
+// calls checks the frames of host calls for a frameChecker.
 type calls struct {
 	servers map[string][]string
 
 	made     int
 	inFlight map[int]bool
-	coming   *call // whose arguments follow
-	waiting  bool  // for an answer or a timer
+	coming   *call // whose arguments are being received
+	waiting  bool  // the script waits for an answer or a timer
 	due      time.Time
 }
 
@@ -130,7 +129,7 @@ func (c *calls) offered(server, tool string) bool {
 	return false
 }
 
-// takeArguments returns the call once it is whole.
+// takeArguments adds a piece of the arguments. It returns the call if it is complete.
 func (c *calls) takeArguments(payload []byte) (*call, error) {
 	if len(payload) == 0 || len(c.coming.arguments)+len(payload) > c.coming.Size {
 		return nil, errors.New("arguments of another size than announced")
@@ -165,11 +164,11 @@ func (c *calls) takeWait(payload []byte) error {
 	return nil
 }
 
-// latestDue is the latest timer that anybody can wait for, in microseconds: the
-// longest delay after the latest time.
+// latestDue is the latest time that a script can wait for, in microseconds since 1970: the
+// longest delay of a timer after the latest time.
 var latestDue = latestLine + (1<<31)*1000
 
-// answer checks what the host says; an error is the host's fault.
+// takeAnswer checks an answer of the host. An error is a fault of the host.
 func (c *calls) answer(a Answer) error {
 	switch {
 	case a.Number == 0 && c.due.IsZero():
@@ -187,7 +186,8 @@ func (c *calls) answer(a Answer) error {
 	return nil
 }
 
-// carry lets the host deal with what the worker just said.
+// serveHostCalls passes a complete call to the host, or lets the host answer a worker that
+// waits.
 func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	if made := c.call; made != nil {
 		c.call = nil
@@ -196,7 +196,7 @@ func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	if !c.calls.waiting || c.ended {
 		return nil
 	}
-	// A worker that dies meanwhile says nothing, and nobody is reading.
+	// Nothing reads from the worker meanwhile, so its death has to end the wait.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	over := make(chan struct{})
@@ -211,7 +211,7 @@ func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	a, err := host.Next(ctx, c.calls.due)
 	switch {
 	case ctx.Err() != nil:
-		return nil // whoever ended it knows why, and the worker says how it went
+		return nil // perform knows the cause, and the worker reports the end
 	case err != nil:
 		return err
 	}
@@ -221,8 +221,8 @@ func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	return p.answer(a)
 }
 
-// answer tells the worker. A worker that is gone is no error: its end is seen by
-// who reads from it.
+// sendAnswer sends an answer to the worker. It ignores write errors: if the worker is dead,
+// perform notices it when it reads.
 func (p *process) answer(a Answer) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()

@@ -10,20 +10,20 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// errStopped ends the wait of a script that was told to stop.
+// errStopped is returned to a waiting script when its run is stopped.
 var errStopped = errors.New("the run was told to stop")
 
-// hostLink is the worker's end of host calls: it sends what the script calls to
-// the parent and waits for what the parent says.
+// hostLink is the worker's end of host calls: it sends the calls of the script to the
+// parent and waits for the answers.
 type hostLink struct {
 	server  *server
 	sink    *lineSink
-	answers chan v8.Answer // what the reading goroutine got
+	answers chan v8.Answer // filled by the goroutine that reads frames
 	stop    chan struct{}  // closed by halt
 	halted  sync.Once
 }
 
-// newLink lets answers reach a run. dropLink must follow.
+// newLink returns a link, to which answers are delivered until dropLink is called.
 func (s *server) newLink(sink *lineSink) *hostLink {
 	l := &hostLink{server: s, sink: sink, answers: make(chan v8.Answer, 1), stop: make(chan struct{})}
 	s.mu.Lock()
@@ -41,10 +41,10 @@ func (s *server) dropLink() {
 	s.link = nil
 }
 
-// halt ends a wait, now or later.
+// halt ends the present wait and all later ones.
 func (l *hostLink) halt() { l.halted.Do(func() { close(l.stop) }) }
 
-// Call sends a call on its way. What was printed before it goes first.
+// Call sends a call to the parent after the output that precedes it.
 func (l *hostLink) Call(number int, server, tool string, arguments []byte) error {
 	if err := l.sink.flush(); err != nil {
 		return err
@@ -60,7 +60,8 @@ func (l *hostLink) Call(number int, server, tool string, arguments []byte) error
 	})
 }
 
-// Await tells the parent that the script cannot go on, and waits for its word.
+// Await reports to the parent that the script waits, and blocks until the answer arrives
+// or the run is stopped.
 func (l *hostLink) Await(due time.Time) (v8.Answer, error) {
 	if err := l.sink.flush(); err != nil {
 		return v8.Answer{}, err
@@ -80,8 +81,8 @@ func (l *hostLink) Await(due time.Time) (v8.Answer, error) {
 	}
 }
 
-// readAnswer takes in an answer. One that nobody waits for came too late: the run
-// was told to stop.
+// readAnswer reads an answer and delivers it to the run. It drops an answer that the script
+// does not wait for: the run was stopped before it arrived.
 func (s *server) readAnswer(payload []byte) error {
 	var h answerHeader
 	if err := decodeMessage(payload, &h); err != nil {

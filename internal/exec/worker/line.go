@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Level is the console method a line was written with.
+// Level is the console method that a line was written with.
 type Level uint8
 
-// The console's levels. The numbers are part of the protocol with the prelude.
+// The levels of the console. The prelude uses the same numbers.
 const (
 	LevelLog Level = iota
 	LevelDebug
@@ -34,20 +34,21 @@ func (l Level) String() string {
 // Line is one line of a script's output.
 type Line struct {
 	Level Level
-	// At is the script's clock when the line was written.
+	// At is the time of the script's clock when the line was written.
 	At time.Time
-	// Text is valid UTF-8 without the line end, at most MaxLineText bytes.
+	// Text is valid UTF-8 without the line end. It has at most MaxLineText bytes.
 	Text string
-	// Continued says that the same line goes on in the next Line.
+	// Continued reports whether the next Line is a part of the same line.
 	Continued bool
 }
 
-// MaxLineText is the most text one Line carries, in bytes. Longer lines come in
+// MaxLineText is the maximum size of Line.Text, in bytes. A longer line is divided into
 // several.
 const MaxLineText = 256 << 10
 
-// A line travels as level (1 byte), flags (1), time in microseconds since 1970
-// (8), length (4), text; big-endian. A frame holds whole lines.
+// The form of a line in a frame: level (1 byte), flags (1 byte), time in microseconds since
+// 1970 (8 bytes), length of the text (4 bytes), text. Numbers are big-endian. A frame holds
+// complete lines.
 const (
 	lineHeader    = 14
 	flagContinued = 1
@@ -64,13 +65,13 @@ func appendLine(b []byte, level Level, at int64, continued bool, text []byte) []
 	return append(b, text...)
 }
 
-// Times outside these bounds cannot be printed as RFC 3339.
+// Times outside these bounds cannot be formatted as RFC 3339.
 var (
 	earliestLine = time.Date(0, 1, 2, 0, 0, 0, 0, time.UTC).UnixMicro()
 	latestLine   = time.Date(9999, 12, 30, 0, 0, 0, 0, time.UTC).UnixMicro()
 )
 
-// parseLines decodes a frame of lines, believing nothing.
+// parseLines decodes a frame of lines and checks every field.
 func parseLines(b []byte) ([]Line, error) {
 	var lines []Line
 	for len(b) > 0 {

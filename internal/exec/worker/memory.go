@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// watchInterval is how often the memory of running workers is looked at. Until
-// then, and where the look is not permitted, the limit of the data segment holds.
+// watchInterval is the interval at which the memory of running workers is checked. Between
+// checks, and where /proc cannot be read, only the limit of the data segment applies.
 const watchInterval = 100 * time.Millisecond
 
-// memory is what the watch knows about a worker's.
+// memory is the state of the memory limit of a worker.
 type memory struct {
-	limit    atomic.Int64 // bytes the present run may use, 0 for no limit
-	killedAt atomic.Int64 // bytes it used when it was killed for that
-	before   int64        // the limit of the newest run; of the goroutine that runs it
+	limit    atomic.Int64 // bytes that the present run may use, 0 for no limit
+	killedAt atomic.Int64 // bytes that the process used when it was killed for exceeding the limit
+	before   int64        // the limit of the newest run; only the goroutine in perform uses it
 }
 
-// boundMemory bounds the memory of a run, in bytes. While the worker may still have what
-// the run before was permitted, that is the bound.
+// boundMemory sets the memory limit of a run, in bytes. If the previous run had a higher limit
+// or none, its limit applies for the time of handover, while the worker may still hold its
+// memory.
 func (p *process) boundMemory(w *watch, limit int64) {
 	before := p.memory.before
 	p.memory.before = limit
@@ -40,7 +41,7 @@ func (p *process) boundMemory(w *watch, limit int64) {
 	})
 }
 
-// check kills the process if it uses more memory than its run may.
+// checkMemory kills the process if it uses more memory than the limit of its run.
 func (p *process) checkMemory() {
 	limit := p.memory.limit.Load()
 	if limit == 0 {
@@ -51,8 +52,8 @@ func (p *process) checkMemory() {
 	}
 }
 
-// resident is the memory that a process has for itself alone, in bytes; 0 if that
-// cannot be told.
+// resident returns the resident memory of a process without shared pages, in bytes. It returns
+// 0 if the memory cannot be read.
 func resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -65,8 +66,8 @@ func resident(pid int) int64 {
 	return (all - shared) * int64(os.Getpagesize())
 }
 
-// superviseWorkers bounds what time alone brings about: the memory of running workers, the
-// age of idle ones.
+// superviseWorkers checks the memory of running workers and the age of idle ones at each
+// watchInterval.
 func (p *Pool) superviseWorkers() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()

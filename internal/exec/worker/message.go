@@ -11,40 +11,41 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// errProtocol reports a worker that does not keep to the protocol.
+// errProtocol is returned when a worker or its parent breaks the worker protocol.
 var errProtocol = errors.New("worker broke protocol")
 
-// helloMagic opens the conversation: a process that finds anything else on its
-// standard input was not started by a Pool.
+// helloMagic identifies the worker protocol and its version in the first frame. A process
+// that reads anything else from its standard input was not started by a Pool.
 const helloMagic = "daybook worker protocol 6"
 
-// helloMessage says what a worker is going to be.
+// helloMessage is the first message to a worker.
 type helloMessage struct {
 	Magic string `json:"magic"`
-	// Stateful workers run tasks whose heap is saved, and only those; the others
-	// run only those whose heap is not.
+	// Stateful selects the kind of the worker. A stateful worker runs only tasks whose
+	// heap is saved, any other worker runs only tasks whose heap is not saved.
 	Stateful bool `json:"stateful"`
-	// BaseSize is the size in bytes of the base heap that follows: an earlier worker
-	// of the pool made it. 0 asks the worker to make one and to send it.
+	// BaseSize is the size in bytes of the base heap that follows. An earlier worker of
+	// the pool created it. 0 asks the worker to create one and to send it.
 	BaseSize int `json:"base_size,omitempty"`
 }
 
-// maxBaseHeap bounds the base heap of the protocol, in bytes. It has about half a
-// megabyte.
+// maxBaseHeap is the maximum size of a base heap in the protocol, in bytes. A base heap has
+// about 500 KB.
 const maxBaseHeap = 8 << 20
 
-// readyMessage says that a worker can take a task.
+// readyMessage reports that a worker can take a task.
 type readyMessage struct {
 	Engine v8.Engine `json:"engine"`
-	// Layers are those of package sandbox that the worker found in force.
+	// Layers are the sandbox layers that the worker found in force.
 	Layers []string `json:"layers"`
-	// Problem is why there are not more, as far as the worker can tell.
+	// Problem is why layers are missing, as far as the worker knows.
 	Problem string `json:"problem,omitempty"`
-	// BaseSize is the size in bytes of the base heap that follows, 0 for none.
+	// BaseSize is the size in bytes of the base heap that follows; 0 if none follows.
 	BaseSize int `json:"base_size,omitempty"`
 }
 
-// taskHeader precedes the code and the heap.
+// taskHeader precedes the parts of a task: servers, globals, code and heap. Sizes are in
+// bytes.
 type taskHeader struct {
 	FileName    string   `json:"file_name"`
 	CodeSize    int      `json:"code_size"`
@@ -54,14 +55,13 @@ type taskHeader struct {
 	BufferLimit int64    `json:"buffer_limit"`
 	Seed        [16]byte `json:"seed"`
 	StartMicros int64    `json:"start_micros"`
-	// ServersSize is the length of what may be called, as JSON; it comes first.
+	// ServersSize is the size of Task.Servers as JSON, the first part.
 	ServersSize int `json:"servers_size"`
-	// GlobalsSize is the length of the values for the global object, as JSON; they
-	// come after that.
+	// GlobalsSize is the size of Task.Globals, the second part.
 	GlobalsSize int `json:"globals_size,omitempty"`
 }
 
-// check refuses sizes that no task has.
+// check returns errProtocol for sizes that no task has.
 func (h *taskHeader) check() error {
 	for _, part := range []struct {
 		size, most int
@@ -73,10 +73,10 @@ func (h *taskHeader) check() error {
 	return nil
 }
 
-// maxServers is more than the JSON of what a task may call.
+// maxServers limits the JSON of Task.Servers in the protocol, in bytes. No task reaches it.
 const maxServers = math.MaxInt32
 
-// How a worker says a run ended. The parent makes statuses and reasons of it.
+// How a run ended, as a worker reports it. The parent translates it to a status and a reason.
 const (
 	endCompleted      = "completed"
 	endException      = "exception"
@@ -88,7 +88,7 @@ const (
 	endInternal       = "internal"
 )
 
-// endHeader precedes the text, a result or an error, and the heap.
+// endHeader precedes the text, which is a result or an error, and the heap.
 type endHeader struct {
 	End              string `json:"end"`
 	HasText          bool   `json:"has_text"`
@@ -98,7 +98,7 @@ type endHeader struct {
 	TranspiledSHA256 string `json:"transpiled_sha256"`
 	CPUMicros        int64  `json:"cpu_micros"`
 	PeakHeap         int64  `json:"peak_heap"`
-	// TimersCancelled belongs to the heap of a failed run.
+	// TimersCancelled is set only with the heap of a failed run.
 	TimersCancelled int      `json:"timers_cancelled,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }

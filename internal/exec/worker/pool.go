@@ -14,38 +14,39 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// ErrClosed reports the use of a Pool after Close.
+// ErrClosed is returned when a Pool is used after Close.
 var ErrClosed = errors.New("the worker pool is closed")
 
-// Engine identifies what runs the scripts; see v8.Engine.
+// Engine identifies the engine that runs the scripts; see v8.Engine.
 type Engine = v8.Engine
 
-// Options are a Pool's settings. The zero value is good.
+// Options configures a Pool. The zero value selects the defaults.
 type Options struct {
-	// Idle is how many fresh workers are kept ready. 0 means 2, negative none, and
-	// no used ones either.
+	// Idle is the number of fresh workers that are kept ready. Default: 2. A negative
+	// number keeps no idle workers, neither fresh nor used.
 	Idle int
-	// IdleUsed is how many used workers at most wait for their tenant's next run. 0
-	// means as many as Idle.
+	// IdleUsed is the maximum number of used workers that wait for the next run of
+	// their tenant. Default: Idle.
 	IdleUsed int
-	// Reuse says which runs may share a worker. "" means ReuseTenant.
+	// Reuse selects which runs may share a worker. Default: ReuseTenant.
 	Reuse Reuse
-	// MaxRuns and MaxAge retire a worker. 0 means 1,000 runs and one hour.
+	// MaxRuns and MaxAge limit the runs and the age of a worker. Default: 1,000 runs
+	// and 1 h.
 	MaxRuns int
 	MaxAge  time.Duration
-	// MaxHeapLimitBytes is the largest heap limit a task may ask for. 0 means
-	// 256 MiB. A worker's whole memory is bounded by it.
+	// MaxHeapLimitBytes is the largest heap limit that a task may have. The limit of
+	// the memory of a worker process is derived from it. Default: 256 MiB.
 	MaxHeapLimitBytes int64
-	// StartTimeout bounds the start of a worker. 0 means 20 s.
+	// StartTimeout limits the start of a worker. Default: 20 s.
 	StartTimeout time.Duration
-	// Stateless is the kind of the workers that are started ahead of their tasks.
-	// A task of the other kind waits for a worker of its own.
+	// Stateless selects the kind of the workers that are started ahead of their tasks.
+	// A task of the other kind waits until a worker is started for it.
 	Stateless bool
-	// BestEffort lets workers serve that did not reach every layer of confinement
-	// (package sandbox). Otherwise they are refused, with a *sandbox.MissingError.
+	// BestEffort accepts workers that lack required layers of the sandbox. Without it
+	// they are refused with a *sandbox.MissingError.
 	BestEffort bool
-	// Logger hears about workers that could not be started ahead of time. Nil
-	// discards.
+	// Logger receives warnings about workers that could not be started ahead of their
+	// tasks and about missing layers. Nil discards them.
 	Logger *slog.Logger
 }
 
@@ -77,39 +78,39 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Pool runs tasks in worker processes. It is safe for concurrent use and sets no
-// bound of its own on how many tasks run at a time.
+// Pool runs tasks in worker processes. It does not limit how many tasks run at a time.
+// It is safe for concurrent use.
 type Pool struct {
 	opts Options
-	path string   // of the program that serves as worker
+	path string   // path of the program that serves as worker
 	args []string // its arguments
 	ways startWays
 
-	ctx      context.Context // ends with the pool; stops whatever its workers do
+	ctx      context.Context // is done when the pool closes, which stops all its workers
 	stop     context.CancelCauseFunc
 	spawn    chan spawnRequest
-	once     sync.Once      // starts the spawner and the watch
-	warnOnce sync.Once      // says what confinement lacks
-	tasks    sync.WaitGroup // the spawner, replenishing, disposal of workers
+	once     sync.Once      // starts runSpawner and superviseWorkers
+	warnOnce sync.Once      // logs the missing layers
+	tasks    sync.WaitGroup // goroutines of the pool: spawner, supervision, starts and disposals of workers
 
-	bases map[bool]*base // by whether tasks are stateful; not changed
+	bases map[bool]*base // the key is whether tasks are stateful; not changed after New
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	closed   bool
-	idle     []*process // oldest first; those without an owner are fresh
+	idle     []*process // the most recently used last; those without an owner are fresh
 	running  map[*process]struct{}
-	starting int // fresh workers on their way
-	// shortWarned is when a shortage was last logged that prevented the start of a fresh
-	// worker, shorter how many were not logged since.
+	starting int // number of fresh workers that are being started
+	// shortWarned is when a shortage that prevented the start of a fresh worker was last
+	// logged. shorter is the number of such failures since then, which were not logged.
 	shortWarned time.Time
 	shorter     int
 	using       sync.WaitGroup
 }
 
-// shortWarnEvery is the least time between two warnings of a shortage.
+// shortWarnEvery is the minimum time between two warnings of a shortage.
 const shortWarnEvery = time.Minute
 
-// maxReusedCode is the longest source, in bytes, whose worker serves on.
+// maxReusedCode is the longest source, in bytes, after which a worker is used again.
 const maxReusedCode = 64 << 10
 
 type spawnRequest struct {
@@ -121,35 +122,35 @@ type spawned struct {
 	err error
 }
 
-// New returns a pool. It starts nothing: workers come with the first task, or
-// with Engine. The caller must call Close.
+// New returns a pool. It starts no process: the first task starts workers, and so do
+// Engine, Layers and BaseHeap. The caller MUST call Close.
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
 	p.path = executable()
-	// A heap and its buffers may need their limits twice while they are saved; the
-	// range V8 keeps for code counts half a gigabyte, and the process itself needs
-	// as much again for stacks, parsing and its own garbage.
+	// A heap and its buffers may use twice their limits while they are saved. The range
+	// that V8 reserves for code counts as 512 MiB, and the process needs as much again
+	// for stacks, parsing and its own garbage.
 	p.args = workerArgs(int64(1)<<30 + 4*p.opts.MaxHeapLimitBytes)
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
 	return p
 }
 
-// Engine returns the identity of the engine, as a worker reports it. It makes
-// sure that a worker can be started at all.
+// Engine returns the identity of the engine, as a worker reports it. It fails if no
+// worker can be started.
 func (p *Pool) Engine(ctx context.Context) (Engine, error) {
 	r, err := p.report(ctx, !p.opts.Stateless)
 	return r.Engine, err
 }
 
-// Layers names the layers of confinement that workers reach on this machine.
-// They differ between workers for stateful tasks and others.
+// Layers returns the names of the sandbox layers that workers have on this machine.
+// Workers for stateful tasks have other layers than workers for stateless ones.
 func (p *Pool) Layers(ctx context.Context, stateful bool) ([]string, error) {
 	r, err := p.report(ctx, stateful)
 	return slices.Clone(r.Layers), err
 }
 
-// BaseHeap returns the heap of an isolate in which nothing ran, as a worker that
-// served nobody makes it. It is the same in every process of the same engine.
+// BaseHeap returns the heap of an isolate in which no script ran. A fresh worker creates
+// it. It is the same in all processes of the same engine.
 func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 	w, err := p.acquire(ctx, owner{}, true, true)
 	if err != nil {
@@ -176,14 +177,17 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 	return w.ready, nil
 }
 
-// Run runs one task and blocks until it has an outcome. lines gets the output in
-// order, the first line at once; an error of it ends the run, and the output after it is
-// discarded. Its context ends when the run is stopped: by ctx, its time limit or an
-// error. Output that the worker wrote before still comes then, and lines must take or
-// refuse it soon, or the worker is killed after 300 ms. The error of Run is
-// the cause of ctx when that ended, the error of lines, or the service's failure
-// to run the task at all, which is a *ShortageError when it passes and nothing ran; a
-// script that fails is no error.
+// Run runs one task and blocks until it has an outcome.
+//
+// Run passes the output to lines in order, the first line without delay. If lines returns
+// an error, the run ends and later output is discarded. The context of lines is done when
+// the run is stopped by ctx, by its time limit or by an error. Run still passes output that
+// the worker wrote before that. lines MUST then return soon: the worker is killed 300 ms
+// after its time limit, or 500 ms after another stop.
+//
+// A script that fails is an Outcome and no error. Run returns the cause of ctx if ctx is
+// done, the error of lines, ErrClosed after Close, or why the task could not run. The last
+// is a *ShortageError if the cause is temporary and no part of the script ran.
 func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Line) error) (Outcome, error) {
 	if err := t.check(p.opts.MaxHeapLimitBytes); err != nil {
 		return Outcome{}, err
@@ -204,8 +208,8 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 			return Outcome{}, err
 		}
 		o, clean, err := w.perform(ctx, &t, lines)
-		// Parsing a large source can leave the process with a stack that V8 then
-		// has no room beside.
+		// Parsing a large source can leave the process with a stack so large that V8
+		// lacks memory beside it.
 		p.release(w, clean && reusable)
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
@@ -214,8 +218,8 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	}
 }
 
-// acquire returns a worker for the owner: one that served it before unless it must be
-// fresh, a fresh one, or a new one.
+// acquire returns a worker for the owner: one that served this owner before, unless fresh
+// is set; else a fresh one that is ready; else one that it starts.
 func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -252,8 +256,8 @@ func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*p
 	return w, nil
 }
 
-// takeIdle removes the most recently used idle worker of the owner and the kind.
-// It needs the lock.
+// takeIdle removes the most recently used idle worker of the owner and the kind from the
+// pool and returns it. It returns nil if there is none. The caller must hold p.mu.
 func (p *Pool) takeIdle(who owner, stateful bool) *process {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		w := p.idle[i]
@@ -270,7 +274,7 @@ func (p *Pool) takeIdle(who owner, stateful bool) *process {
 	return nil
 }
 
-// release takes a worker back, or disposes of it.
+// release returns a worker to the pool or disposes of it.
 func (p *Pool) release(w *process, clean bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,8 +291,9 @@ func (p *Pool) release(w *process, clean bool) {
 	}
 }
 
-// surplus returns the place of the used worker that is one too many, -1 if none is: the
-// oldest of those whose tenant has most of them. It needs the lock.
+// surplus returns the index in p.idle of the used worker to dispose of if there are more
+// than IdleUsed, else -1. It selects the least recently used one of the tenant that has
+// the most. The caller must hold p.mu.
 func (p *Pool) surplus() int {
 	used, of := 0, map[string]int{}
 	for _, w := range p.idle {
@@ -309,15 +314,15 @@ func (p *Pool) surplus() int {
 	return worst
 }
 
-// discard kills a worker and reaps it in the background. It needs the lock, or
-// a pool that is closing.
+// discard kills a worker and reaps it in the background. The caller must hold p.mu, or
+// the pool must be closing.
 func (p *Pool) discard(w *process) {
 	w.kill()
 	p.tasks.Go(w.close)
 }
 
-// replenish starts fresh workers until enough are ready or on their way. It
-// needs the lock.
+// replenish starts fresh workers until enough are ready or being started. The caller must
+// hold p.mu.
 func (p *Pool) replenish() {
 	fresh := p.starting
 	for _, w := range p.idle {
@@ -339,7 +344,7 @@ func (p *Pool) replenish() {
 			case p.closed:
 				p.discard(w)
 			default:
-				// Before the used ones: they are looked at from the end.
+				// takeIdle searches from the end, so that it finds used workers first.
 				p.idle = slices.Insert(p.idle, 0, w)
 			}
 		})
@@ -347,7 +352,7 @@ func (p *Pool) replenish() {
 }
 
 // warnNotStarted logs that a fresh worker was not started. Of failures for a shortage it logs the
-// first one, then one a minute with the number of those since. It needs the lock.
+// first one, then one a minute with the number of those since. The caller must hold p.mu.
 func (p *Pool) warnNotStarted(err error, now time.Time) {
 	attrs := []any{"error", err}
 	if isShort(err) {
@@ -394,7 +399,8 @@ func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	return s.p, nil
 }
 
-// admit refuses a worker that is confined less than it must be.
+// admit returns an error for a worker that lacks a required layer, unless BestEffort is
+// set.
 func (p *Pool) admit(w *process) error {
 	missing := sandbox.Missing(w.ready.Layers, w.stateful)
 	if len(missing) == 0 {
@@ -410,9 +416,9 @@ func (p *Pool) admit(w *process) error {
 	return nil
 }
 
-// runSpawner starts processes on one thread that lives as long as the pool: the
-// kernel delivers a worker's parent-death signal when the thread that started it
-// ends, and Go ends threads as it likes.
+// runSpawner starts processes on one thread that lives as long as the pool. The kernel
+// sends the parent-death signal to a worker when the thread that started it ends, and Go
+// can end other threads at any time.
 func (p *Pool) runSpawner() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -427,8 +433,8 @@ func (p *Pool) runSpawner() {
 	}
 }
 
-// Close ends every run with ErrClosed, kills all workers and waits until they
-// are gone. A second call does nothing more.
+// Close ends every run with ErrClosed, kills all workers and waits until their processes
+// have ended. It is safe to call more than once.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

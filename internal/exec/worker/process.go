@@ -22,17 +22,17 @@ import (
 	"daybook/internal/exec/sandbox"
 )
 
-// process is one worker process, seen from the parent.
+// process is one worker process as the parent sees it.
 type process struct {
 	cmd      *exec.Cmd
 	ready    readyMessage
 	stateful bool  // the kind of its tasks
-	owner    owner // whom it serves, zero while it is fresh
+	owner    owner // zero while it is fresh
 	memory   memory
 	born     time.Time
 	runs     int
-	// lastHeap is the size in bytes of the last heap it claimed to send: a guess
-	// at the next one's.
+	// lastHeap is the size in bytes of the last heap that it announced. It is the
+	// estimate for the next one.
 	lastHeap int64
 
 	to      *os.File // its standard input
@@ -42,26 +42,26 @@ type process struct {
 
 	stderr  tail
 	waiting sync.WaitGroup
-	dead    chan struct{} // closed once it has been reaped
+	dead    chan struct{} // closed when the process was reaped
 }
 
-// pipeSize lets a typical heap through in one go. A kernel that grants less only
-// costs time.
+// pipeSize is the capacity of a pipe in bytes, which is enough for a typical heap.
 const pipeSize = 1 << 20
 
-// enlargePipe gives a pipe room. A kernel that grants less only costs time.
+// enlargePipe raises the capacity of a pipe to pipeSize. If the kernel refuses, transfers
+// only take longer.
 func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
-// executable is the running program: not a name in the file system, which may
-// have been replaced since.
+// executable returns the path of the running program. It is not the program's name in the
+// file system, because that file may have been replaced since.
 func executable() string { return "/proc/self/exe" }
 
-// stderrDrainTimeout is how long the pipes of a dead worker are read on.
+// stderrDrainTimeout is how long the pipes of a dead worker are still used.
 const stderrDrainTimeout = 250 * time.Millisecond
 
-// startProcess starts a worker and sends the greeting. It must be called from a
-// thread that lives as long as the worker may: the kernel kills the worker when
-// the thread that started it ends.
+// startProcess starts a worker process; handshake MUST follow. It must be called from a
+// thread that lives as long as the worker may: the kernel kills the worker when the
+// thread that started it ends.
 func startProcess(path string, args []string, way startWay) (*process, error) {
 	p := &process{born: time.Now(), dead: make(chan struct{})}
 	var theirs []*os.File
@@ -118,13 +118,13 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 	}
 	p.waiting.Go(func() {
 		defer errR.Close()
-		_, _ = io.Copy(&p.stderr, errR) // ends when the process does
+		_, _ = io.Copy(&p.stderr, errR) // ends with the process, or at the deadline below
 	})
 	p.waiting.Go(func() {
-		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		_ = p.cmd.Wait() // ProcessState has how it ended
 		close(p.dead)
-		// A worker that was taken over may have left its ends of the pipes to
-		// somebody else. What it said while it lived is there to read at once.
+		// A worker that a script took over may have passed its ends of the pipes to
+		// another process. Its own output is in the pipes already.
 		end := time.Now().Add(stderrDrainTimeout)
 		_ = outR.SetReadDeadline(end)
 		_ = errR.SetReadDeadline(end)
@@ -133,9 +133,9 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 	return p, nil
 }
 
-// handshake opens the conversation and waits for the worker to be ready for tasks of
-// one kind. It gives the worker a base heap; given none, it returns the one that
-// the worker made.
+// handshake starts the protocol and waits until the worker is ready for tasks of one kind.
+// It sends base, the base heap, to the worker. If base is empty, it returns the base heap
+// that the worker created. It kills the worker when ctx is done.
 func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
@@ -164,8 +164,8 @@ func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (ma
 	if err := decodeMessage(payload, &p.ready); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	// No user code has been near it, so its word is as good as ours. But what it
-	// says goes on record.
+	// The worker has run no user code, so its report can be trusted. The names of the
+	// layers are still checked, because they are recorded.
 	for _, l := range p.ready.Layers {
 		if !sandbox.Known(l) {
 			return nil, fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
@@ -179,7 +179,7 @@ func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (ma
 	return made, nil
 }
 
-// readBase reads a base heap of a size in bytes.
+// readBase reads a base heap of size bytes.
 func readBase(in *frameReader, size int) ([]byte, error) {
 	if size < 0 || size > maxBaseHeap {
 		return nil, fmt.Errorf("%w: a base heap of %d bytes", errProtocol, size)
@@ -207,16 +207,16 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process, and whatever it may have started, at once. It may be
-// called at any time, from anywhere.
+// kill kills the process and the processes in its group. It is safe to call at any time
+// and concurrently.
 func (p *process) kill() {
 	if p.alive() {
-		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // the group: it leads one
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // the worker leads a process group
 	}
-	_ = p.cmd.Process.Kill() // fails only when it is dead already
+	_ = p.cmd.Process.Kill() // fails only if the process is dead
 }
 
-// close kills the process and returns when nothing of it is left.
+// close kills the process, waits until it was reaped and closes its pipes.
 func (p *process) close() {
 	p.kill()
 	p.to.Close()
@@ -224,7 +224,7 @@ func (p *process) close() {
 	p.fromEnd.Close()
 }
 
-// send writes a task. It fails when the process dies.
+// send writes a task to the worker. It fails if the process dies.
 func (p *process) send(t *Task) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -255,35 +255,35 @@ func (p *process) send(t *Task) error {
 	})
 }
 
-// terminate asks the worker to end its run. It does not wait for a worker that
-// does not even read its task: while a task or an answer is being written, nothing is
-// sent. After an error the pipe may hold a part of the request.
+// terminate asks the worker to end its run. It does not wait for a worker that does not
+// read: while a task or an answer is being written, it sends nothing and returns false.
+// After an error the pipe may hold a part of the request.
 func (p *process) terminate() (sent bool, err error) {
 	if !p.writing.TryLock() {
 		return false, nil
 	}
 	defer p.writing.Unlock()
-	// Seven bytes fit into any pipe that is being read; a dead reader is an error
-	// that the run will see for itself.
+	// A frame without a payload fits into any pipe that is being read. If the reader is
+	// dead, the run gets an error of its own.
 	_ = p.to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	err = writeFrame(p.to, frameTerminate, nil)
 	return true, errors.Join(err, p.to.SetWriteDeadline(time.Time{}))
 }
 
-// ranOutOfMemory tells from a dead worker's last words whether memory was the
-// cause: V8's fatal handler, or Go's.
+// ranOutOfMemory reports whether the process exited for lack of memory, according to the
+// fatal error of V8, Go or the C++ library on its standard error.
 func (p *process) ranOutOfMemory() bool {
 	s := p.stderr.String()
 	return strings.Contains(s, "daybook-v8: oom") || strings.Contains(s, "out of memory") || strings.Contains(s, "cannot allocate memory") || strings.Contains(s, "std::bad_alloc")
 }
 
-// reportedPeak is the peak of the V8 heap, in bytes, that a worker reported when V8 ended
-// its process; 0 without such a report.
+// reportedPeak returns the peak of the V8 heap, in bytes, that the worker wrote to its
+// standard error when V8 ended the process. It returns 0 without such a report.
 func (p *process) reportedPeak() int64 {
 	for line := range strings.Lines(p.stderr.String()) {
 		digits, ok := strings.CutPrefix(line, "daybook-peak-heap: ")
 		if !ok {
-			continue // the line before may repeat what a script wrote
+			continue // other lines may repeat text of a script
 		}
 		peak, err := strconv.ParseInt(strings.TrimSuffix(digits, "\n"), 10, 64)
 		if err != nil {
@@ -294,21 +294,21 @@ func (p *process) reportedPeak() int64 {
 	return 0
 }
 
-// diedOnLongString tells from a dead worker's last words whether V8 met a string
-// that an isolate with a future cannot hold.
+// diedOnLongString reports whether V8 ended the process because of a string that is too
+// long for an isolate whose heap is saved.
 func (p *process) diedOnLongString() bool {
 	return strings.Contains(p.stderr.String(), "daybook-v8: string")
 }
 
 // diedOfErrors reports whether V8 ended the process because of errors that refer to
-// each other: it defers the frames of a trace while it saves the heap, and cannot refer
-// to what it deferred.
+// each other. While V8 saves a heap it defers the frames of stack traces, and it cannot
+// refer to an object that it deferred.
 func (p *process) diedOfErrors() bool {
 	return strings.Contains(p.stderr.String(), "SerializePendingObject(")
 }
 
-// sandboxViolation tells whether a dead worker was killed by the filter of system calls,
-// and for which call. Only the signal is evidence; the name is the worker's word.
+// sandboxViolation reports whether the system call filter killed the process, and for which
+// call. The signal is evidence; the name of the call is what the worker wrote.
 func (p *process) sandboxViolation() (call string, ok bool) {
 	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !ws.Signaled() || ws.Signal() != syscall.SIGSYS {
@@ -317,7 +317,7 @@ func (p *process) sandboxViolation() (call string, ok bool) {
 	return sandbox.Violation(p.stderr.String()), true
 }
 
-// exitReason says in one line how a dead process ended.
+// exitReason describes in one line how the process exited.
 func (p *process) exitReason() string {
 	state := p.cmd.ProcessState
 	last := p.stderr.String()
@@ -342,8 +342,8 @@ func (p *process) exitReason() string {
 	return how
 }
 
-// tail keeps the beginning of what a worker writes to its standard error: the
-// first line names the cause, the rest is a stack trace of ours.
+// stderrHead keeps the first 16 KiB of the standard error of a worker. The first line has
+// the cause, the rest is a stack trace of this program.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -351,7 +351,7 @@ type tail struct {
 
 const tailLimit = 16 << 10
 
-// Write never fails: the worker must not block on a full pipe.
+// Write never fails, so that the worker does not block on a full pipe.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

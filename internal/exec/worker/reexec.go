@@ -9,18 +9,17 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// A program that imports this package is its own worker. The check must come
-// before main, because main belongs to somebody else: a server, an embedding
-// program, a test binary.
+// A program that imports this package is its own worker. The check is in init because
+// main is the main of a server, of an embedding program or of a test binary.
 func init() {
 	if isWorkerProcess(os.Args) {
 		os.Exit(serve(os.Stdin, os.Stdout, confine))
 	}
 }
 
-// isWorkerProcess tells whether a Pool started this process: its arguments are those of
-// a worker, and its standard input and output are pipes. serve then insists on
-// the greeting.
+// isWorkerProcess reports whether a Pool started this process: its arguments are those of
+// a worker, and its standard input and output are pipes. serve then requires the hello
+// message.
 func isWorkerProcess(args []string) bool {
 	if len(args) != 4 || args[0] != v8.WorkerArg0 || args[1] != v8.WorkerArg1 {
 		return false
@@ -34,8 +33,8 @@ func isWorkerProcess(args []string) bool {
 	return true
 }
 
-// workerArgs are the arguments a worker is started with; dataLimit bounds its
-// data segment, in bytes.
+// workerArgs returns the arguments that a worker is started with. dataLimit is the limit
+// of its data segment, in bytes.
 func workerArgs(dataLimit int64) []string {
 	return []string{v8.WorkerArg0, v8.WorkerArg1, strconv.Itoa(os.Getpid()), strconv.FormatInt(dataLimit, 10)}
 }

@@ -2,18 +2,18 @@ package worker
 
 import "fmt"
 
-// Reuse says which runs may share a worker process, one after another. Runs of
-// different tenants never do.
+// Reuse selects which runs may share a worker process, one after another. Runs of different
+// tenants never share one.
 type Reuse string
 
-// How far a worker is reused.
+// Values of Reuse.
 const (
-	ReuseTenant  Reuse = "tenant"  // by all runs of its tenant; the default
-	ReuseSession Reuse = "session" // by the runs of one session; those without one share with nobody
-	ReuseRun     Reuse = "run"     // not at all
+	ReuseTenant  Reuse = "tenant"  // all runs of a tenant share workers; the default
+	ReuseSession Reuse = "session" // the runs of one session share workers; a run without a session shares with no other run
+	ReuseRun     Reuse = "run"     // each run has a worker of its own
 )
 
-// ParseReuse parses one of the constants; empty is ReuseTenant.
+// ParseReuse parses the value of one of the constants. Empty is ReuseTenant.
 func ParseReuse(s string) (Reuse, error) {
 	switch r := Reuse(s); r {
 	case "":
@@ -25,11 +25,11 @@ func ParseReuse(s string) (Reuse, error) {
 	}
 }
 
-// owner is whose runs a worker serves. The zero owner is nobody: the worker has
-// not seen user code.
+// owner identifies the runs that a worker serves. A worker with the zero owner is fresh: it
+// has run no user code.
 type owner struct{ tenant, session string }
 
-// owner returns whose workers may run the task.
+// owner returns the owner of the workers that may run the task.
 func (o Options) owner(t *Task) owner {
 	if o.Reuse == ReuseSession {
 		return owner{t.Tenant, t.Session}
@@ -37,7 +37,7 @@ func (o Options) owner(t *Task) owner {
 	return owner{tenant: t.Tenant}
 }
 
-// reusable tells whether the worker of an owner may serve again.
+// isReusable reports whether a worker of owner w may be used for another run.
 func (o Options) reusable(w owner) bool {
 	switch {
 	case w == owner{}:

@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// How long a worker has to end a run by itself once told to, before it is killed.
+// How long a worker may take to end a run after it was asked to. Then it is killed.
 const (
 	timeoutGrace = 300 * time.Millisecond
 	cancelGrace  = 500 * time.Millisecond
 )
 
-// handover is how long a worker that served before may have the memory of the run before:
-// it reports a run before it takes that down.
+// handover is how long a worker that served before may keep the memory of its previous run.
+// It reports the end of a run before it disposes of the isolate.
 const handover = time.Second
 
-// errNotAccepted reports a worker that died before it started the task, for another
-// reason than that the task takes too much memory: it can be given to another worker.
+// errNotAccepted is returned when a worker died before it started the task, unless the
+// task takes too much memory. Another worker can run the task.
 var errNotAccepted = errors.New("worker died before it took the task")
 
-// watch ends a run from outside: by its timeout, its context, or its own side.
+// runWatch stops a run when its time limit has passed, when its context is done or when
+// the parent fails to process what the worker sends.
 type watch struct {
 	p *process
 
-	mu       sync.Mutex // guards what follows
-	over     bool       // the run has its outcome; nothing ends it any more
+	mu       sync.Mutex // guards the fields below
+	over     bool       // the outcome is known; the run cannot be stopped after that
 	timedOut bool
 	cause    error
-	spent    bool // the worker was killed, or the request to stop is cut off within the pipe
-	unsent   bool // the pipe was in use when the worker was to be asked to stop
-	// onEnd ends the contexts of the run's calls and of its output.
+	spent    bool // the worker was killed, or a part of a request to stop is in the pipe
+	unsent   bool // the request to stop was not sent, because the pipe was in use
+	// onEnd cancels the contexts of the host calls and of the output of the run.
 	onEnd  func()
 	timers []*time.Timer
 }
@@ -41,9 +42,9 @@ func (w *watch) after(d time.Duration, f func()) {
 	w.timers = append(w.timers, time.AfterFunc(d, f))
 }
 
-// end asks the worker to stop and kills it after grace. The first reason wins. The
-// lock is held throughout: after finish neither the request nor the kill can meet the
-// worker's next run.
+// stopRun asks the worker to stop and kills it after grace. The first cause is kept. It
+// holds mu during the request, so that after finish neither the request nor the kill can
+// reach the next run of the worker.
 func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,8 +59,9 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	w.ask()
 }
 
-// repeat asks once more when the task was sent. A request that came before it is taken
-// for one of the previous run, and none is made while the task is being sent.
+// repeatRequest repeats the request to stop when the task was sent. The worker takes a
+// request that arrives before the task as one for the previous run, and while the task is
+// being sent no request is made.
 func (w *watch) repeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +70,7 @@ func (w *watch) repeat() {
 	}
 }
 
-// answered asks if an answer to a call was in the way of the request.
+// sendUnsent sends the request to stop if an answer to a host call blocked it.
 func (w *watch) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +79,7 @@ func (w *watch) answered() {
 	}
 }
 
-// ask asks the worker to end its run. The caller must hold mu.
+// requestStop asks the worker to end its run. The caller must hold w.mu.
 func (w *watch) ask() {
 	sent, err := w.p.terminate()
 	w.unsent = !sent
@@ -86,7 +88,7 @@ func (w *watch) ask() {
 	}
 }
 
-// kill kills the worker unless the run has its outcome.
+// kill kills the worker unless the outcome is known.
 func (w *watch) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +98,8 @@ func (w *watch) kill() {
 	}
 }
 
-// finish closes the window in which the run can be ended from outside, and says
-// whether it was, and whether the worker is spent.
+// finish marks the outcome as known: the run cannot be stopped after that. It returns
+// whether and why it was stopped, and whether the worker cannot be used again.
 func (w *watch) finish() (timedOut bool, cause error, spent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,13 +110,14 @@ func (w *watch) finish() (timedOut bool, cause error, spent bool) {
 	return w.timedOut, w.cause, w.spent
 }
 
-// perform runs the task on p. clean reports whether p may serve again. With an error the
-// outcome has only what the run cost and what the task's heap brought along.
+// perform runs the task on p. clean reports whether p may be used again. With an error the
+// outcome has only the times and the peak heap of the run, and the report on the input heap.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
-	// Calls and output stop to wait when the run is stopped: a worker whose pipe is full
-	// does not stop. Calls end first, so none is made after output that was refused.
+	// Host calls and output stop waiting when the run is stopped, because a worker whose
+	// pipe is full does not stop. Host calls end first, so that none is made after output
+	// that was discarded.
 	hostCtx, endHost := context.WithCancel(ctx)
 	defer endHost()
 	lineCtx, endLines := context.WithCancel(context.WithoutCancel(ctx))
@@ -134,7 +137,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	w.repeat()
-	// While the worker is at work: new memory has to be cleared.
+	// The worker runs meanwhile. Clearing new memory takes time.
 	c.expectHeap(p.lastHeap)
 	reserved, discard := false, false
 	for err == nil && !c.complete {
@@ -166,7 +169,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		}
 		if len(got) > 0 && !discard {
 			if err := lines(lineCtx, got); err != nil {
-				discard = true // the recorded output has no gap
+				discard = true // later output would follow a gap
 				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
 			}
 		}
@@ -179,8 +182,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	}
 	p.lastHeap = c.end.HeapSize
 	timedOut, cause, spent := w.finish()
-	// A worker that stopped when it was asked to is as good as any other. One that broke
-	// the rules at its end is not.
+	// A worker that stopped when it was asked to may be used again. One that broke the
+	// protocol at its end may not.
 	stopped := err == nil && c.stopped() && !spent
 	p.runs++
 	defer func() {
@@ -207,12 +210,12 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		return Outcome{Status: StatusFailed, Reason: ReasonProtocol, Error: upperFirst(err.Error())}, false, nil
 	}
 
-	// The pipe broke: the process is dying, or has closed it by itself.
+	// The pipe broke: the process is dying or has closed it.
 	p.kill()
 	<-p.dead
 	p.waiting.Wait()
 	lacksMemory := p.ranOutOfMemory() || p.memory.killedAt.Load() > 0
-	// In a worker that served before, the memory may be that of the run before.
+	// In a worker that served before, the previous run may have used the memory.
 	if !c.accepted && (!lacksMemory || p.runs > 1) {
 		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.exitReason())
 	}

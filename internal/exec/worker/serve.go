@@ -19,50 +19,51 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// Exit codes of a worker that ends by itself. V8's fatal handlers use 86.
+// Exit codes of a worker that exits without a signal. V8's fatal handlers use 86.
 const (
 	exitClean    = 0  // the parent closed the pipe
 	exitProtocol = 87 // the parent did not speak the protocol
 )
 
-// server is the worker's side of the conversation.
+// server is the worker's end of the worker protocol.
 type server struct {
 	in       frameReader
 	out      io.Writer
-	stateful bool // what all its tasks are
+	stateful bool // the kind of all its tasks
 
-	spare prewarmedIsolate // only of the goroutine that runs jobs
+	spare prewarmedIsolate // used only by the goroutine that runs jobs
 
 	// using is held while a task has an isolate.
 	using sync.Mutex
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	current *v8.Isolate
-	stop    bool // terminate arrived before there was an isolate
+	stop    bool // a terminate frame arrived since the last task
 	link    *hostLink
 
-	writing sync.Mutex // held while a frame is written
+	writing sync.Mutex // held while frames are written
 }
 
-// job is one task as it came in, and what was made of it.
+// job is one received task with its program.
 type job struct {
 	taskHeader
 	servers, globals, code []byte
 	heap                   *heapBody
 
-	began   time.Duration // the process's CPU time then
+	began   time.Duration // the CPU time of the process when the job started
 	program *program
 }
 
-// serve answers tasks until the parent closes in, and returns the exit code.
-// confine locks the process down once it is warm, and names the layers reached.
+// serve runs tasks until the parent closes the pipe, and returns the exit code. It calls
+// confine when V8 and the parsers are warm. confine locks the process down and returns the
+// names of the layers that are in force, and why others are missing.
 func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []string, problem error)) int {
 	runtime.LockOSThread() // the isolates' thread, the first of the process
-	// There is one thing to do at a time. With more processors than that, the
-	// runtime wakes up every few microseconds to see whether to use them.
+	// A worker does one thing at a time. With more processors, the Go runtime would wake
+	// up every few microseconds to check whether it can use them.
 	runtime.GOMAXPROCS(1)
-	// What a worker keeps is small, what a run leaves behind is large: at the
-	// usual setting there would be a collection in most runs.
+	// A worker keeps little memory between runs, and a run leaves much garbage. With the
+	// default setting, Go would collect garbage in most runs.
 	debug.SetGCPercent(800)
 	s := &server{in: frameReader{r: bufio.NewReaderSize(in, pipeBuffer)}, out: out}
 	var hello helloMessage
@@ -86,21 +87,20 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		select {
 		case j = <-jobs:
 		default:
-			// Nobody waits: get ready for a run like the last one.
+			// No job waits: prepare for a run like the last one.
 			s.spare.prepare()
 			j = <-jobs
 		}
 		if err := s.run(j); err != nil {
-			// The pipe is gone, and with it the parent.
+			// The pipe is closed: the parent has ended.
 			return exitClean
 		}
 	}
 }
 
-// prepare warms up everything a first run would otherwise wait for, locks the
-// process down, and reports to the parent. V8 and the parsers have by then done what
-// they do only once, and no user code has come in. Without a base heap it makes one
-// and sends it.
+// prepare warms up V8 and the parsers, locks the process down and reports to the parent. At
+// the lock-down, V8 and the parsers have done all work that they do once in a process, and no
+// user code was received. If base is empty, prepare creates a base heap and sends it.
 func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
 	made, err := v8.Warm(!s.stateful, base)
 	if err != nil {
@@ -128,8 +128,9 @@ func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) erro
 	})
 }
 
-// read takes frames in, all the time: terminate must arrive during a run, and a
-// closed pipe must end the process whatever it is doing.
+// read receives frames until the process ends. It runs in a goroutine of its own, because a
+// terminate frame must arrive during a run, and a closed pipe must end the process at any
+// time.
 func (s *server) read(jobs chan<- *job) {
 	for {
 		t, payload, err := s.in.next()
@@ -160,7 +161,7 @@ func (s *server) read(jobs chan<- *job) {
 
 func (s *server) readTask(payload []byte) (*job, error) {
 	j, err := readJob(&s.in, payload, func() {
-		// The isolate of the task before may hold as much as the heap that comes.
+		// The isolate of the previous task may hold as much memory as this heap needs.
 		s.using.Lock()
 		defer s.using.Unlock()
 	})
@@ -171,13 +172,13 @@ func (s *server) readTask(payload []byte) (*job, error) {
 		return nil, errors.New("a task for another kind of worker")
 	}
 	s.mu.Lock()
-	s.stop = false // a terminate that came before was meant for the previous task
+	s.stop = false // an earlier terminate frame was for the previous task
 	s.mu.Unlock()
 	return j, nil
 }
 
-// readJob reads a task: its header, and then its bodies in the order that
-// process.send writes them. It calls ready before it takes memory for a large heap.
+// readJob decodes the header of a task and reads its bodies in the order in which process.send
+// writes them. It calls ready before it allocates memory for a large heap.
 func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 	var j job
 	if err := decodeMessage(header, &j.taskHeader); err != nil {
@@ -190,7 +191,7 @@ func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 		to   *[]byte
 		size int
 	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}} {
-		// The announced size is only a promise.
+		// The announced size may be false.
 		if *part.to, err = readPart(in, make([]byte, 0, min(part.size, firstPiece)), part.size); err != nil {
 			return nil, err
 		}
@@ -208,8 +209,8 @@ func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 	return &j, nil
 }
 
-// firstPiece bounds the memory that the announced size of a body gets before any of
-// it is there, in bytes.
+// firstPiece limits the memory that is allocated for the announced size of a body before any
+// of it was received, in bytes.
 const firstPiece = 32 << 20
 
 // readPart appends a body of size bytes to the empty slice to.
@@ -224,12 +225,13 @@ func readPart(in *frameReader, to []byte, size int) ([]byte, error) {
 	return to, nil
 }
 
-// begin does what a job needs no isolate for. That is not the isolates' thread:
-// the transpiler's goroutines would wait for a change of threads at every step.
+// begin prepares the program of a job and sends the job to jobs. It does not run on the
+// thread of the isolates, because each step of the transpiler's goroutines would wait for a
+// change of threads there.
 func (s *server) begin(j *job, jobs chan<- *job) {
 	j.began = cpuTime()
 	if err := s.frame(frameAccepted, nil); err != nil {
-		os.Exit(exitClean) // the pipe is gone, and with it the parent
+		os.Exit(exitClean) // the pipe is closed: the parent has ended
 	}
 	j.program = javaScript(j.code, j.FileName, j.Stateful)
 	jobs <- j
@@ -268,7 +270,7 @@ func (s *server) frame(t frameType, payload []byte) error {
 	return writeFrame(s.out, t, payload)
 }
 
-// run executes one job and reports it. An error means that the pipe is gone.
+// run runs one job and reports its end. It returns an error only if the pipe is closed.
 func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
 	s.using.Lock()
@@ -289,17 +291,17 @@ func (s *server) run(j *job) error {
 		Host:        link,
 		Globals:     j.globals,
 	})
-	j.heap.release() // the isolate has it: saving needs the memory
+	j.heap.release() // the isolate has a copy, and saving needs the memory
 	if err != nil {
 		_ = sink.close() // nothing was written
 		end.End = endInternal
 		return s.end(j, end, "Could not start the isolate: "+err.Error(), nil)
 	}
-	// The parent has its answer before the isolate is taken down.
+	// The isolate is disposed of after the end was reported.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
 	if j.HeapSize > 0 {
-		// An error means that the run was stopped, which Run reports.
+		// An error means that the run was stopped; isolate.Run then returns at once.
 		if carried, err := isolate.Inspect(); err == nil {
 			if err := s.message(frameCarried, carried); err != nil {
 				return err
@@ -345,7 +347,7 @@ func (s *server) run(j *job) error {
 		if r.Status != v8.Completed {
 			text = withHint(p.describe(text, r), j.code)
 		}
-		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
+		if text == "" && r.Status != v8.Completed { // the script set the stack of the error to ""
 			text = "Uncaught error without a description"
 		}
 	}
@@ -374,22 +376,23 @@ func (s *server) run(j *job) error {
 	return s.end(j, end, text, heap)
 }
 
-// maxFullGrowth is how much larger than its input heap the heap of a run may be that used
-// memory beyond its limit, in bytes. A small script changes the size of a heap by less.
+// maxFullGrowth limits the growth of the heap in a run that used memory beyond its heap limit,
+// in bytes. A larger heap is not saved. A small script changes the size of a heap by less.
 const maxFullGrowth = 4 << 10
 
-// refusedText warns of values that a script does not see.
+// refusedText returns the warning about values that the script does not see.
 func refusedText(n int) string {
 	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
 }
 
-// hiddenText warns of values that a script sees only as properties of globalThis.
+// hiddenText returns the warning about values that the script sees only as properties of
+// globalThis.
 func hiddenText(n int) string {
 	return fmt.Sprintf("an earlier run declared %d of the names of the values given to this run with let, const or class: the script sees what it declared; read globalThis.NAME, or reset the heap, to get the given values", n)
 }
 
-// saved tells whether a run that ended so leaves a heap worth keeping: not one
-// that never ran, nor one that was cut short anywhere.
+// hasHeap reports whether a run with this end has a heap to save. A run that did not start or
+// was stopped has none.
 func saved(end string) bool {
 	return end == endCompleted || end == endException || end == endNeverSettled
 }
@@ -411,7 +414,7 @@ func endOf(status v8.Status) string {
 	}
 }
 
-// describe puts an error into terms of the caller's source.
+// describe adds the position in the caller's source to a syntax error.
 func (p *program) describe(text string, r v8.Result) string {
 	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
 		return text
@@ -425,7 +428,7 @@ func (p *program) describe(text string, r v8.Result) string {
 	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
-// end reports the end of a job, and what it cost up to here.
+// end reports the end of a job with the CPU time that it used.
 func (s *server) end(j *job, end endHeader, text string, heap []byte) error {
 	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	if text != "" {
@@ -449,7 +452,7 @@ func upperFirst(s string) string {
 	return string(s[0]-'a'+'A') + s[1:]
 }
 
-// cpuTime is what this process has used, garbage collection threads included.
+// cpuTime returns the CPU time of this process, including the threads that collect garbage.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

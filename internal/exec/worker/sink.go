@@ -7,28 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// A script may be this far ahead of the pipe before it has to wait.
+// How much output may wait for the pipe before the script has to wait.
 const (
-	sinkChunk  = 512 << 10
+	sinkChunk  = 512 << 10 // bytes
 	sinkChunks = 4
 )
 
-// lineSink turns console messages into frames of lines. Whatever has gathered
-// while a frame was being written makes the next one: the first line leaves at
-// once, and a flood travels in large frames.
+// lineSink turns console messages into frames of lines. All lines that are added while a
+// frame is being written form the next one. So the first line is written without delay, and
+// many lines take few large frames.
 type lineSink struct {
 	write func(payload []byte) error
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	changed *sync.Cond
 	pending [][]byte
 	closed  bool
 	err     error
-	writing bool // a chunk is on its way
+	writing bool // a chunk is being written
 	done    chan struct{}
 }
 
-// newLineSink starts the goroutine that writes; close ends it.
+// newLineSink returns a lineSink and starts its goroutine. The caller MUST call close.
 func newLineSink(write func([]byte) error) *lineSink {
 	s := &lineSink{write: write, done: make(chan struct{})}
 	s.changed = sync.NewCond(&s.mu)
@@ -36,7 +36,8 @@ func newLineSink(write func([]byte) error) *lineSink {
 	return s
 }
 
-// WriteMessage takes one console message, which may be several lines.
+// WriteMessage adds one console message, which may have several lines. It blocks while too
+// much output waits for the pipe.
 func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 	micros := min(max(at.UnixMicro(), earliestLine), latestLine)
 	if int(level) >= len(levelNames) {
@@ -111,7 +112,7 @@ func (s *lineSink) run() {
 	}
 }
 
-// flush returns once all that was added is in the pipe.
+// flush blocks until all added lines are in the pipe.
 func (s *lineSink) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *lineSink) flush() error {
 	return s.err
 }
 
-// close writes what is pending and returns once it is in the pipe.
+// close writes the pending lines and blocks until they are in the pipe.
 func (s *lineSink) close() error {
 	s.mu.Lock()
 	s.closed = true

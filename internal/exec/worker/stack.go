@@ -8,10 +8,10 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// script returns what the isolate evaluates. V8 knows it by the file's name and the
-// hash of the source as the caller gave it, so equal scripts leave equal heaps and a
-// frame of an earlier run names its source. The name comes last in the code, so a
-// sourceURL that the script itself carries loses.
+// script returns the script that the isolate evaluates. given is the caller's source. The
+// name of the script in V8 is made of the file's name and the hash of given. So equal scripts
+// leave equal heaps, and a stack frame of an earlier run identifies its source. The name is in
+// the last line of the code, where it overrides a sourceURL comment of the script itself.
 func (p *program) script(given []byte) v8.Script {
 	name := v8.ScriptName(p.file, given)
 	code := make([]byte, 0, len(p.code)+len(name)+20)
@@ -21,7 +21,7 @@ func (p *program) script(given []byte) v8.Script {
 	return v8.Script{Source: code, Name: name, File: p.file, Mappings: p.mappings()}
 }
 
-// mappings returns those of the source map, or "" when the code is the source.
+// mappings returns the mappings of the source map, or "" if the code is the source.
 func (p *program) mappings() string {
 	if p.maps == nil {
 		return ""
@@ -35,7 +35,7 @@ func (p *program) mappings() string {
 	return m.Mappings
 }
 
-// position maps a place in the code V8 saw, 1-based, to the caller's source.
+// position maps a position in p.code to the caller's source. Lines and columns are 1-based.
 func (p *program) position(m *sourcemap.Consumer, line, column int) (int, int, bool) {
 	_, _, l, c, ok := m.Source(line, column-1)
 	return l, c + 1, ok

@@ -10,18 +10,20 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// processAttributes are those a worker is started with. In namespaces of its own
-// it sees no process, no network and no other user, whatever becomes of the rest.
+// processAttributes returns the attributes that a worker is started with. In namespaces
+// of its own it sees no other process, no network and no other user, even if the other
+// layers fail.
 func processAttributes(way startWay) *syscall.SysProcAttr {
 	if way == inOurs {
 		return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	}
 	return &syscall.SysProcAttr{
 		Setpgid: true,
-		// The parent-death signal is left to the worker: Go checks for a parent that
-		// is dead already, and takes one without a number for that.
+		// The worker sets the parent-death signal itself: Go checks whether the parent
+		// is dead, and a parent in another process namespace looks dead to it, because
+		// its process id is 0 there.
 		Cloneflags: ownNamespaces,
-		// Nobody is root in there, not even root.
+		// No user is root in the namespace, even if the server runs as root.
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Getegid(), Size: 1}},
 	}
@@ -32,7 +34,7 @@ const (
 	ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 )
 
-// startCommand starts a command whose three files are set.
+// startCommand starts cmd. Its standard input, output and error must be set to files.
 func startCommand(cmd *exec.Cmd, way startWay) error {
 	if way != inNamespaces {
 		return cmd.Start()

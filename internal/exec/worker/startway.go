@@ -7,33 +7,33 @@ import (
 	"syscall"
 )
 
-// startWay is how a worker is started. Where the system refuses one, the next remains.
+// startWay is a way to start a worker. If the system refuses one, the next one is tried.
 type startWay int
 
 const (
-	// inNamespaces starts the worker in namespaces of its own, without a copy of this
-	// process's page tables.
+	// inNamespaces starts the worker in namespaces of its own, without a copy of the
+	// page tables of this process.
 	inNamespaces startWay = iota
-	// forked starts it in namespaces of its own by a fork: some systems let only the
-	// parent map the user of a process.
+	// forked starts the worker in namespaces of its own by a fork. On some systems only
+	// the parent may map the user of a process.
 	forked
-	// inOurs starts it in the namespaces of this process.
+	// inOurs starts the worker in the namespaces of this process.
 	inOurs
 )
 
-// startWays are the ways to start a worker that the system permits. Only the spawner
-// uses it.
+// startWays records which ways to start a worker the system permits. Only the goroutine
+// of runSpawner uses it.
 type startWays struct {
-	first    startWay // those before it are refused
-	isolated bool     // a worker was started in namespaces of its own
+	first    startWay // the system refuses the ways before it
+	isolated bool     // true once a worker was started in namespaces of its own
 }
 
-// try calls start with each way that may be permitted until one succeeds. It remembers
-// what the system refuses.
+// try calls start with each way that may be permitted until one succeeds. Later calls
+// skip the ways that the system refuses permanently.
 //
-// Once a worker has namespaces, none is started without: the layers of workers are
-// recorded with each run and do not change while the pool lives. A client can cause a
-// shortage, and must not end the namespaces of workers that way.
+// Once a worker has namespaces of its own, none is started without them: the layers of
+// workers are recorded with each run and do not change during the life of the pool. A
+// client can cause a shortage, which must not remove this layer from later workers.
 func (s *startWays) try(start func(startWay) (*process, error)) (*process, error) {
 	lasting := true
 	for way := s.first; ; way++ {
@@ -45,7 +45,7 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 			s.isolated = s.isolated || way != inOurs
 			return w, nil
 		}
-		full := isErrno(err, syscall.ENOSPC, syscall.EUSERS) // of namespaces
+		full := isErrno(err, syscall.ENOSPC, syscall.EUSERS) // no more namespaces
 		short := isShort(err)
 		switch {
 		case s.isolated && way == forked && full:
@@ -59,7 +59,7 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 }
 
 // ShortageError is returned by Pool.Run when no worker can be started because the process
-// or the machine is short of descriptors, memory or processes. Nothing of the script ran.
+// or the machine is short of descriptors, memory or processes. No part of the script ran.
 type ShortageError struct{ err error }
 
 // Error returns the message of the error.
@@ -68,7 +68,7 @@ func (e *ShortageError) Error() string { return e.err.Error() }
 // Unwrap returns the error of the system.
 func (e *ShortageError) Unwrap() error { return e.err }
 
-// isShort reports whether a start failed for a shortage.
+// isShort reports whether a start failed because of a shortage.
 func isShort(err error) bool {
 	return isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE)
 }

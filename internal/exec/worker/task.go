@@ -13,56 +13,60 @@ import (
 	"unicode/utf8"
 )
 
-// MaxCode is the most source one task may have, in bytes.
+// MaxCode is the maximum size of Task.Code, in bytes.
 const MaxCode = 16 << 20
 
-// MaxGlobals is the most JSON that Task.Globals may have, in bytes.
+// MaxGlobals is the maximum size of Task.Globals, in bytes.
 const MaxGlobals = 16 << 20
 
-// MaxFileName is the longest name a task's code may have, in bytes.
+// MaxFileName is the maximum length of Task.FileName, in bytes.
 const MaxFileName = 1 << 10
 
-// Task is one script to run, and everything that decides what it does.
+// Task is one script to run with all inputs that determine its outcome.
 type Task struct {
-	// Tenant owns the script. A worker process never serves two.
+	// Tenant owns the script. A worker process serves one tenant only. Required.
 	Tenant string
-	// Session narrows that down where workers are reused within a session only;
-	// empty is a session of its own.
+	// Session is the session of the run. It matters only with ReuseSession. A task
+	// without one shares its worker with no other task then.
 	Session string
-	// Code is TypeScript or JavaScript: valid UTF-8, no NUL byte.
+	// Code is TypeScript or JavaScript: valid UTF-8 without NUL bytes.
 	Code []byte
-	// FileName is how stack traces call the code; "" is main.ts.
+	// FileName is the name of the code in stack traces. Default: main.ts.
 	FileName string
-	// Heap is the heap to continue from; empty starts fresh. The caller has
-	// verified its hash: V8 trusts it blindly. Must be empty unless Stateful.
+	// Heap is the heap to continue from. Empty starts from a fresh isolate. V8 does not
+	// check the heap, so the caller MUST have verified its hash. It must be empty unless
+	// Stateful is set.
 	Heap []byte
-	// Stateful asks for a heap back. Without it the run is faster, has
-	// WebAssembly, and leaves nothing.
+	// Stateful saves the heap at the end of the run. Without it the run is faster and has
+	// WebAssembly, and no heap is saved.
 	Stateful bool
-	// HeapLimitBytes bounds V8's heap, ArrayBufferLimitBytes the contents of
-	// ArrayBuffers, which it does not include. Zero leaves V8's default and no
-	// limit of its own.
+	// HeapLimitBytes limits V8's heap. 0 selects V8's default. ArrayBufferLimitBytes
+	// limits the contents of ArrayBuffers, which are not part of V8's heap. 0 means no
+	// limit.
 	HeapLimitBytes, ArrayBufferLimitBytes int64
-	// Timeout bounds the run in real time, from the moment a worker has it: awaiting, timers and saving
-	// the heap included. Required.
+	// Timeout limits the real time of the run from the moment that a worker is assigned
+	// to it. Waiting, timers and saving the heap count. Required.
 	Timeout time.Duration
-	// Seed decides Math.random and crypto, Start what the clock says at first.
+	// Seed determines Math.random and crypto. Start is the first time that the script's
+	// clock shows.
 	Seed  [16]byte
 	Start time.Time
-	// Servers is what the script may call: tool names by server name. Host carries
-	// the calls out; required with Servers.
+	// Servers has the tools that the script may call: names of tools by name of their
+	// tool server. Host performs the calls; required with Servers.
 	Servers map[string][]string
 	Host    Host
-	// Globals is the JSON of an object: the worker defines its members as properties
-	// of globalThis before it evaluates Code. Empty defines none.
+	// Globals is a JSON object. The worker defines its members as properties of
+	// globalThis before it evaluates Code. Empty defines none.
 	Globals []byte
-	// HideNames leaves names that earlier runs chose out of warnings, because a warning
-	// stays when the content of a session is erased.
+	// HideNames omits names that earlier runs chose from warnings, because a warning is
+	// kept when the content of a session is shredded.
 	HideNames bool
-	// HeapSent, if set, is called once the worker has received the task: Heap is not
-	// used any more. ReserveHeap, if set, is called before a heap is received, with its
-	// size in bytes; its error ends the run as the service's failure. ctx ends with the
-	// time of the run.
+	// HeapSent, if set, is called when the worker has received the task. Heap is not used
+	// after that.
+	//
+	// ReserveHeap, if set, is called with the size in bytes of the saved heap before it is
+	// received. If it returns an error, Run returns that error. Its ctx is done when the
+	// run is stopped.
 	HeapSent    func()
 	ReserveHeap func(ctx context.Context, bytes int64) error
 }
@@ -139,10 +143,11 @@ func (t *Task) checkGlobals() error {
 	return nil
 }
 
-// maxHeap is the largest heap a worker may return for the task.
+// maxHeap returns the size in bytes of the largest heap that a worker may return for the
+// task.
 func (t *Task) maxHeap() int64 {
 	const (
-		slack     = 64 << 20 // the base heap, and room V8 granted past its limit
+		slack     = 64 << 20 // the base heap, and memory that V8 granted beyond its limit
 		unlimited = 1<<31 - 1
 	)
 	if !t.Stateful {
@@ -154,14 +159,14 @@ func (t *Task) maxHeap() int64 {
 	return min(t.HeapLimitBytes+t.ArrayBufferLimitBytes+slack, unlimited)
 }
 
-// maxResident is the most memory the process may use for the task, in bytes; 0
-// is what its data segment may have.
+// maxResident returns how much memory the process may use for the task, in bytes. 0 means
+// that only the limit of its data segment applies.
 func (t *Task) maxResident() int64 {
-	const process = 384 << 20 // V8, Go, esbuild, and room V8 granted past its limit
+	const process = 384 << 20 // V8, Go, esbuild, and memory that V8 granted beyond its limit
 	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {
 		return 0
 	}
-	return process + 2*t.HeapLimitBytes + 2*t.ArrayBufferLimitBytes // twice: once more while a heap is saved
+	return process + 2*t.HeapLimitBytes + 2*t.ArrayBufferLimitBytes // twice, because saving a heap copies it
 }
 
 // Statuses of an Outcome.
@@ -175,45 +180,46 @@ const (
 const (
 	ReasonException          = "exception"           // uncaught error or unhandled rejection
 	ReasonSyntaxError        = "syntax_error"        // refused before it ran
-	ReasonOutOfMemory        = "out_of_memory"       // the heap limit, or the process's
-	ReasonWorkerDied         = "worker_died"         // the process ended; Error says how
+	ReasonOutOfMemory        = "out_of_memory"       // the limit of the heap or of the process
+	ReasonWorkerDied         = "worker_died"         // the process exited; Error has the reason
 	ReasonNeverSettled       = "never_settled"       // an await that nothing can resume
-	ReasonUnserializableHeap = "unserializable_heap" // ran, but cannot be saved
+	ReasonUnserializableHeap = "unserializable_heap" // the script ran, but V8 cannot save its heap
 	ReasonProtocol           = "protocol"            // the worker broke protocol and was killed
 	ReasonTimeout            = "timeout"
-	ReasonSandboxViolation   = "sandbox_violation" // a system call that no honest worker makes
+	ReasonSandboxViolation   = "sandbox_violation" // a system call that the filter refuses
 )
 
-// Outcome is what a run came to. A script that fails is an outcome, not an error.
+// Outcome is the outcome of a run. A script that fails has an Outcome and is no error.
 type Outcome struct {
 	Status string // StatusCompleted, StatusFailed, StatusTimedOut
-	// Result is the value of a completed run; nil for undefined. It was cut at
-	// 16 MiB when ResultTruncated is set.
+	// Result is the value of a completed run, nil for undefined. ResultTruncated is set
+	// if it was cut at 16 MiB.
 	Result          *string
 	ResultTruncated bool
-	// Error says what went wrong, in terms of the task's source.
+	// Error describes the failure. Positions in it are those of Task.Code.
 	Error  string
 	Reason string
-	// Heap is the saved heap: of a stateful run that completed, threw, or never
-	// settled. A run that was cut short, or that never began because of a syntax
-	// error, has none.
+	// Heap is the saved heap of a stateful run that completed, threw or never settled.
+	// A run that was stopped, or that did not start because of a syntax error, has none.
 	Heap []byte
-	// TranspiledSHA256 is the hash of the JavaScript that V8 got, in lowercase
-	// hex; empty when it got none.
+	// TranspiledSHA256 is the hash of the JavaScript that V8 received, in lowercase hex.
+	// It is empty if V8 received none.
 	TranspiledSHA256 string
-	// CPUTime is what the worker reports, or what its process used if it could not
-	// report. PeakHeapBytes is what the worker reports, 0 if it was killed before it could.
+	// CPUTime is the CPU time that the worker reports, or that its process used if there
+	// is no report. PeakHeapBytes is the peak that the worker reports, 0 if it was killed
+	// before that.
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
-	// TimersCancelled counts the timers, of this run and of earlier ones, that
-	// were cancelled because the run failed.
+	// TimersCancelled is the number of timers of this run and of earlier ones that were
+	// cancelled because the run failed.
 	TimersCancelled int
 	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
-	// isolate; nil when there was no heap, or it was not compared. It is the worker's
-	// word.
+	// isolate. It is nil if there was no heap or it was not compared. It is not verified:
+	// a script may have taken over the worker that reports it.
 	Pristine *bool
-	// Warnings begin with those about Task.Heap: changed built-in objects, timers and finalizers.
+	// Warnings are the warnings about the run. Those about Task.Heap come first: changed
+	// built-in objects, accessors and read-only globals, timers and finalizers.
 	Warnings []string
 }
 
@@ -222,8 +228,8 @@ const (
 	timedOutText     = "Execution timed out"
 	linkedErrorsText = "V8 cannot save a heap in which errors refer to each other, through a dozen links, and whose stacks were never read. " +
 		"Read error.stack of each error that you link to another one, or keep its message alone."
-	// V8 keeps literals, property names and the like once for all (internalized),
-	// and in an isolate that can be saved only up to its regular object size.
+	// V8 stores literals, property names and similar strings once (internalizes them). In
+	// an isolate that can be saved, such a string has at most V8's regular object size.
 	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
 		"Build such text at run time from shorter pieces, shorten it, or run stateless."
 )

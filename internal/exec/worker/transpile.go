@@ -8,20 +8,20 @@ import (
 	"daybook/internal/exec/typescript"
 )
 
-// program is a script made ready for V8.
+// program is a script in the form that V8 receives.
 type program struct {
-	code []byte // what V8 evaluates, without the name
-	file string // as the caller calls it
-	maps []byte // nil: positions are those of the caller's source
+	code []byte // JavaScript, without the sourceURL comment
+	file string // the name of the file that the caller gave
+	maps []byte // source map; nil if positions are those of the caller's source
 }
 
-// sourceError is a syntax error with its place in the caller's source.
+// sourceError is a syntax error with its position in the caller's source.
 type sourceError struct{ text string }
 
 func (e *sourceError) Error() string { return e.text }
 
-// newProgram names a program. Literals that a heap cannot hold are split if the
-// heap will be saved.
+// newProgram returns p as a program. If the run is stateful, it splits literals that are too
+// long for an isolate whose heap is saved.
 func newProgram(p *typescript.Program, file string, stateful bool) *program {
 	if stateful {
 		p = typescript.SplitLiterals(p)
@@ -36,14 +36,15 @@ func fileName(file string) string {
 	return file
 }
 
-// javaScript prepares a source for V8 as the JavaScript it may be: V8 decides.
+// javaScript returns a source as a program without a check: V8 decides whether it is
+// JavaScript.
 func javaScript(code []byte, file string, stateful bool) *program {
 	return newProgram(&typescript.Program{Code: code}, fileName(file), stateful)
 }
 
-// typeScript prepares a source that V8 refused as the TypeScript it may be. The
-// program is nil if the source has nothing of TypeScript, so V8's error is the
-// error of the run. Other errors are of type *sourceError.
+// typeScript turns a source that V8 refused into a program by erasing its types. The program
+// and the error are nil if the source has no TypeScript syntax: V8's error is then the error
+// of the run. Errors are of type *sourceError.
 func typeScript(code []byte, file string, stateful bool) (*program, error) {
 	file = fileName(file)
 	p, err := typescript.JavaScript(code)
@@ -56,7 +57,7 @@ func typeScript(code []byte, file string, stateful bool) (*program, error) {
 	return newProgram(p, file, stateful), nil
 }
 
-// syntaxErrorText prints an error in the form V8 gives its own.
+// syntaxErrorText formats an error like a syntax error of V8.
 func syntaxErrorText(err error, file string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "SyntaxError: %s", err)
