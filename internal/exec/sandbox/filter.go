@@ -10,45 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter is what the filter of system calls depends on.
+// Filter has the parameters of the system call filter.
 type Filter struct {
-	// ProcessID is the number the process has for itself.
+	// ProcessID is the process id of the process in its own namespace.
 	ProcessID int
-	// ImageStart and ImageEnd enclose the program's code and data, which may not
-	// be remapped: the handler that reports violations is in there.
+	// ImageStart and ImageEnd are the bounds of the code and data of the program, which
+	// must not be remapped: they contain the handler that reports violations.
 	ImageStart, ImageEnd uintptr
-	// ExecutableMemory permits making memory executable. WebAssembly needs it;
-	// the rest of V8 has all it needs once it is warm.
+	// ExecutableMemory permits making memory executable. Only WebAssembly needs it when V8
+	// is warm.
 	ExecutableMemory bool
-	// ProbeAddress is where Prove asks for executable memory: no process can map it,
-	// and the handler of SIGSYS answers EPERM for calls there. 0 leaves
+	// ProbeAddress is the address at which Prove asks for executable memory. No process
+	// can map it, and the handler of SIGSYS answers calls there with EPERM. 0 leaves
 	// NoExecutableMemory unproven.
 	ProbeAddress uintptr
 }
 
-// threadFlags are those of pthread_create, to the bit. Nothing else may clone: a
-// process differs from a thread by a single flag less.
+// threadFlags are exactly the flags of clone in pthread_create. No other flags are permitted,
+// because one missing flag creates a process instead of a thread.
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SYSVSEM | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
 	unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
-// plainCalls need no look at their arguments: they reach nothing outside the
-// process but its three pipes. The most frequent come first.
+// plainCalls are permitted with any arguments: outside the process they reach only its three
+// pipes. The most frequent ones come first.
 var plainCalls = []uint32{
 	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_NANOSLEEP, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_SCHED_YIELD, unix.SYS_RT_SIGRETURN,
-	unix.SYS_WRITEV,                                                                     // the C library's last words
+	unix.SYS_WRITEV,                                                                     // the C library reports fatal errors with it
 	unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, // Go's timers and sleepers
 	unix.SYS_BRK,
 	unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, // attributes of a new thread
 	unix.SYS_CLOCK_NANOSLEEP,
-	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETCPU, // where there is no vDSO
+	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETCPU, // on systems without a vDSO
 	unix.SYS_RT_SIGPROCMASK, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETTID, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
 	unix.SYS_GETRANDOM, unix.SYS_GETRUSAGE,
 	unix.SYS_SYSINFO, // default sizes of heaps
 }
 
-// answered are calls that honest code makes and can do without. The answer is
-// that of a system that does not have what they ask for.
+// failedCalls are calls that honest code makes and does not need. They fail with the error of
+// a system that lacks what they ask for.
 var answered = []struct {
 	errno unix.Errno
 	calls []uint32
@@ -58,16 +58,16 @@ var answered = []struct {
 	{unix.ENOTTY, []uint32{unix.SYS_IOCTL}},
 }
 
-// rules are the filter. What they do not name ends the process.
+// rules returns the rules of the filter. A call without a rule ends the process.
 func (f Filter) rules() []rule {
 	const (
 		readWrite  = unix.PROT_READ | unix.PROT_WRITE
 		prSetVMA   = 0x53564d41 // Go names its memory
-		lastAdvice = 25         // of madvise; root's, 100 and up, poison the machine's memory
+		lastAdvice = 25         // the last advice of madvise for any user; those for root, from 100 on, poison physical memory
 	)
 	var rules []rule
 	add := func(call uint32, allowed ...[]test) { rules = append(rules, rule{call, allowed, trap}) }
-	// elsewhere permits a call on memory that is not the program's own.
+	// elsewhere permits a call on memory outside the program.
 	elsewhere := func(call uint32, tests ...test) { add(call, f.outside(tests...)...) }
 
 	protection := uint64(readWrite)
@@ -78,7 +78,7 @@ func (f Filter) rules() []rule {
 	elsewhere(unix.SYS_MUNMAP)
 	elsewhere(unix.SYS_MREMAP, atMost(3, unix.MREMAP_MAYMOVE))
 	add(unix.SYS_MADVISE, []test{atMost(2, lastAdvice)})
-	// Memory becomes executable by mprotect alone.
+	// Only mprotect may make memory executable, so mmap may not.
 	private := flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, 0)
 	add(unix.SYS_MMAP, append(
 		[][]test{{is(0, 0), atMost(2, readWrite), flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, unix.MAP_FIXED)}},
@@ -88,15 +88,17 @@ func (f Filter) rules() []rule {
 		rules = append(rules, rule{call, nil, allow})
 	}
 
-	// With memory keys V8 protects its tables and its code by them. It makes its code
-	// range executable when it starts, before there is a filter; later on only
-	// WebAssembly does, as with mprotect. Key -1 or 0 would be mprotect.
+	// V8 protects its tables and its code with memory protection keys if the processor has
+	// them. It makes its code range executable when it starts, before the filter is
+	// installed. After that only WebAssembly does, as with mprotect. With key -1 or 0 the
+	// call is the same as mprotect.
 	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, protection), between(3, 1, 15))
 	add(unix.SYS_CLONE, []test{is(0, threadFlags)})
 	add(unix.SYS_TGKILL, []test{is(0, uint64(f.ProcessID))}) // Go's preemption, abort
 	add(unix.SYS_PRCTL, []test{is(0, prSetVMA)}, []test{is(0, unix.PR_SET_NAME)}, []test{is(0, unix.PR_GET_SECCOMP)})
-	// Who asks for the handler of SIGSYS wants to outlive a violation, or is that
-	// handler, done. The kernel would ignore the upper half of the number.
+	// Code that sets the handler of SIGSYS tries to survive a violation, or it is that
+	// handler, which ends the process this way. The kernel ignores the upper half of the
+	// number, the filter does not.
 	rules = append(rules, rule{unix.SYS_RT_SIGACTION, [][]test{
 		{atMost(0, uint64(unix.SIGSYS)-1)},
 		{between(0, uint64(unix.SIGSYS)+1, 64)},
@@ -110,23 +112,24 @@ func (f Filter) rules() []rule {
 	return rules
 }
 
-// outside lists alternatives, each of which proves that memory from the first
-// argument on, as long as the second says, is not the program's own.
+// outside returns alternatives for a rule. Each of them ensures that the memory at the first
+// argument, with the second argument as its length, is outside the program.
 func (f Filter) outside(tests ...test) [][]test {
-	// A filter cannot add. So what lies below must be far below, and not long.
+	// A filter cannot add, so it cannot compute the end of the memory. Memory below the
+	// program must start at least 1 TiB below it and have at most 1 TiB.
 	const far = 1 << 40
 	with := func(place ...test) []test { return append(place, tests...) }
 	above := with(atLeast(0, uint64(f.ImageEnd)))
 	if f.ImageStart <= far {
 		return [][]test{above}
 	}
-	// Not zero: to mmap that means anywhere.
+	// Address 0 is excluded, because for mmap it means any address.
 	return [][]test{above, with(between(0, 1, uint64(f.ImageStart)-far), atMost(1, far))}
 }
 
-// Install installs the filter in every thread of the process. From then on a
-// call that is not permitted raises SIGSYS; whoever handles that must end with
-// rt_sigaction of SIGSYS, which kills.
+// Install installs the filter in every thread of the process. From then on, a call that is not
+// permitted raises SIGSYS. The handler of SIGSYS MUST end with rt_sigaction of SIGSYS, for
+// which the filter kills the process.
 func (f Filter) Install() error {
 	if err := f.install(); err != nil {
 		return fmt.Errorf("install the filter of system calls: %w", err)
@@ -156,16 +159,18 @@ func (f Filter) install() error {
 	switch {
 	case errno != 0:
 		return errno
-	case thread != 0: // how the kernel says that one did not follow
+	case thread != 0: // the kernel returns the id of a thread that it could not change
 		return errors.New("a thread has a filter of its own")
 	}
 	return nil
 }
 
-// Prove returns, sorted, the layers that the filter provides, if they are in force.
+// Prove returns the layers of the filter that are in force, sorted. The filter must be
+// installed.
 func (f Filter) Prove() []string {
 	const filtering = 2 // SECCOMP_MODE_FILTER
-	// The kernel would find fault with these arguments; the filter never looks.
+	// The kernel would refuse these arguments with another error. The filter does not check
+	// them.
 	_, _, errno := unix.RawSyscall6(unix.SYS_OPENAT2, ^uintptr(0), 0, 0, 0, 0, 0)
 	switch {
 	case got(unix.PR_GET_SECCOMP) != filtering || errno != unix.ENOSYS:
@@ -177,10 +182,10 @@ func (f Filter) Prove() []string {
 	}
 }
 
-// deniesExecutableMemory asks for executable memory in each way that the kernel has
-// and reports whether the filter refuses them all. The filter must be installed, with
-// a handler that answers EPERM at ProbeAddress: elsewhere the process ends. The kernel
-// itself never answers these calls with EPERM.
+// deniesExecutableMemory asks for executable memory in each way that the kernel has and
+// reports whether the filter refuses all of them. The filter must be installed, with a handler
+// that answers EPERM at ProbeAddress: at other addresses the process ends. The kernel never
+// answers these calls with EPERM.
 func (f Filter) deniesExecutableMemory() bool {
 	const (
 		readWrite = unix.PROT_READ | unix.PROT_WRITE
@@ -204,6 +209,7 @@ func (f Filter) deniesExecutableMemory() bool {
 			}
 		}
 	}
-	// That it is the protection that is refused, and not the place.
+	// The same call without executable memory is not refused, so the cause was the protection
+	// and not the address.
 	return !refused(unix.SYS_MPROTECT, page, readWrite, 0)
 }

@@ -20,7 +20,7 @@ const (
 	pid   = 4242
 )
 
-// machine runs the filter as the kernel would.
+// machine runs the filter as the kernel does.
 type machine struct {
 	*testing.T
 	vm *bpf.VM
@@ -40,8 +40,8 @@ func newMachine(t *testing.T, f sandbox.Filter) machine {
 	return machine{t, vm}
 }
 
-// answer is the filter's on a call. The kernel hands filters its data in the
-// machine's byte order, this VM reads in the network's.
+// answer returns the answer of the filter to a call. The kernel passes data to filters in the
+// byte order of the machine, but this VM reads it as big-endian.
 func (m machine) answer(architecture uint32, number int, args ...uint64) uint32 {
 	m.Helper()
 	data := make([]byte, 64)
@@ -58,13 +58,13 @@ func (m machine) answer(architecture uint32, number int, args ...uint64) uint32 
 	return uint32(n)
 }
 
-// image is that of an ordinary program, pie that of a position-independent one.
+// image has the addresses of an ordinary program, pie those of a position-independent one.
 var (
 	image = sandbox.Filter{ImageStart: 0x400000, ImageEnd: 0x4800000}
 	pie   = sandbox.Filter{ImageStart: 0x55d000000000, ImageEnd: 0x55d004000000}
 )
 
-// Calls that depend on their arguments.
+// The answer to some calls depends on their arguments.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	const (
@@ -150,8 +150,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// permitted is everything that may reach the kernel at all, with some arguments.
-// A change of the filter is a change of this list.
+// permitted has all calls that the filter permits with some arguments. A change of the filter
+// requires a change of this list.
 var permitted = []string{
 	"brk", "clock_getres", "clock_gettime", "clock_nanosleep", "clone", "epoll_create1", "epoll_ctl", "epoll_pwait", "eventfd2", "exit",
 	"exit_group", "futex", "getcpu", "getpid", "getrandom", "getrusage", "gettid", "gettimeofday", "madvise", "mmap", "mprotect", "mremap",
@@ -160,8 +160,8 @@ var permitted = []string{
 	"write", "writev",
 }
 
-// Every call there is, in every spelling: only what is permitted is allowed, and
-// nothing by way of another architecture's numbers.
+// Of all system calls, the filter allows only those in permitted, and none with the numbers of
+// another architecture.
 func TestEveryCall(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, image)
@@ -175,7 +175,7 @@ func TestEveryCall(t *testing.T) {
 		}
 		want[n] = true
 	}
-	// Arguments that satisfy some call's conditions.
+	// Arguments that satisfy the conditions of some call.
 	arguments := [][]uint64{
 		{}, {0x3d0f00}, {pid}, {15},
 		{0x7f0000000000, 4096, 3, 1}, {0x7f0000000000, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS},

@@ -6,36 +6,38 @@ import (
 	"strings"
 )
 
-// The layers, by the names they have on record.
+// The layers, by their recorded names.
 const (
-	// ClosedFiles: three pipes, and no descriptor besides.
+	// ClosedFiles: the process has no descriptors other than its three pipes.
 	ClosedFiles = "closed_files"
-	// Landlock: no file, no directory, no TCP port, no abstract socket.
+	// Landlock: the process has no access to files, directories, TCP ports and abstract
+	// sockets.
 	Landlock = "landlock"
-	// Namespaces: users, network, processes, mounts, System V objects and the
-	// host's name are the worker's own, and empty. Never required: the others do
-	// without, and not every system permits it.
+	// Namespaces: the worker has user, network, process, mount, IPC and host name
+	// namespaces of its own. It is never required, because the other layers do not depend
+	// on it and some systems do not permit it.
 	Namespaces = "namespaces"
-	// NoCapabilities: root's powers are dropped.
+	// NoCapabilities: the process has no capabilities, even if its user is root.
 	NoCapabilities = "no_capabilities"
-	// NoExecutableMemory: the filter bars making memory executable. Only workers
-	// of stateful runs have it: WebAssembly needs the right.
+	// NoExecutableMemory: the filter prevents that memory is made executable. Only workers
+	// for stateful runs have this layer, because WebAssembly needs executable memory.
 	NoExecutableMemory = "no_executable_memory"
-	// NoNewPrivileges: nothing that is executed could gain rights.
+	// NoNewPrivileges: executing a program grants no privileges.
 	NoNewPrivileges = "no_new_privs"
 	// ParentDeath: the worker is killed when its parent dies.
 	ParentDeath = "pdeathsig"
-	// DataLimit bounds the memory of the process.
+	// DataLimit: the size of the data segment is limited.
 	DataLimit = "rlimit_data"
-	// Limits: few descriptors, no file written, no core, no locked memory.
+	// Limits: the process may have few descriptors, and may not write files, dump core,
+	// lock memory or use message queues.
 	Limits = "rlimits"
-	// Seccomp: the filter of system calls.
+	// Seccomp: the system call filter is installed.
 	Seccomp = "seccomp"
-	// NotDumpable: no other process of the same user can look inside.
+	// NotDumpable: other processes of the same user cannot read the memory of the process.
 	NotDumpable = "undumpable"
 )
 
-// remedies says what to do about a layer that is missing.
+// remedies has what to do about each missing layer. Namespaces has no remedy.
 var remedies = map[string]string{
 	ClosedFiles:        "close_range(2) is needed: Linux 5.9 or later, and a container profile that permits it",
 	Landlock:           "Landlock is needed: Linux 5.13 or later with CONFIG_SECURITY_LANDLOCK and \"landlock\" among the modules of the lsm= boot parameter, and a container profile that permits landlock_create_ruleset and landlock_restrict_self",
@@ -49,8 +51,8 @@ var remedies = map[string]string{
 	NotDumpable:        "prctl(PR_SET_DUMPABLE) is needed: let the container profile permit it",
 }
 
-// Required lists, sorted, the layers a worker must reach. Those that keep heaps
-// must reach one more.
+// Required returns the layers that a worker must have, sorted. Workers for stateful runs
+// need one more.
 func Required(stateful bool) []string {
 	layers := []string{ClosedFiles, Landlock, NoCapabilities, NoNewPrivileges, ParentDeath, DataLimit, Limits, Seccomp, NotDumpable}
 	if stateful {
@@ -60,19 +62,19 @@ func Required(stateful bool) []string {
 	return layers
 }
 
-// Known tells whether a layer goes by this name.
+// Known reports whether a layer has this name.
 func Known(layer string) bool { return layer == Namespaces || remedies[layer] != "" }
 
-// Missing lists what reached lacks of what is required, in the same order.
+// Missing returns the required layers that are not in reached, sorted.
 func Missing(reached []string, stateful bool) []string {
 	return slices.DeleteFunc(Required(stateful), func(l string) bool { return slices.Contains(reached, l) })
 }
 
-// MissingError reports layers that a worker did not reach.
+// MissingError is returned when a worker lacks required layers.
 type MissingError struct {
-	// Layers is not empty.
+	// Layers are the missing layers, at least one.
 	Layers []string
-	// Details are what the worker said of the cause, possibly nothing.
+	// Details is the cause that the worker reported, or empty.
 	Details string
 }
 

@@ -36,8 +36,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// What nobody set does not count, however true it is; what is not so does not
-// count, however loudly it is claimed.
+// Prove returns no layer that was not claimed, even if it is in force, and no claimed layer that
+// is not in force.
 func TestProveBelievesNothing(t *testing.T) {
 	if proven := sandbox.Prove(sandbox.Claims{}); len(proven) != 0 {
 		t.Errorf("without a claim: %v", proven)
@@ -46,7 +46,7 @@ func TestProveBelievesNothing(t *testing.T) {
 		Layers:    []string{sandbox.Landlock, sandbox.NotDumpable, sandbox.DataLimit, sandbox.Limits, sandbox.Seccomp, sandbox.NoExecutableMemory, sandbox.ParentDeath, "something new"},
 		DataLimit: 1, OpenFiles: 1,
 	}
-	if proven := sandbox.Prove(claims); len(proven) != 0 { // this test runs unconfined
+	if proven := sandbox.Prove(claims); len(proven) != 0 { // the test process has no layers
 		t.Errorf("proven in an ordinary process: %v", proven)
 	}
 	if proven := (sandbox.Filter{}).Prove(); slices.Contains(proven, sandbox.NoExecutableMemory) {
@@ -75,8 +75,8 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// FuzzViolation feeds it what a worker that was taken over may write: the answer
-// goes on record and must be short and printable.
+// FuzzViolation passes to Violation what a worker may write after a script took it over. The
+// result is recorded and must be short and printable.
 func FuzzViolation(f *testing.F) {
 	f.Add("daybook-sandbox: refused 41 3221225534\n")
 	f.Add("daybook-sandbox: refused 41 3221225534\ndaybook-sandbox: refused \x00")

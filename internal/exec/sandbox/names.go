@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// The names of the kernel's amd64 system calls in order of their numbers: firstCalls
-// from 0 on, laterCalls from firstLaterCall on. No call has a number between the two.
-// The kernel never reuses a number, so the lists only grow.
+// The names of the amd64 system calls of the kernel in order of their numbers: firstCalls from
+// 0 on, laterCalls from firstLaterCall on. No call has a number between the two lists. The
+// kernel never reuses a number, so entries are only added.
 const (
 	firstCalls = `
 	read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64
@@ -45,7 +45,7 @@ const (
 	setxattrat getxattrat listxattrat removexattrat open_tree_attr file_getattr file_setattr listns rseq_slice_yield`
 )
 
-// callNames returns the names of the calls by number. Most processes never need one.
+// callNames returns the names of the calls by number. Most processes never need it.
 var callNames = sync.OnceValue(func() []string {
 	first := strings.Fields(firstCalls)
 	gap := make([]string, firstLaterCall-len(first))

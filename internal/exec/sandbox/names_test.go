@@ -12,7 +12,7 @@ import (
 	"daybook/internal/exec/sandbox"
 )
 
-// The names are the SYS_ constants of golang.org/x/sys/unix, all of them and no other.
+// The names are exactly those of the SYS_ constants of golang.org/x/sys/unix.
 func TestCallNames(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()

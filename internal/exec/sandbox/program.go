@@ -8,25 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An action is what the filter answers to a call.
+// action is the answer of the filter to a system call.
 type action uint32
 
 const (
 	allow action = unix.SECCOMP_RET_ALLOW
-	trap  action = unix.SECCOMP_RET_TRAP         // SIGSYS, to be handled
-	kill  action = unix.SECCOMP_RET_KILL_PROCESS // at once
+	trap  action = unix.SECCOMP_RET_TRAP         // raise SIGSYS, which has a handler
+	kill  action = unix.SECCOMP_RET_KILL_PROCESS // kill the process without calling a handler
 )
 
-// fail makes the call return errno without reaching the kernel.
+// fail returns the action that makes the call return errno without executing it.
 func fail(errno unix.Errno) action { return unix.SECCOMP_RET_ERRNO | action(errno) }
 
-// A test is a condition on one argument. The kernel hands all 64 bits of a register to
-// the filter, even where it will itself look at 32 of them.
+// test is a condition on one argument. The filter sees all 64 bits of a register, even if the
+// kernel uses only 32 of them.
 type test struct {
 	argument int
-	// The argument lies between least and most, both included.
+	// least and most are the bounds of the argument, both included.
 	least, most uint64
-	// The bits of mask are exactly those of bits. Zero masks nothing.
+	// The bits of the argument in mask must be equal to bits. A mask of 0 checks nothing.
 	mask, bits uint32
 }
 
@@ -40,34 +40,35 @@ func atMost(argument int, most uint64) test { return between(argument, 0, most) 
 
 func atLeast(argument int, least uint64) test { return between(argument, least, ^uint64(0)) }
 
-// flags says of a set of flags which must be there and which must not.
+// flags returns the test that the flags in set are set and those in unset are not.
 func flags(argument int, set, unset uint32) test {
 	return test{argument: argument, most: 1<<32 - 1, mask: set | unset, bits: set}
 }
 
-// A rule decides about one call.
+// rule has the conditions for one system call.
 type rule struct {
 	call uint32
-	// allowed permits the call if every test of one of these passes.
+	// allowed permits the call if all tests of one of its elements pass.
 	allowed [][]test
-	// otherwise is the answer if none does.
+	// otherwise is the answer if no element permits the call.
 	otherwise action
 }
 
-// What the kernel gives a filter, by offset in bytes. Arguments have their lower
-// half first.
+// Offsets in bytes in the data that the kernel passes to a filter. The lower half of an
+// argument comes first.
 const (
 	offCall      = 0
 	offArch      = 4
 	offArguments = 16
 )
 
-// x32Bit marks calls of an interface that shares amd64's architecture.
+// x32Bit is set in the numbers of the x32 interface, which has the same architecture number as
+// amd64.
 const x32Bit = 1 << 30
 
-// program assembles rules into a filter that traps every call they do not name.
-// Each rule's instructions end in an answer of their own: once an argument was
-// loaded, the number of the call is gone, and nothing may be compared with it.
+// program assembles rules into a filter that traps every call without a rule. The instructions
+// of each rule end in an answer: loading an argument overwrites the number of the call, so later
+// rules could not compare it.
 func program(rules []rule) ([]bpf.Instruction, error) {
 	p := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -109,8 +110,8 @@ func (r rule) body() []bpf.Instruction {
 	return append(body, bpf.RetConstant{Val: uint32(r.otherwise)})
 }
 
-// instructions fall through when the test passes and skip, beyond their own end,
-// as many as given when it does not.
+// instructions returns the instructions of the test. Execution continues after them if the test
+// passes. If it fails, it skips as many further instructions as skip says.
 func (t test) instructions(skip int) []bpf.Instruction {
 	low := uint32(offArguments + 8*t.argument)
 	high := low + 4
@@ -122,7 +123,7 @@ func (t test) instructions(skip int) []bpf.Instruction {
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: t.bits, SkipFalse: uint8(skip)},
 		)
 	}
-	// From the end to the beginning: jumps need to know what follows.
+	// Built from the end, because a jump needs the number of instructions that follow.
 	if t.most != ^uint64(0) {
 		past := uint8(skip + len(p))
 		p = append([]bpf.Instruction{

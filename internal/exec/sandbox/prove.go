@@ -8,25 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Claims are what a worker was set up with.
+// Claims has the layers and limits that a worker was set up with.
 type Claims struct {
-	// Layers were set, as far as the one who set them knows.
+	// Layers are the layers that were set without an error.
 	Layers []string
 	// DataLimit is RLIMIT_DATA, in bytes; OpenFiles is RLIMIT_NOFILE.
 	DataLimit, OpenFiles uint64
 }
 
-// Prove asks the kernel for each layer and returns, sorted, those that hold, the
-// filter excepted. A layer that was not claimed, or only claimed, does not count.
-// It must be called on the process's first thread, where the parent-death signal
-// is kept, and before Filter.Install, which answers some of these questions
-// itself.
+// Prove checks each claimed layer with the kernel and returns those that are in force, sorted.
+// It does not check the layers of the filter. ClosedFiles cannot be checked and is returned if
+// it is claimed. Prove must be called on the first thread of the process, which has the
+// parent-death signal, and before Filter.Install: the filter answers some of its system calls.
 func Prove(c Claims) []string {
 	proofs := map[string]func() bool{
-		// They are made by one call, all or none, so one tells of all: only who is
-		// the first in a process namespace has no parent.
+		// The kernel creates all namespaces in one call or none, so it is enough to check
+		// one: only the first process of a process namespace has no parent.
 		Namespaces: func() bool { return unix.Getpid() == 1 && unix.Getppid() == 0 },
-		// Whether more files were open could only be seen before Go opened its own.
+		// Go has opened descriptors of its own, so others cannot be recognized.
 		ClosedFiles: func() bool { return true },
 		Landlock:    func() bool { return denied("/") && denied("/proc/self/exe") },
 		NoCapabilities: func() bool {

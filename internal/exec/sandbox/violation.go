@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// violationHead precedes what a worker killed by the filter writes last.
+// violationHead starts the last line that a worker writes when the filter kills it.
 const violationHead = "daybook-sandbox: refused "
 
-// Kinds of system calls, as the kernel's audit numbers them.
+// Architectures of system calls, as the audit of the kernel numbers them.
 const (
 	auditAMD64 = 0xc000003e
 	auditI386  = 0x40000003
 )
 
-// Violation returns what a process killed by SIGSYS was refused, from what it
-// wrote to its standard error. Nothing depends on it being true.
+// Violation returns the name of the system call that a process was killed for, from its standard
+// error. The process may have written another name, so no decision may depend on it.
 func Violation(stderr string) string {
 	const unknown = "an unknown system call"
 	i := strings.LastIndex(stderr, violationHead)
