@@ -1,15 +1,24 @@
-// Package typescript turns TypeScript into JavaScript without changing what the
-// source does or where it does it.
+// Package typescript turns TypeScript into JavaScript without changing what the source does
+// or its positions.
 //
-// Erase replaces types by white space in place: statements, their values, lines
-// and columns stay. What has no JavaScript of the same layout (enums, namespaces
-// with values, parameter properties, decorators, using declarations) Lower
-// rewrites with esbuild, keeps the value of the last expression statement and
-// returns a source map. JavaScript tries the one and then the other.
-// SplitLiterals cuts literals that are too long for V8.
+// JavaScript first tries to erase the types: it replaces them by white space, so statements,
+// their values, lines and columns stay the same. Some constructs have no JavaScript of the
+// same layout: enums, namespaces with values, parameter properties, decorators and using
+// declarations. A source with one of them is lowered: esbuild rewrites it, the value of the
+// last expression statement is kept, and the result has a source map. SplitLiterals cuts
+// literals that are too long for V8.
 //
-// Functions take UTF-8 without NUL bytes and return new slices. They hold no
-// state and are safe for concurrent use. Sources are hostile: a source can make
-// the parsers use memory and time in proportion to its length, so the caller
-// MUST bound both.
+// Functions take UTF-8 without NUL bytes and return new slices. They have no state and are
+// safe for concurrent use. Sources are hostile: a source can make the parsers use memory and
+// time in proportion to its length, so the caller MUST limit both.
+//
+// The files, in reading order:
+//
+//   - lower.go: JavaScript, and the lowering of a source with esbuild
+//   - tree.go: the syntax tree of a source
+//   - repair.go: sources that the grammar of the parser reads wrongly or not at all
+//   - erase.go: replaces types by white space
+//   - mark.go: keeps the value of statements through the lowering
+//   - literal.go: splits long literals
+//   - sourcemap.go: source maps of edited sources
 package typescript

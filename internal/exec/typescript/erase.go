@@ -5,24 +5,25 @@ import (
 	"unicode/utf8"
 )
 
-// notErasable is a construct that is more than types, and its place. line and column
-// are 1-based; column counts UTF-16 units.
+// notErasable is a construct that cannot be erased, because it is not only types, and its
+// position. line and column are 1-based; column counts UTF-16 units.
 type notErasable struct {
 	construct    string
 	line, column int
 }
 
-// erase returns the source with its types replaced by white space. The result has
-// the same length in bytes and in UTF-16 units, and the same line ends at the
-// same places. A character of a type becomes a space, or, beyond ASCII, white
-// space of the same lengths (U+00A0, U+2002). Three characters move: a semicolon
-// is put where a statement would otherwise join the next one, and the parenthesis
-// before the types of an arrow function moves across a line end that would
-// otherwise come before it or before the arrow.
+// erase returns the source with its types replaced by white space. The result has the same length
+// in bytes and in UTF-16 units, and the same line ends at the same offsets. An ASCII character of
+// a type becomes a space. Another character becomes white space of the same lengths (U+00A0,
+// U+2002).
 //
-// The first construct that has to stay is returned beside the result, which is
-// TypeScript then. The error is ErrSyntax, ErrTooDeep or ErrNotText. A source
-// without types is returned as it is.
+// Some characters are added or moved. A semicolon replaces white space where a statement would
+// otherwise join the next one. The opening or closing parenthesis of an arrow function's
+// parameters moves across a line end that would otherwise stand before it or before the arrow.
+//
+// The first construct that cannot be erased is returned with the result, which is then still
+// TypeScript. The error is ErrSyntax, ErrTooDeep or ErrNotText. A source without types is
+// returned unchanged.
 func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
 	if len(t.using) > 0 {
@@ -60,28 +61,28 @@ func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	return e.out, e.stays, nil
 }
 
-// usingDeclaration is a construct that is JavaScript, but not to this V8.
+// usingDeclaration is a construct of JavaScript that this V8 does not support.
 const usingDeclaration = "a using declaration"
 
 // eraser is the state of one erasure.
 type eraser struct {
 	*tree
 	out []byte
-	// kept is the end of the last statement or member that stays, by its list, and
-	// before that of the one before it. 0: there is none.
+	// kept is the end of the last statement or member that is not erased, by its list.
+	// before is the end of the one before it. 0 means that there is none.
 	kept, before map[int]int
 	gaps         []gap
-	stays        *notErasable // the first thing that cannot be erased
-	joined       bool         // something erased seems to hold the next statement
+	stays        *notErasable // the first construct that cannot be erased
+	joined       bool         // an erased range seems to contain the next statement
 }
 
-// gap is a place where something was erased and a statement may need an end.
+// gap is an offset at which something was erased and a statement may need an end.
 type gap struct {
-	at     int    // where a semicolon can go
+	at     int    // offset for a semicolon
 	resume int    // where the source continues
-	before string // the first characters that would continue the statement
-	always bool
-	line   bool // only if a line ends between at and what follows
+	before string // characters that continue the statement if the source continues with one of them
+	always bool   // the semicolon is always needed
+	line   bool   // the semicolon is needed only if a line ends before the source continues
 }
 
 func isList(kind string) bool {
@@ -92,7 +93,7 @@ func isList(kind string) bool {
 	return false
 }
 
-// stay notes a construct that cannot be erased.
+// noteNotErasable records a construct that cannot be erased. Only the first one is kept.
 func (e *eraser) stay(construct string, at int) {
 	if e.stays == nil {
 		line, column := position(e.source, at)
@@ -100,7 +101,8 @@ func (e *eraser) stay(construct string, at int) {
 	}
 }
 
-// position returns the line and column of an offset, 1-based.
+// position returns the line and the column of an offset. Both are 1-based, and the column counts
+// UTF-16 units.
 func position(source []byte, at int) (line, column int) {
 	line, column = 1, 1
 	for i := 0; i < at; {
@@ -141,8 +143,8 @@ func (e *eraser) blank(start, end int) {
 	}
 }
 
-// after returns the node after an erased member, and after the semicolon or
-// comma that ends it, which member erased too.
+// afterMember returns the node after an erased statement or member and after the semicolon or
+// comma that ends it, which member erases as well.
 func (e *eraser) after(i int) int {
 	if n := e.next(i); n != none && e.parentKind(i) == "class_body" && (e.kind(n) == ";" || e.kind(n) == ",") {
 		return e.last(n)
@@ -150,8 +152,7 @@ func (e *eraser) after(i int) int {
 	return e.last(i)
 }
 
-// member erases node i of a list if it is a statement or class member that is
-// only types.
+// eraseMember erases node i of a list if it is a statement or a class member without JavaScript.
 func (e *eraser) member(i int) (erased bool, err error) {
 	typesOnly, err := e.typesOnly(i)
 	if err != nil || !typesOnly {
@@ -168,8 +169,7 @@ func (e *eraser) member(i int) (erased bool, err error) {
 	return true, nil
 }
 
-// open reports whether a statement or member that ends at an offset has no end
-// of its own.
+// needsEnd reports whether a statement or member that ends at an offset could continue after it.
 func (e *eraser) open(end int) bool {
 	if end == 0 {
 		return false
@@ -216,7 +216,7 @@ func (e *eraser) typesOnly(i int) (bool, error) {
 	return false, nil
 }
 
-// emptyNamespace reports whether node i is a namespace that holds types alone.
+// isTypeNamespace reports whether node i is a namespace that contains only types.
 func (e *eraser) emptyNamespace(i int) bool {
 	if k := e.kind(i); k != "internal_module" && k != "module" {
 		return false
@@ -243,13 +243,12 @@ func (e *eraser) emptyNamespace(i int) bool {
 	return true
 }
 
-// node erases what node i has of types. It reports whether its children are
-// done with.
+// eraseNode erases the types of node i. It reports whether its children need not be visited.
 func (e *eraser) node(i int) (skip bool, err error) {
 	parent := e.parentKind(i)
 	switch e.kind(i) {
 	case "type_alias_declaration", "interface_declaration", "function_signature", "ambient_declaration":
-		// Not in a list: the body of an if, a loop or a label.
+		// A statement outside a list is the body of an if, a loop or a label.
 		e.blank(e.start(i), e.end(i))
 		e.gaps = append(e.gaps, gap{at: e.start(i), always: true})
 		return true, nil
@@ -366,9 +365,8 @@ func (e *eraser) withComma(i int) int {
 	return e.end(i)
 }
 
-// closeParameters moves the parenthesis that closes an arrow function's
-// parameters to the end of the type after them if a line ends in between: there
-// may be no line end before an arrow.
+// closeParameters moves the closing parenthesis of an arrow function's parameters to the end of
+// the type after them, if a line ends in between: no line may end before an arrow.
 func (e *eraser) closeParameters(annotation int) {
 	parameters := e.child(e.parent(annotation), "formal_parameters")
 	if parameters == none {
@@ -387,8 +385,8 @@ func (e *eraser) closeParameters(annotation int) {
 	e.stay("a type before an arrow", e.start(annotation))
 }
 
-// assertion reports whether "<T>x" can be x: not where the bare x would be read as
-// something else.
+// canEraseAssertion reports whether "<T>x" can be replaced by x. It cannot where x alone has
+// another meaning.
 func (e *eraser) assertion(i int) (safe bool, err error) {
 	types := e.child(i, "type_arguments")
 	if types == none || e.breaksLine(e.start(types), e.end(types)) {
@@ -436,8 +434,8 @@ func (e *eraser) leading(i int) string {
 	return e.kind(i)
 }
 
-// separate puts semicolons where the source continues in a way that would join
-// it to what stands before something erased.
+// insertSemicolons writes a semicolon in each gap after which the source would continue the
+// statement before the gap.
 func (e *eraser) separate() {
 	for _, g := range e.gaps {
 		if g.always {
@@ -457,7 +455,8 @@ func (e *eraser) separate() {
 	}
 }
 
-// startsWithIn reports whether a member has a name that continues an expression.
+// startsWithIn reports whether b starts with the name "in" or "instanceof", which as an operator
+// would continue an expression.
 func startsWithIn(b []byte) bool {
 	for _, word := range []string{"in", "instanceof"} {
 		if len(b) > len(word) && string(b[:len(word)]) == word && !isWordByte(b[len(word)]) {
@@ -467,8 +466,8 @@ func startsWithIn(b []byte) bool {
 	return false
 }
 
-// significant returns the offset of the next token from an offset on, and
-// whether a line ends before it.
+// nextTokenAt returns the offset of the next token at or after an offset, and whether a line ends
+// before it.
 func (e *eraser) significant(from int) (at int, broken bool) {
 	for i := from; i < len(e.out); {
 		r, n := utf8.DecodeRune(e.out[i:])
@@ -495,7 +494,7 @@ func (e *eraser) significant(from int) (at int, broken bool) {
 	return len(e.out), broken
 }
 
-// indexFrom returns the offset behind the next occurrence of s, or the end.
+// indexFrom returns the offset after the next occurrence of s, or the length of b.
 func indexFrom(b []byte, from int, s string) int {
 	for i := from; i+len(s) <= len(b); i++ {
 		if string(b[i:i+len(s)]) == s {

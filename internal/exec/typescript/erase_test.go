@@ -59,7 +59,7 @@ func TestNotErasable(t *testing.T) {
 	}
 }
 
-// A source whose value would not be certain is refused, never guessed.
+// A source whose value is not certain is refused.
 func TestUncertainValueIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{
@@ -74,8 +74,8 @@ func TestUncertainValueIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzErase: what is erased becomes white space, and nothing moves but the
-// characters that Erase names.
+// FuzzErase checks that erased text becomes white space, and that no characters move except those
+// that the comment of erase lists.
 func FuzzErase(f *testing.F) {
 	data, err := os.ReadFile("testdata/node.json")
 	if err != nil {
@@ -119,7 +119,7 @@ func FuzzErase(f *testing.F) {
 	})
 }
 
-// units counts the UTF-16 units of each line together.
+// units returns the number of UTF-16 units of b.
 func units(b []byte) int {
 	n := 0
 	for _, r := range string(b) {

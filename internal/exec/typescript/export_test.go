@@ -2,15 +2,15 @@ package typescript
 
 import "fmt"
 
-// NotErasableError is a construct that is more than types.
+// NotErasableError is returned for a construct that is not only types.
 type NotErasableError struct{ *notErasable }
 
 func (e *NotErasableError) Error() string {
 	return fmt.Sprintf("%d:%d: %s cannot be erased", e.line, e.column, e.construct)
 }
 
-// Erase erases the types of a source. A construct that has to stay is a
-// *NotErasableError.
+// Erase erases the types of a source. It returns a *NotErasableError for a construct that cannot be
+// erased.
 func Erase(source []byte) ([]byte, error) {
 	t, err := parse(source)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes of literals in bytes of source, which are at least their UTF-16 units.
-// V8 internalizes literals, and in an isolate whose heap is saved it has no place
-// for an internalized string of more than about 131,000 units.
+// Sizes of literals in bytes of source. A literal has at most as many UTF-16 units. V8
+// internalizes literals, and in an isolate whose heap is saved an internalized string has at most
+// about 131,000 units.
 const (
 	maxLiteral = 130_000
 	pieceSize  = 100_000
 )
 
-// SplitLiterals returns p with string and template literals of more than 130,000
-// bytes written as sums of shorter ones, which V8 computes at run time and does
-// not internalize. Values and, through the map, positions stay. Property names,
-// directives, tagged templates and regular expressions stay as they are. p
-// itself is returned if it has no such literal, or cannot be read.
+// SplitLiterals returns p with each string or template literal of more than 130,000 bytes written
+// as a sum of shorter ones. V8 computes the sum at run time and does not internalize it. Values
+// stay the same, and the source map of the result keeps positions. Property names, directives,
+// tagged templates and regular expressions are not split. SplitLiterals returns p itself if it has
+// no such literal or cannot be parsed.
 func SplitLiterals(p *Program) *Program {
 	if !mayHoldLong(p.Code) {
 		return p
@@ -40,8 +40,8 @@ func SplitLiterals(p *Program) *Program {
 	return &Program{Code: code, Map: maps}
 }
 
-// mayHoldLong reports whether there is enough text between two quotes of a kind
-// for a long literal. It does not know what the quotes are part of.
+// mayHoldLong reports whether there is enough text between two quotes of a kind for a long
+// literal. It also counts quotes in comments and in other literals.
 func mayHoldLong(code []byte) bool {
 	if len(code) <= maxLiteral {
 		return false
@@ -70,7 +70,7 @@ func mayHoldLong(code []byte) bool {
 	return false
 }
 
-// splits returns what to insert to cut the long literals.
+// splits returns the insertions that cut the long literals.
 func (t *tree) splits() []insertion {
 	var found []insertion
 	for i := range t.nodes {
@@ -85,7 +85,7 @@ func (t *tree) splits() []insertion {
 			}
 		case "template_string":
 			if p := t.parentKind(i); p == "call_expression" && t.start(t.parent(i)) != t.start(i) {
-				continue // a tagged template sees its pieces
+				continue // the function of a tagged template sees the pieces
 			}
 			from := t.start(i) + 1
 			for c := t.first(i); c != none; c = t.next(c) {
@@ -101,7 +101,7 @@ func (t *tree) splits() []insertion {
 		}
 		opening := "("
 		if p := t.statementAt(i); p != none && isList(t.parentKind(p)) {
-			opening = ";(" // not the arguments of what the line before ends in
+			opening = ";(" // without the semicolon, the parenthesis could be the arguments of a call that starts on the line before
 		}
 		quote := string(t.source[t.start(i)])
 		found = append(found, insertion{t.start(i), opening})
@@ -125,8 +125,8 @@ func (t *tree) statementAt(i int) int {
 	return none
 }
 
-// splittable reports whether a string is an expression, and no directive that
-// another one follows.
+// isSplittable reports whether a string is an expression, and not a directive before another
+// string.
 func (t *tree) splittable(i int) bool {
 	switch p := t.parent(i); t.kind(p) {
 	case "pair", "pair_pattern":
@@ -152,8 +152,8 @@ func (t *tree) splittable(i int) bool {
 	return true
 }
 
-// cutText returns where to cut a text of literals that is too long. Escapes and
-// line ends stay whole.
+// cutText returns the offsets at which to cut the text of a literal that is too long. It does not
+// cut within escapes and line ends.
 func cutText(source []byte, from, to int) []int {
 	if to-from <= maxLiteral {
 		return nil
@@ -171,8 +171,7 @@ func cutText(source []byte, from, to int) []int {
 	return cuts
 }
 
-// unitLength returns the length in bytes of the first character of a literal's
-// text as it is written.
+// unitLength returns the length in bytes of the first character or escape in the text of a literal.
 func unitLength(s []byte) int {
 	if bytes.HasPrefix(s, []byte("\r\n")) {
 		return 2
@@ -201,8 +200,8 @@ func unitLength(s []byte) int {
 	return 1 + n
 }
 
-// shiftForward returns the source map of the tree's code with the insertions:
-// that of the code if it has one, otherwise one of the code's tokens.
+// shiftForward returns the source map of the tree's code with the insertions. It is derived from
+// encoded, the source map of the code, or from the tokens of the code if encoded is nil.
 func (t *tree) shiftForward(encoded []byte, inserted []insertion) ([]byte, error) {
 	m := sourceMap{Version: 3, Sources: []string{"main.ts"}}
 	lines := t.tokens()
@@ -218,7 +217,7 @@ func (t *tree) shiftForward(encoded []byte, inserted []insertion) ([]byte, error
 		}
 		for i := range lines[line] {
 			s := &lines[line][i]
-			// Text at the place of a token comes before it.
+			// Text that is inserted at a token comes before it.
 			in := lastAt(shifts, s.generated)
 			s.generated += in.before + in.size
 		}

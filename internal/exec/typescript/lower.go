@@ -12,34 +12,33 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Program is JavaScript made of a source.
+// Program is the JavaScript of a source.
 type Program struct {
 	Code []byte
 	// Map is a source map of Code, or nil if positions are those of the source.
 	Map []byte
 }
 
-// SyntaxError is an error in a source. Line and Column are 1-based, Column counts
-// UTF-16 units; 0 means that the place is unknown.
+// SyntaxError is returned when a source has a syntax error. Line and Column are 1-based, and
+// Column counts UTF-16 units. They are 0 if the position is unknown.
 type SyntaxError struct {
 	Text         string
 	Line, Column int
 	LineText     string
-	More         int // how many errors follow
+	More         int // number of errors after this one
 }
 
 func (e *SyntaxError) Error() string { return e.Text }
 
-// ErrJavaScript is returned when a source has nothing of TypeScript, so what V8
-// says of it is right.
+// ErrJavaScript is returned when a source has no TypeScript syntax. An error of V8 about it is
+// then correct.
 var ErrJavaScript = errors.New("the source is JavaScript")
 
-// JavaScript turns TypeScript into JavaScript. It erases the types where that is
-// possible and lowers the source otherwise. Two parsers have to agree on what a
-// source means: one decides what is erased, and esbuild must print the erased
-// source as it prints the original.
+// JavaScript turns TypeScript into JavaScript. It erases the types if that is possible, else it
+// lowers the source. Two parsers must agree on the meaning of a source: one determines what is
+// erased, and esbuild must print the erased source as it prints the original.
 //
-// The error is ErrJavaScript, or a *SyntaxError.
+// The error is ErrJavaScript or a *SyntaxError.
 func JavaScript(source []byte) (*Program, error) {
 	if nesting(source) > maxDepth {
 		return nil, explain(ErrTooDeep)
@@ -55,7 +54,7 @@ func JavaScript(source []byte) (*Program, error) {
 	}
 	loader := api.LoaderTS
 	if stays != nil && stays.construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
-		loader = api.LoaderJS // but for what this V8 lacks, it is JavaScript
+		loader = api.LoaderJS // JavaScript, except that this V8 has no using declarations
 	}
 	original := transform(source, loader, false)
 	switch {
@@ -81,7 +80,7 @@ func JavaScript(source []byte) (*Program, error) {
 	return &Program{Code: erased}, nil
 }
 
-// explain turns a failure to read a source into one for the author of it.
+// asSyntaxError turns an error of a parser into a *SyntaxError for the author of the source.
 func explain(err error) error {
 	var syntax *SyntaxError
 	switch {
@@ -95,8 +94,8 @@ func explain(err error) error {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// nesting returns how deep the brackets of a source are nested at most, whatever
-// they are part of.
+// nesting returns the maximum nesting of the brackets in a source, including those in strings
+// and comments.
 func nesting(source []byte) int {
 	depth, most := 0, 0
 	for _, b := range source {
@@ -111,14 +110,14 @@ func nesting(source []byte) int {
 	return most
 }
 
-// transform prints a source with esbuild. Nothing is shaken off or minified. With
-// lowering it rewrites what this V8 lacks, and returns a source map.
+// transform prints a source with esbuild. It removes no unused code and does not minify. With
+// lowering it also rewrites syntax that this V8 lacks and returns a source map.
 func transform(source []byte, loader api.Loader, lowering bool) api.TransformResult {
 	code := string(source)
 	if strings.Contains(code, "sourceMappingURL") {
-		// esbuild would follow a source map that the script brings along, and call
-		// a damaged one a syntax error. The last such comment wins, and it cannot
-		// load this one.
+		// esbuild would read a source map that the script refers to, and report a damaged
+		// one as a syntax error. It uses the last such comment, and it cannot load the map
+		// of this one.
 		code += "\n//# sourceMappingURL=."
 	}
 	options := api.TransformOptions{
@@ -126,16 +125,16 @@ func transform(source []byte, loader api.Loader, lowering bool) api.TransformRes
 		Target:        api.ESNext,
 		TreeShaking:   api.TreeShakingFalse,
 		LegalComments: api.LegalCommentsNone,
-		// Not the caller's name, which nothing needs here: esbuild never returns
-		// when it is not valid UTF-8.
+		// The name that the caller gave is not needed here. esbuild does not return if a
+		// name is not valid UTF-8.
 		Sourcefile: "main.ts",
 		LogLevel:   api.LogLevelSilent,
-		// Only TypeScript's own tsconfig defaults; nothing is read from disk.
+		// The defaults of TypeScript. esbuild reads no file.
 		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true,"useDefineForClassFields":true}}`,
 		Charset:     api.CharsetUTF8,
 	}
 	if lowering {
-		// Snapshot isolates have no DisposableStack; decorators no V8 has.
+		// Isolates whose heap is saved have no DisposableStack. No V8 has decorators.
 		options.Supported = map[string]bool{"using": false, "decorators": false}
 		options.Sourcemap = api.SourceMapExternal
 		options.SourcesContent = api.SourcesContentExclude
@@ -162,7 +161,7 @@ func columns(s string) int {
 	return n
 }
 
-// equalPrints compares two outputs of esbuild. Empty statements do not count.
+// equalPrints reports whether two outputs of esbuild are equal, apart from empty statements.
 func equalPrints(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(withoutEmpty(a), withoutEmpty(b))
 }
@@ -177,10 +176,10 @@ func withoutEmpty(printed []byte) []byte {
 	return out
 }
 
-// lowerLoosely lowers a source that esbuild accepts and of which the grammar makes
-// something else. Its value is certain only if it is that of the last statement,
-// and if no statement that the grammar may have taken for part of another one
-// comes after it. What esbuild reads in another way than JavaScript is refused.
+// lowerLoosely lowers a source that esbuild accepts and the grammar reads in another way. The
+// value of such a source is certain only if it is the value of the last statement, and if no
+// statement follows that the grammar may have read as a part of another one. A source that
+// esbuild reads in another way than JavaScript is refused.
 func lowerLoosely(source []byte) (*Program, error) {
 	if updatedBefore.Match(source) {
 		return nil, explain(ErrSyntax)
@@ -204,8 +203,8 @@ func lowerLoosely(source []byte) (*Program, error) {
 // or a template, which esbuild reads as a call or an access.
 var updatedBefore = regexp.MustCompile("(?s)(?:\\+\\+|--)(?:[ \\t]|//[^\\r\\n]*|/\\*.*?\\*/)*[\\r\\n\u2028\u2029](?:\\s|//[^\\r\\n]*|/\\*.*?\\*/)*[(\\[`]")
 
-// lastStatement returns the last top-level statement but for those that have no
-// value and end in a brace, or none.
+// lastStatement returns the last top-level statement, without those that have no value and end
+// in a brace. It returns none if there is no such statement.
 func (t *tree) lastStatement() int {
 	last := none
 	for c := t.first(0); c != none; c = t.next(c) {
@@ -220,8 +219,7 @@ func (t *tree) lastStatement() int {
 	return last
 }
 
-// lower rewrites a source with esbuild. The value of the last expression
-// statement stays.
+// lower rewrites a source with esbuild and keeps the value of the last expression statement.
 func (t *tree) lower(loader api.Loader) (*Program, error) {
 	name := unusedName(t.source)
 	marked, inserted := t.mark(name)
@@ -250,8 +248,8 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 	return &Program{Code: unmarked, Map: maps}, nil
 }
 
-// sameProgram reports whether lowered code is what esbuild makes of the source,
-// but for statements that are constants.
+// sameProgram reports whether lowered code is what esbuild prints for the source, apart from
+// statements that are constants.
 func sameProgram(lowered, source []byte, loader api.Loader) bool {
 	want := transform(source, loader, true)
 	if len(want.Errors) > 0 {
@@ -324,7 +322,7 @@ type insertion struct {
 	text string
 }
 
-// insert returns source with the insertions, which are in order.
+// insert returns source with the insertions. They must be in order.
 func insert(source []byte, insertions []insertion) []byte {
 	size := len(source)
 	for _, n := range insertions {
@@ -339,8 +337,7 @@ func insert(source []byte, insertions []insertion) []byte {
 	return append(out, source[from:]...)
 }
 
-// lineStarts returns the offset of each line as source maps count them, which
-// is as V8 does.
+// lineStarts returns the offset of each line. Source maps and V8 count lines in this way.
 func lineStarts(source []byte) []int {
 	starts := []int{0}
 	for i := 0; i < len(source); {

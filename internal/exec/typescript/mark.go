@@ -9,8 +9,8 @@ import (
 
 var errMarks = errors.New("the marks of statements were lost")
 
-// values calls f for each expression statement outside of functions, classes and
-// namespaces: those whose value may be that of the script.
+// forEachValue calls f for each expression statement outside functions, classes and namespaces.
+// The value of the script may be the value of one of them.
 func (t *tree) values(f func(statement, expression int)) {
 	for i := 0; i < len(t.nodes); {
 		switch t.kind(i) {
@@ -33,9 +33,9 @@ func (t *tree) namespaceStatement(i int) bool {
 	return t.kind(i) == "internal_module" || t.kind(i) == "module"
 }
 
-// mark makes each expression statement that may be the script's value the
-// argument of a call: esbuild leaves out statements that it can compute, but no
-// calls. Statements that esbuild would join to the next line get a semicolon.
+// mark makes the expression of each statement that may be the script's value the argument of a
+// call of name, because esbuild removes statements that it can compute, but no calls. It also
+// adds a semicolon to statements that esbuild would join to the next line.
 func (t *tree) mark(name string) (marked []byte, inserted []insertion) {
 	directives := t.directives()
 	t.values(func(statement, expression int) {
@@ -66,9 +66,8 @@ func (t *tree) mark(name string) (marked []byte, inserted []insertion) {
 	return insert(t.source, inserted), inserted
 }
 
-// ends returns a semicolon for each statement that ends where the grammar does not
-// end it. esbuild reads x++ and a parenthesis on the next line as a call, as the
-// grammar does.
+// ends returns a semicolon for each statement that the grammar does not end where TypeScript does.
+// For example, esbuild and the grammar read x++ with a parenthesis on the next line as a call.
 func (t *tree) ends() []insertion {
 	var ends []insertion
 	for _, at := range t.breaks {
@@ -78,9 +77,8 @@ func (t *tree) ends() []insertion {
 	return ends
 }
 
-// addedTo reports whether esbuild added a statement with this expression to a
-// source: it calls or assigns something that the source has no name for, or is
-// the call that fills a namespace.
+// isAddedTo reports whether esbuild added a statement with this expression to source: it calls or
+// assigns a name that source does not contain, or it is the call that fills a namespace.
 func (t *tree) addedTo(source []byte, expression int) bool {
 	isNew := func(i int) bool {
 		return i != none && t.kind(i) == "identifier" && !bytes.Contains(source, []byte(t.text(i)))
@@ -113,7 +111,7 @@ func (t *tree) addedTo(source []byte, expression int) bool {
 	return false
 }
 
-// endsInMark reports whether the last statement with a value is a marked one.
+// endsInMark reports whether the last statement with a value is marked.
 func (t *tree) endsInMark(name string) bool {
 	last := t.lastStatement()
 	if last == none || t.kind(last) != "expression_statement" {
@@ -123,8 +121,8 @@ func (t *tree) endsInMark(name string) bool {
 	return t.kind(call) == "call_expression" && t.text(t.first(call)) == name
 }
 
-// directives returns the statements of the directive prologue. One with an
-// escape is none of them: esbuild would print it without, and make it one.
+// directives returns the statements of the directive prologue. It ends at a string with an escape:
+// esbuild prints the string without the escape, which would make it a directive.
 func (t *tree) directives() map[int]bool {
 	found := map[int]bool{}
 	for c := t.first(0); c != none; c = t.next(c) {
@@ -140,9 +138,9 @@ func (t *tree) directives() map[int]bool {
 	return found
 }
 
-// holdsFunction reports whether the arguments of a mark are an arrow function, in
-// parentheses or not. esbuild prints an arrow function in parentheses where the
-// source has it in parentheses, which the mark would add.
+// holdsFunction reports whether the argument of a mark is an arrow function, with or without
+// parentheses. esbuild prints parentheses around an arrow function if the source has them. It
+// takes those of the mark for such ones, so unmark has to remove them.
 func (t *tree) holdsFunction(arguments int) bool {
 	if arguments == none || t.kind(arguments) != "arguments" {
 		return false
@@ -154,9 +152,9 @@ func (t *tree) holdsFunction(arguments int) bool {
 	return t.kind(e) == "arrow_function"
 }
 
-// unmark takes the marks out of what esbuild printed of a source. Statements that
-// esbuild added get a form without a value; loosely, other statements may be
-// without a mark. plain is the code without the latter change.
+// unmark removes the marks from the output of esbuild for source. Statements that esbuild added are
+// given a form without a value. Other statements must have a mark unless loosely is set. plain is
+// the code without the marks, but with the added statements in their original form.
 func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []byte, err error) {
 	out := append([]byte(nil), t.source...)
 	directives := t.directives()
@@ -186,7 +184,7 @@ func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []b
 		if t.source[end-1] == ';' {
 			end--
 		}
-		// At the end of the line before, so that columns stay.
+		// Inserted at the end of the line before, so that columns stay the same.
 		for at := before; at > 0; at-- {
 			if b := t.source[at-1]; b == '\n' {
 				before = at - 1

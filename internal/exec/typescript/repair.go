@@ -7,14 +7,14 @@ import (
 	"sort"
 )
 
-// candidate is a place that may hold a using declaration.
+// candidate is the position of a word that may start a using declaration.
 type candidate struct {
 	at    int // offset of "using"
 	await int // offset of the "await" before it, or none
 }
 
-// usingCandidates returns every "using" that is followed by a name on its line.
-// It may be in a comment or a string: constantsAt decides.
+// usingCandidates returns every "using" that is followed by a name on its line. It may be in a
+// comment or a string; constantsAt selects those that start a declaration.
 func usingCandidates(source []byte) []candidate {
 	var found []candidate
 	word := []byte("using")
@@ -47,8 +47,8 @@ func usingCandidates(source []byte) []candidate {
 	}
 }
 
-// isWordByte reports whether b can be part of an identifier. Each byte of a
-// character beyond ASCII can.
+// isWordByte reports whether b can be part of an identifier. It returns true for each byte of a
+// character beyond ASCII.
 func isWordByte(b byte) bool {
 	return b == '_' || b == '$' || b == '\\' || b >= 0x80 || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
@@ -64,7 +64,7 @@ func replaceUsing(source []byte, candidates []candidate) []byte {
 	return out
 }
 
-// constantsAt returns the candidates that are the keyword of a declaration.
+// constantsAt returns the offsets of the candidates that are the keyword of a declaration.
 func (t *tree) constantsAt(candidates []candidate) []int {
 	at := map[int]bool{}
 	for _, c := range candidates {
@@ -79,12 +79,12 @@ func (t *tree) constantsAt(candidates []candidate) []int {
 	return found
 }
 
-// maxBreaks bounds how often a source is parsed again for the statements that
-// end where the grammar does not end them.
+// maxBreaks is how often a source is parsed at most to find the statements that the grammar does
+// not end where TypeScript does.
 const maxBreaks = 16
 
-// endStatements parses a source again with a semicolon wherever a statement ends
-// in TypeScript and not in the grammar, until there is no such place.
+// endStatements parses a source again with a semicolon at each offset where a statement ends in
+// TypeScript and not in the grammar, until there is no such offset.
 func (t *tree) endStatements() (*tree, error) {
 	for range maxBreaks {
 		breaks, err := t.missedBreaks()
@@ -105,12 +105,17 @@ func (t *tree) endStatements() (*tree, error) {
 	return nil, ErrSyntax
 }
 
-// missedBreaks returns the offsets of white space where TypeScript ends a
-// statement and the grammar does not: before a line that begins with a parenthesis,
-// a bracket or a template, after "x as T", "typeof x" as a type, and x++; inside of
-// what the grammar takes for T[...] and x! with a line end before the bracket or
-// the mark; and after the body of an arrow function. Of places in the same
-// expression it returns the first. The error is ErrSyntax if there can be no end.
+// missedBreaks returns the offsets of white space where TypeScript ends a statement and the
+// grammar does not:
+//
+//   - before a line that starts with a parenthesis, a bracket or a template, after "x as T",
+//     "typeof x" as a type, and x++;
+//   - before the bracket or the mark of what the grammar reads as T[...] or x!, if a line ends
+//     there;
+//   - after the body of an arrow function.
+//
+// Of several offsets in one expression it returns the first. The error is ErrSyntax if the
+// statement cannot end there.
 func (t *tree) missedBreaks() ([]int, error) {
 	type place struct{ expression, at int }
 	var places []place
@@ -124,7 +129,7 @@ func (t *tree) missedBreaks() ([]int, error) {
 		case "as_expression", "satisfies_expression":
 			if p := t.parent(i); t.kind(p) == "call_expression" && t.start(p) == t.start(i) && t.nextToken(i) != none {
 				if t.kind(t.nextToken(i)) == "type_arguments" {
-					return nil, ErrSyntax // a comparison
+					return nil, ErrSyntax // it is a comparison
 				}
 				note(p, t.end(i), t.start(t.nextToken(i)))
 			}
@@ -134,7 +139,7 @@ func (t *tree) missedBreaks() ([]int, error) {
 				continue
 			}
 			if !t.breaksLine(t.end(f), t.start(t.nextToken(f))) {
-				return nil, ErrSyntax // a type calls nothing
+				return nil, ErrSyntax // a type contains no call
 			}
 			note(i, t.end(f), t.start(t.nextToken(f)))
 		case "lookup_type", "array_type":
@@ -161,7 +166,7 @@ func (t *tree) missedBreaks() ([]int, error) {
 	return found, nil
 }
 
-// nextToken returns the next sibling of node i that is no comment, or none.
+// nextToken returns the next sibling of node i that is not a comment, or none.
 func (t *tree) nextToken(i int) int {
 	n := t.next(i)
 	for n != none && t.kind(n) == "comment" {
@@ -170,8 +175,8 @@ func (t *tree) nextToken(i int) int {
 	return n
 }
 
-// endsOperand reports whether JavaScript has no expression p that begins with x++
-// or an arrow function with a body in braces, node i.
+// endsOperand reports whether an expression like p cannot start with node i in JavaScript. Node i
+// is x++ or an arrow function with a body in braces.
 func (t *tree) endsOperand(i, p int) bool {
 	switch t.kind(p) {
 	case "call_expression", "subscript_expression", "member_expression":
@@ -188,8 +193,8 @@ func (t *tree) endsOperand(i, p int) bool {
 	return t.source[t.end(i)-1] == '}' && t.kind(t.last(i)-1) == "}" && t.kind(t.parent(t.last(i)-1)) == "statement_block" && t.parent(t.parent(t.last(i)-1)) == i
 }
 
-// inType reports whether node i is part of a type that holds expressions: typeof
-// x, or one that is imported.
+// inType reports whether node i is part of a type that contains expressions: typeof x or an
+// imported type.
 func (t *tree) inType(i int) bool {
 	for p := t.parent(i); p != none; p = t.parent(p) {
 		switch t.kind(p) {
@@ -203,10 +208,9 @@ func (t *tree) inType(i int) bool {
 	return false
 }
 
-// joins reports whether a range that is to be erased holds the beginning of another
-// statement: a token that continues no type on a new line, or a comment that continues
-// there. The grammar is known to join them; what missedBreaks does not find is
-// refused here.
+// joins reports whether a range that is to be erased contains the start of another statement: on a
+// new line, a token that continues no type, or a comment that continues there. The grammar joins
+// such statements. Those that missedBreaks does not find are refused because of this check.
 func (t *tree) joins(start, end int) bool {
 	depth, before := 0, none
 	for i := sort.Search(len(t.nodes), func(i int) bool { return t.start(i) >= start }); i < len(t.nodes) && t.start(i) < end; i++ {
@@ -234,20 +238,20 @@ func (t *tree) joins(start, end int) bool {
 	return false
 }
 
-// continuesType holds the tokens that a type follows, also on the next line.
+// continuesType has the tokens after which a type continues on the next line.
 var continuesType = map[string]bool{
 	"|": true, "&": true, "=>": true, "=": true, ":": true, "?": true, ",": true, "?:": true, "extends": true, "implements": true, "keyof": true, "is": true, "new": true, "readonly": true, "as": true, "satisfies": true,
 	"typeof": true, "infer": true, "-": true,
 }
 
-// maxRepairs bounds how often a source is parsed again. Each time costs as much
-// as the first.
+// maxRepairs is how often repair parses a source again at most. Each time takes as long as the
+// first one. maxRepaired is the maximum size in bytes of a source that is repaired.
 const maxRepairs, maxRepaired = 16, 1 << 18
 
-// repair makes a source with errors one that the grammar accepts, if that takes
-// no more than to end statements at line ends, or to leave out the variance of
-// type parameters: the grammar takes a sign, a star or a template at the start of
-// a line for a continuation even where a type stands before it.
+// repair parses a source that the grammar does not accept after small changes. It ends statements at
+// line ends, because the grammar reads a sign, a star or a template at the start of a line as a
+// continuation even after a type. It also hides imported types, the variance of type parameters,
+// decorators in parentheses and comments. The error is ErrSyntax if that is not enough.
 func repair(source []byte) (*tree, error) {
 	if len(source) > maxRepaired {
 		return nil, ErrSyntax
@@ -273,7 +277,7 @@ func repair(source []byte) (*tree, error) {
 		if err == nil || failedAt == none || len(breaks) == 0 {
 			break
 		}
-		// The line end nearest to where the parser failed.
+		// The first one is the line end nearest to the offset at which the parser failed.
 		slices.SortStableFunc(breaks, func(a, b int) int { return distance(a, failedAt) - distance(b, failedAt) })
 		at := breaks[0]
 		breaks = breaks[1:]
@@ -289,8 +293,8 @@ func repair(source []byte) (*tree, error) {
 	return t, err
 }
 
-// hideComments makes white space of the comments that end with their line, so that
-// a semicolon at its end is not part of them.
+// hideComments replaces line comments by white space, so that a semicolon at the end of a line is
+// not part of a comment.
 func hideComments(source []byte) {
 	t, err := parseLoosely(source)
 	if err != nil {
@@ -305,8 +309,8 @@ func hideComments(source []byte) {
 	}
 }
 
-// hideDecorators replaces the expression of each decorator in parentheses by a
-// name: the grammar knows few of them. The result is nil if there is none.
+// hideDecorators replaces the expression of each decorator in parentheses by a name, because the
+// grammar accepts few such expressions. It returns nil if there is none.
 func hideDecorators(source []byte) []byte {
 	out := bytes.Clone(source)
 	ends := map[int]int{}
@@ -323,7 +327,7 @@ func hideDecorators(source []byte) []byte {
 			from = end
 		}
 	}
-	// One in a comment or a string is none.
+	// A decorator in a comment or a string is restored.
 	for len(ends) > 0 {
 		t, failed := parseLoosely(out)
 		if failed != nil {
@@ -354,7 +358,7 @@ func hideDecorators(source []byte) []byte {
 	return nil
 }
 
-// hide makes source[at:end] an "@", a name and white space.
+// hide replaces source[at:end] by an "@", a name and white space.
 func hide(source []byte, at, end int) {
 	for i := at + 1; i < end; i++ {
 		if source[i] != '\n' && source[i] != '\r' {
@@ -364,8 +368,8 @@ func hide(source []byte, at, end int) {
 	source[at+1] = '_'
 }
 
-// closing returns the offset behind the parenthesis that closes the one at an
-// offset, or none. It does not look at what the characters are part of.
+// closingParen returns the offset after the parenthesis that closes the one at an offset, or none.
+// It also counts parentheses in strings and comments.
 func closing(source []byte, at int) int {
 	depth := 0
 	for i := at; i < len(source); i++ {
@@ -381,9 +385,9 @@ func closing(source []byte, at int) int {
 	return none
 }
 
-// joinNames makes a name of each dotted one after "as" and "satisfies": the
-// grammar reads later parts as members of a value. A text where that is part of
-// something else has the same tree.
+// joinNames replaces each dotted name after "as" and "satisfies" by a single name, because the
+// grammar reads its later parts as members of a value. If the match is part of another construct,
+// the tree stays the same.
 func joinNames(source []byte) []byte {
 	found := dottedType.FindAllSubmatchIndex(source, -1)
 	if len(found) == 0 {
@@ -402,7 +406,7 @@ func joinNames(source []byte) []byte {
 
 var (
 	dottedType = regexp.MustCompile(`\b(?:as|satisfies)[ \t]+((?:[\pL_$][\pL\d_$]*|import\([ \t]*(?:"[^"\\\n]*"|'[^'\\\n]*')[ \t]*\))(?:\.[\pL_$][\pL\d_$]*)+)`)
-	// importedType is the beginning of a name that the grammar knows few forms of.
+	// importedType matches the start of an imported type, of which the grammar accepts few forms.
 	importedType = regexp.MustCompile(`\bimport\([ \t]*(?:"[^"\\\n]*"|'[^'\\\n]*')[ \t]*\)\.`)
 )
 
@@ -410,8 +414,8 @@ var variance = regexp.MustCompile(`[<,]\s*(?:const\s+)?((?:in\s+out|in|out)\s)\s
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// continuations returns the line ends before lines that begin with a sign, a
-// star, a slash, a template, a bracket or a type assertion.
+// continuations returns the offsets of line ends before lines that start with a sign, a star, a
+// slash, a template, a bracket or a type assertion.
 func continuations(source []byte) []int {
 	var found []int
 	for i, b := range source {
@@ -433,7 +437,7 @@ func hasLineEnd(b []byte) bool {
 	return bytes.ContainsAny(b, "\n\r") || bytes.Contains(b, []byte("\u2028")) || bytes.Contains(b, []byte("\u2029"))
 }
 
-// startsLineEnd reports whether b begins with a line end.
+// startsLineEnd reports whether b starts with a line end.
 func startsLineEnd(b []byte) bool {
 	return len(b) > 0 && (b[0] == '\n' || b[0] == '\r' || bytes.HasPrefix(b, []byte("\u2028")) || bytes.HasPrefix(b, []byte("\u2029")))
 }

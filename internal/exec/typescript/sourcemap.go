@@ -17,18 +17,18 @@ type sourceMap struct {
 	Names    []string `json:"names"`
 }
 
-// segment maps a column of a generated line to a place of the source. All are
-// 0-based; columns count UTF-16 units.
+// segment maps a column of a generated line to a position in the source. All numbers are 0-based,
+// and columns count UTF-16 units.
 type segment struct {
 	generated, line, column int
 }
 
-// shift is text that was put into a line. before is the size of what was put into
-// the line before it.
+// shift is text that was inserted into a line. before is the size of all text that was inserted
+// before it in that line. Both sizes are in UTF-16 units.
 type shift struct{ column, size, before int }
 
-// shifts returns the insertions into a source by line. Columns are those of the
-// source, or of the edited source.
+// shifts returns the insertions into a source by line. Columns are those of the edited source if
+// edited is set, else those of the source.
 func shifts(source []byte, inserted []insertion, edited bool) map[int][]shift {
 	starts := lineStarts(source)
 	byLine := map[int][]shift{}
@@ -50,8 +50,8 @@ func shifts(source []byte, inserted []insertion, edited bool) map[int][]shift {
 	return byLine
 }
 
-// lastAt returns the last shift at or before a column. The zero value moves
-// nothing.
+// lastAt returns the last shift at or before a column. If there is none, it returns one without
+// text.
 func lastAt(shifts []shift, column int) shift {
 	i := sort.Search(len(shifts), func(i int) bool { return shifts[i].column > column })
 	if i == 0 {
@@ -73,8 +73,8 @@ func encodeMap(m sourceMap, lines [][]segment) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// shiftBack rewrites a source map of a source with insertions to one of the source
-// without them. No text that is inserted has a line end.
+// shiftBack turns a source map of a source with insertions into one of the source without them. The
+// inserted text must not contain a line end.
 func shiftBack(encoded []byte, source []byte, inserted []insertion) ([]byte, error) {
 	m, lines, err := decodeMap(encoded)
 	if err != nil {

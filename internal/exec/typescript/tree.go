@@ -10,7 +10,8 @@ import (
 	grammar "github.com/tree-sitter/tree-sitter-typescript/bindings/go"
 )
 
-// maxDepth bounds the nesting of a source. esbuild's parser is recursive.
+// maxDepth is the maximum nesting of a source. It is limited because esbuild's parser is
+// recursive.
 const maxDepth = 50_000
 
 var (
@@ -24,7 +25,7 @@ var (
 	ErrNotText = errors.New("the source is not valid UTF-8 without NUL bytes")
 )
 
-// language is the grammar, and the name of each kind of node by its number.
+// language is the grammar with the name of each kind of node by the number of the kind.
 type language struct {
 	grammar *sitter.Language
 	kinds   []string
@@ -39,7 +40,7 @@ var typescript = sync.OnceValue(func() language {
 	return l
 })
 
-// none is the index of no node.
+// none is returned instead of the index of a node or an offset if there is none.
 const none = -1
 
 // node is a node of a syntax tree. Nodes are stored in preorder: the
@@ -47,7 +48,7 @@ const none = -1
 type node struct {
 	kind       uint16
 	named      bool
-	broken     bool // it holds an error
+	broken     bool // the node contains an error
 	parent     int32
 	last       int32
 	start, end uint32 // offsets in bytes
@@ -71,8 +72,8 @@ func parse(source []byte) (*tree, error) {
 	readable := joinNames(source)
 	t, _, err := parseAsWritten(readable)
 	if candidates := usingCandidates(source); len(candidates) > 0 && (err == nil || errors.Is(err, ErrSyntax)) {
-		// The grammar knows no using declarations. They have the form of
-		// constants, whose keyword is as long.
+		// The grammar has no using declarations. They have the form of constant
+		// declarations, and "const" is as long as "using".
 		replaced := replaceUsing(readable, candidates)
 		c, _, cErr := parseAsWritten(replaced)
 		if errors.Is(cErr, ErrSyntax) && err != nil {
@@ -131,7 +132,8 @@ func parseAsWritten(source []byte) (t *tree, failedAt int, err error) {
 	return t, none, err
 }
 
-// parseLoosely returns the tree of a source with its errors, of kind "ERROR".
+// parseLoosely returns the tree of a source that may have errors. They are nodes of kind
+// "ERROR".
 func parseLoosely(source []byte) (*tree, error) {
 	if !isText(source) {
 		return nil, ErrNotText
@@ -174,7 +176,8 @@ func firstError(root *sitter.Node) int {
 	}
 }
 
-// flatten copies a parsed tree in preorder.
+// flatten returns a copy of a parsed tree. It returns ErrTooDeep if the tree is nested too
+// deeply.
 func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 	t := &tree{source: source, kinds: kinds, nodes: make([]node, 0, root.DescendantCount())}
 	c := root.Walk()
@@ -188,7 +191,7 @@ func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 		}
 		start, end := n.ByteRange()
 		t.nodes = append(t.nodes, node{kind: n.KindId(), named: n.IsNamed(), broken: n.HasError(), parent: parent, start: uint32(start), end: uint32(end)})
-		// The parts of a string are of no interest, and there can be millions.
+		// The parts of a string are not needed, and there can be millions of them.
 		if kinds[min(int(n.KindId()), len(kinds)-1)] != "string" && c.GotoFirstChild() {
 			if len(open) > maxDepth {
 				return nil, ErrTooDeep
@@ -212,7 +215,7 @@ func (t *tree) kind(i int) string {
 	if i == none {
 		return ""
 	}
-	return t.kinds[min(int(t.nodes[i].kind), len(t.kinds)-1)] // errors have the highest number there is
+	return t.kinds[min(int(t.nodes[i].kind), len(t.kinds)-1)] // errors have the highest number of the type
 }
 
 func (t *tree) parent(i int) int        { return int(t.nodes[i].parent) }
@@ -252,8 +255,8 @@ func (t *tree) child(i int, kinds ...string) int {
 	return none
 }
 
-// expression returns the first child of node i that is no comment and no
-// punctuation, or none.
+// expression returns the first child of node i that is neither a comment nor punctuation, or
+// none.
 func (t *tree) expression(i int) int {
 	for c := t.first(i); c != none; c = t.next(c) {
 		if t.nodes[c].named && t.kind(c) != "comment" {
