@@ -13,13 +13,13 @@ import (
 	"unsafe"
 )
 
-// cBytes views b for one call, or for as long as b is pinned.
+// cBytes returns a view of b, which is valid for one call, or as long as b is pinned.
 func cBytes(b []byte) C.daybook_bytes {
 	return C.daybook_bytes{data: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), size: C.size_t(len(b))}
 }
 
-// toMillis keeps microseconds: a float64 of milliseconds since 1970 resolves a
-// quarter of one.
+// toMillis converts t to milliseconds since 1970. A float64 resolves a quarter of a microsecond
+// there, so microseconds are kept.
 func toMillis(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 
 func fromMillis(ms float64) time.Time { return time.UnixMicro(int64(math.Round(ms * 1000))).UTC() }
@@ -34,7 +34,7 @@ func daybook_write(output C.uintptr_t, level C.int, clock C.double, text *C.char
 	return 0
 }
 
-// goBytes views what C lent for one call.
+// goBytes returns a view of b, which is valid during the call from or to C.
 func goBytes(b C.daybook_bytes) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), int(b.size))
 }
@@ -69,5 +69,6 @@ func daybook_await(host C.uintptr_t, dueMillis C.double, answer *C.daybook_answe
 	return C.DAYBOOK_HOST_ANSWER
 }
 
-// dueAt rounds up: an answer of the very microsecond then comes after the timer.
+// dueAt converts milliseconds since 1970 and rounds up to microseconds, so that an answer at the
+// same microsecond comes after the timer.
 func dueAt(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(min(ms, 1e15) * 1000))).UTC() }

@@ -12,33 +12,33 @@ import (
 	"strings"
 )
 
-// Carried describes what a restored heap brings along besides values.
+// Carried describes what earlier runs left in a restored heap besides values.
 type Carried struct {
 	// Checked reports whether the built-in objects were compared with those that a
 	// fresh isolate has.
 	Checked bool `json:"checked"`
-	// Changes counts the properties, prototypes and the like that differ. A heap without
-	// any is pristine.
+	// Changes is the number of properties, prototypes and other parts that differ. A heap
+	// with 0 changes is pristine.
 	Changes int `json:"changes"`
-	// Changed names the first of them in printable ASCII: "Array.prototype.map".
+	// Changed has the names of the first changes in printable ASCII:
+	// "Array.prototype.map".
 	Changed []string `json:"changed"`
-	// Globals are properties of the global object that earlier runs made.
+	// Globals describes properties of the global object that earlier runs created.
 	Globals CarriedGlobals `json:"globals"`
-	// Timers are those that may fire during the run.
+	// Timers counts the timers that may fire during the run.
 	Timers CarriedTimers `json:"timers"`
 	// Finalizers reports whether a run registered an object with a FinalizationRegistry,
 	// whose callback may run during any later run.
 	Finalizers bool `json:"finalizers"`
 }
 
-// CarriedGlobals describes the accessors and the read-only properties that earlier
-// runs put on the global object. A later run that reads or assigns such a name gets
-// what they decided.
+// CarriedGlobals describes the accessors and the read-only properties that earlier runs put on
+// the global object. They determine what a later run gets when it reads or assigns such a name.
 type CarriedGlobals struct {
 	Count int `json:"count"`
-	// Names has the first of them in printable ASCII: "total (accessor)".
+	// Names has the names of the first ones in printable ASCII: "total (accessor)".
 	Names []string `json:"names"`
-	// Unseen counts the properties of the global object that were not looked at: those
+	// Unseen is the number of properties of the global object that were not checked: those
 	// after the first 20,000.
 	Unseen int `json:"unseen"`
 }
@@ -48,14 +48,15 @@ type CarriedTimers struct {
 	Timeouts   int `json:"timeouts"`
 	Intervals  int `json:"intervals"`
 	Immediates int `json:"immediates"`
-	// Unreferenced counts those of any kind that do not keep a run from ending.
+	// Unreferenced is the number of timers of any kind that do not keep a run active.
 	Unreferenced int `json:"unreferenced"`
 }
 
 var errStopped = errors.New("inspect the heap: the run was stopped")
 
-// Inspect describes what the isolate's heap brings along. It runs no code of earlier
-// runs. Call it after New with Config.Heap, before Run.
+// Inspect describes what earlier runs left in the heap of the isolate. It executes no code of
+// those runs. Call it after New with Config.Heap and before Run. It returns ErrDisposed after
+// Dispose, and another error if the run was stopped.
 func (i *Isolate) Inspect() (Carried, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
@@ -97,7 +98,7 @@ func (i *Isolate) inspectGlobals() (CarriedGlobals, error) {
 	return CarriedGlobals{int(count), globalNames(goBytes(list)), int(unseen)}, nil
 }
 
-// globalNames decodes the list of daybook_inspect_globals.
+// globalNames decodes the list that daybook_inspect_globals returns.
 func globalNames(list []byte) []string {
 	var names []string
 	for len(list) >= 3 {
@@ -114,10 +115,10 @@ func globalNames(list []byte) []string {
 	return names
 }
 
-// longestGlobalName is how many characters of a name are shown.
+// longestGlobalName is the maximum number of characters of a name that are shown.
 const longestGlobalName = 40
 
-// globalName writes the name of a property of the global object in printable ASCII.
+// globalName returns the name of a property of the global object in printable ASCII.
 func globalName(name string, symbol bool) string {
 	var b strings.Builder
 	plain, n := !symbol && name != "", 0

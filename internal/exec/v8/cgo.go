@@ -4,5 +4,5 @@ package v8
 // #cgo CFLAGS: -O2 -Wall -Wextra
 import "C"
 
-// Brings the library and its linker flags; it has no code of its own.
+// This package has V8's library and its linker flags, and no Go code.
 import _ "github.com/tommie/v8go/deps/linux_amd64"

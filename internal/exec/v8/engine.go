@@ -13,40 +13,42 @@ import (
 	"sync"
 )
 
-// SnapshotFormat numbers the layout of saved heaps as far as this package, and
-// not V8 or the prelude, decides it. A change makes older heaps unreadable.
+// SnapshotFormat is the version of the parts of a saved heap that this package defines, rather
+// than V8 or the prelude. After a change, older heaps cannot be restored.
 const SnapshotFormat = 1
 
-// flags are part of the engine's identity: another value makes other heaps.
+// flags are the flags of V8. They are part of the engine's identity, because other flags make
+// other heaps. The reasons, in order:
 //
-//   - a constant seed, since workers start before their run is known, and only a
-//     constant one makes equal runs equal heaps, byte for byte;
-//   - asm.js modules cannot be saved;
-//   - optimizing on another thread makes heaps depend on timing;
-//   - reused scope infos break direct eval in functions of a restored heap;
-//   - source positions computed on demand need bytecode, which saved heaps drop: an
-//     error of one run whose stack is first read in another would point nowhere;
-//   - helper threads for the garbage collector cost small heaps a fifth more time
-//     than they save, and the other cores are busy with other runs.
+//   - The random seed is constant because workers start before their run is known. With a
+//     constant seed equal runs make equal heaps, byte for byte.
+//   - asm.js modules cannot be saved.
+//   - Optimizing on another thread makes heaps depend on timing.
+//   - Reused scope infos break direct eval in functions of a restored heap.
+//   - Helper threads of the garbage collector take a fifth more time than they save in small
+//     heaps, and the other cores are busy with other runs.
+//   - Source positions that are computed on demand need bytecode, which saved heaps do not
+//     contain. An error whose stack is first read in a later run would have no position.
 const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc --no-enable-lazy-source-positions"
 
-// Engine identifies everything besides its inputs that decides what a run does.
-// A heap can be restored only by the engine that made it.
+// Engine identifies everything that determines what a run does, except its inputs. A heap can
+// be restored only by the engine that made it.
 type Engine struct {
 	V8Version string `json:"v8_version"`
 	Flags     string `json:"flags"`
-	// JIT tells whether the optimizing compilers run in isolates that are saved.
+	// JIT reports whether the optimizing compilers are used in isolates that are saved.
 	JIT            bool   `json:"jit"`
 	PreludeSHA256  string `json:"prelude_sha256"`
 	SnapshotFormat int    `json:"snapshot_format"`
-	// ExternalReferences counts the native functions a heap may refer to. The
-	// list only grows.
+	// ExternalReferences is the number of native functions that a heap may refer to.
+	// Functions are only added to that list.
 	ExternalReferences int `json:"external_references"`
-	// Platform is GOOS/GOARCH: saved heaps do not travel between processors.
+	// Platform is GOOS/GOARCH. A heap cannot be restored on another platform.
 	Platform string `json:"platform"`
 }
 
-// ID returns a short name of the engine: equal for equal engines.
+// ID returns a short name of the engine. Equal engines have equal names, and other engines have
+// other names.
 func (e Engine) ID() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%t\n%s\n%d\n%d\n%s\n", e.V8Version, e.Flags, e.JIT, e.PreludeSHA256, e.SnapshotFormat, e.ExternalReferences, e.Platform))
 	return "v8-" + e.V8Version + "-" + hex.EncodeToString(sum[:8])
@@ -65,8 +67,8 @@ func CurrentEngine() Engine {
 	}
 }
 
-// V8 has one platform and one set of flags per process and cannot be restarted:
-// the one place where global state cannot be avoided.
+// start starts V8. It is global because V8 has one platform and one set of flags per process and
+// cannot be restarted.
 var start = sync.OnceValue(func() error {
 	if rc := C.daybook_start(cBytes([]byte(flags))); rc != 0 {
 		return fmt.Errorf("start V8 %s: it refuses the library's build configuration", C.GoString(C.daybook_v8_version()))

@@ -2,5 +2,5 @@
 
 package v8
 
-// Keeps the module with V8's headers in go.mod, for TestABI.
+// The import keeps the module with V8's headers in go.mod, for TestABI.
 import _ "github.com/tommie/v8go/deps/include"

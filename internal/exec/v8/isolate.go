@@ -16,98 +16,95 @@ import (
 	"unsafe"
 )
 
-// ErrUnserializable reports a heap that holds something V8 cannot save.
+// ErrUnserializable is returned when the heap holds an object that V8 cannot save.
 var ErrUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource is still referenced, or a FinalizationRegistry's callback keeps registering new garbage; drop every reference to it before the script ends")
 
-// ErrDisposed reports the use of an isolate after Dispose.
+// ErrDisposed is returned when an isolate is used after Dispose.
 var ErrDisposed = errors.New("the isolate was disposed of")
 
-// Config says what an isolate starts from and what bounds it.
+// Config has the inputs and the limits of an isolate.
 type Config struct {
-	// Heap is a snapshot of the same engine, to continue from. Empty starts from
-	// the base heap. It must come from Snapshot, unchanged: V8 trusts it blindly.
-	// It is read by New alone: the caller may change or free it afterwards.
+	// Heap is the heap to continue from, as Snapshot of the same engine returned it. Empty
+	// starts from the base heap. V8 does not check a heap, so the caller MUST ensure that it
+	// is unchanged. Only New reads it: the caller may modify or free it after that.
 	Heap []byte
-	// Plain asks for an ordinary isolate: faster, with WebAssembly, but it cannot
-	// be saved and starts from no heap.
+	// Plain selects an ordinary isolate. It is faster and has WebAssembly, but it cannot
+	// restore a heap and cannot be saved.
 	Plain bool
-	// HeapLimit bounds V8's heap, in bytes; 0 leaves V8's default. A run from a heap
-	// that is close to it may use a sixteenth and 2 MiB more (see Result.BeyondLimit).
+	// HeapLimit limits V8's heap, in bytes. 0 selects V8's default. A run from a heap that
+	// is close to the limit may use a sixteenth and 2 MiB more; see Result.BeyondLimit.
 	HeapLimit int64
-	// BufferLimit bounds the contents of all ArrayBuffers, in bytes; 0 is no limit.
+	// BufferLimit limits the contents of all ArrayBuffers, in bytes. 0 means no limit.
 	BufferLimit int64
-	// Seed decides everything random in the run.
+	// Seed determines all random values in the run.
 	Seed [16]byte
-	// Start is the first reading of the script's clock, kept to the microsecond.
+	// Start is the first time that the script's clock shows, in microseconds.
 	Start time.Time
-	// Output gets console messages as they are written; nil discards them.
+	// Output receives console messages when they are written. Nil discards them.
 	Output Output
-	// Servers is what the script may call: the JSON of an object that holds, by
-	// the name of each server, the names of its tools. Empty is nothing.
+	// Servers has the tools that the script may call: a JSON object with the names of the
+	// tools of each tool server, by the name of the server. Empty means none.
 	Servers []byte
-	// Host carries out the calls; required with Servers.
+	// Host performs the host calls. Required with Servers.
 	Host Host
-	// Globals are values that Run defines on the global object before it evaluates
-	// the script: the JSON of an object. Empty is none.
+	// Globals is a JSON object. Run defines its members on the global object before it
+	// evaluates the script. Empty means none.
 	Globals []byte
 }
 
 // Output receives console messages on the isolate's thread.
 type Output interface {
-	// WriteMessage gets one message of valid UTF-8 without the final line end. It
-	// must not keep text. An error ends the run.
+	// WriteMessage receives one message of valid UTF-8 without the final line end. It
+	// MUST NOT keep text. An error ends the run.
 	WriteMessage(level uint8, at time.Time, text []byte) error
 }
 
-// Host carries out what a script calls. Its methods are called on the isolate's
-// thread.
+// Host performs the host calls of a script. Its methods are called on the isolate's thread.
 type Host interface {
-	// Call begins a call and must not wait for its answer. Calls of a run are
-	// numbered from 1. The bytes must not be kept. An error ends the run.
+	// Call starts a call. It MUST NOT wait for the answer and MUST NOT keep arguments.
+	// Calls of a run are numbered from 1. An error ends the run.
 	Call(number int, server, tool string, arguments []byte) error
-	// Await is called while calls are pending and blocks until there is an
-	// answer to one, or until due, which is zero when no timer is waited for. It
-	// must end when the run is to end, with an error: Terminate alone does not
-	// reach it.
+	// Await is called while calls are pending. It blocks until a call is answered or the
+	// script's clock reaches due. due is zero if the script waits for no timer. When the
+	// run is stopped, Await MUST return an error: Terminate does not interrupt it.
 	Await(due time.Time) (Answer, error)
 }
 
-// Answer is the host's word to a waiting script.
+// Answer is an answer to a call, or the report that a timer is due.
 type Answer struct {
-	// Number is the call that is answered, or 0 when it is none: then the timer
-	// is due, and no later answer may be from before it.
+	// Number is the number of the answered call. 0 means that the timer is due; no later
+	// answer may then have a time before that timer.
 	Number int
-	// OK says that Text is a value as JSON; otherwise it is an error's message.
+	// OK reports whether the call succeeded. Text is then a value as JSON, else the
+	// message of an error.
 	OK   bool
 	Text []byte
-	// At is what the script's clock moves to, if it stands before it.
+	// At is the time of the answer. The script's clock advances to it, unless it is ahead.
 	At time.Time
 }
 
-// isolateSem holds the process's one right to have an isolate: a second one that can
-// be saved corrupts the read-only heap they share.
+// isolateSem limits the process to one isolate: a second one that can be saved corrupts the
+// read-only heap that they share.
 var isolateSem = make(chan struct{}, 1)
 
-// Isolate is one V8 isolate. Its methods, but Terminate, must be called by one
-// goroutine, which New locks to its thread until Dispose.
+// Isolate is one V8 isolate. New locks its goroutine to its thread until Dispose. All methods
+// except Terminate must be called by that goroutine.
 type Isolate struct {
-	plain  bool
-	output cgo.Handle
-	host   cgo.Handle
-	// servers is what the run may call.
-	servers []byte
-	// globals are the values that the run gets.
-	globals []byte
+	plain   bool
+	output  cgo.Handle
+	host    cgo.Handle
+	servers []byte // Config.Servers
+	globals []byte // Config.Globals
 	pinned  runtime.Pinner
 
-	mu      sync.Mutex // guards what follows, against Terminate
+	mu      sync.Mutex // guards the fields below from Terminate
 	ptr     *C.daybook_isolate
 	running bool
 	stopped bool
 }
 
-// New makes an isolate. It waits until the process's previous one was disposed
-// of. The caller must call Dispose.
+// New creates an isolate. It blocks until the previous isolate of the process is disposed of.
+// The caller MUST call Dispose.
 func New(cfg Config) (*Isolate, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -140,8 +137,8 @@ func (cfg Config) check() error {
 	return nil
 }
 
-// newIsolate restores heap, or runs the prelude when there is none. plainBase
-// makes it one to be saved as what plain isolates restore.
+// newIsolate creates an isolate from heap, or by running prelude if heap is empty. With
+// plainBase, the isolate can be saved as the base heap of plain isolates.
 func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, error) {
 	isolateSem <- struct{}{}
 	runtime.LockOSThread()
@@ -186,9 +183,9 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	return i, nil
 }
 
-// Assign gives an isolate that was made ahead of its run what only the run
-// knows: Seed, Start, Output, Servers, Host and Globals of cfg. The rest of cfg must
-// be what the isolate was made with. It must come before Run.
+// Assign sets what was not known when a prewarmed isolate was created: Seed, Start, Output,
+// Servers, Host and Globals of cfg. The other fields of cfg must be those that the isolate was
+// created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
 		return ErrDisposed
@@ -216,73 +213,73 @@ func (i *Isolate) Assign(cfg Config) error {
 	return nil
 }
 
-// Status tells how a run ended.
+// Status is how a run ended.
 type Status int
 
-// How a run ends. The numbers are those of bridge.h.
+// The values of Status. The numbers are those in bridge.h.
 const (
 	Completed    Status = C.DAYBOOK_COMPLETED
 	Exception    Status = C.DAYBOOK_EXCEPTION     // uncaught error or unhandled rejection
-	Terminated   Status = C.DAYBOOK_TERMINATED    // by Terminate
-	OutOfMemory  Status = C.DAYBOOK_OUT_OF_MEMORY // V8's heap limit
-	NeverSettled Status = C.DAYBOOK_NEVER_SETTLED // nothing pending can resume it
-	SyntaxError  Status = C.DAYBOOK_SYNTAX_ERROR  // refused before it ran
+	Terminated   Status = C.DAYBOOK_TERMINATED    // Terminate was called
+	OutOfMemory  Status = C.DAYBOOK_OUT_OF_MEMORY // V8 reached its heap limit
+	NeverSettled Status = C.DAYBOOK_NEVER_SETTLED // the script awaits something that nothing pending can settle
+	SyntaxError  Status = C.DAYBOOK_SYNTAX_ERROR  // V8 refused the script; nothing ran
 	internal     Status = C.DAYBOOK_INTERNAL
 )
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	Status Status
-	// Text is the result of a completed run, nil for none; otherwise the error,
-	// nil for a run that was terminated or ran out of memory.
+	// Text is the value of a completed run, nil for none. For other runs it is the error,
+	// nil if the run was terminated or ran out of memory.
 	Text *string
-	// Truncated is set when Text was cut at 16 MiB.
+	// Truncated reports whether Text was cut at 16 MiB.
 	Truncated bool
-	// Line and Column, 1-based, of a SyntaxError; 0 when unknown.
+	// Line and Column are the position of a SyntaxError, 1-based; 0 if it is unknown.
 	Line, Column int
-	// TimersCancelled counts the timers that a failed run left, its own and those
-	// of earlier runs. They were cancelled.
+	// TimersCancelled is the number of timers that were cancelled because the run failed:
+	// its own and those of earlier runs.
 	TimersCancelled int
-	// GlobalsRefused counts the members of Config.Globals that the global object did
-	// not take: an earlier run made the property read-only or froze the object.
+	// GlobalsRefused is the number of members of Config.Globals that could not be defined,
+	// because an earlier run made the property read-only or froze the global object.
 	GlobalsRefused int
-	// GlobalsHidden counts the members whose names an earlier run declared with let,
-	// const or class: the script sees the declared values.
+	// GlobalsHidden is the number of members whose names an earlier run declared with let,
+	// const or class. The script sees the declared values.
 	GlobalsHidden int
-	// PeakHeap is the most V8 heap in use before any collection, in bytes.
+	// PeakHeap is the maximum size of V8's heap before any garbage collection, in bytes.
 	PeakHeap int64
-	// BeyondLimit is set when the run started from a heap close to Config.HeapLimit, needed
-	// memory beyond it, and did not free that. A heap that is larger than the one before
-	// must then not be kept.
+	// BeyondLimit is set if the run started from a heap close to Config.HeapLimit, needed
+	// memory beyond it, and did not free that memory. The heap of the run must then not be
+	// kept if it is larger than the input heap.
 	BeyondLimit bool
-	// AboveLimit is set when the heap is also larger than Config.HeapLimit. It must not be
-	// kept: a run that starts from it runs out of memory. Its saved size does not show that:
-	// long rows of one value, such as the empty parts of tables, are saved as one.
+	// AboveLimit is set if the heap is also larger than Config.HeapLimit. It must not be
+	// kept: a run that starts from it runs out of memory. The saved size does not show
+	// that, because many equal values in a row, such as the empty parts of tables, are
+	// saved as one.
 	AboveLimit bool
-	// Clock is where the script's clock stood at the end.
+	// Clock is the time of the script's clock at the end.
 	Clock time.Time
 }
 
-// Script is what a run evaluates. All of it must be valid UTF-8.
+// Script is the script that a run evaluates. All fields must be valid UTF-8.
 type Script struct {
-	// Source is what V8 gets. To be named in stack traces it must end in a
-	// sourceURL comment with Name.
+	// Source is the code that V8 evaluates. It must end in a sourceURL comment with Name
+	// for stack traces to show the name.
 	Source []byte
-	// Name is the script's name in the heap: later runs show frames of its functions
-	// under it. It must not contain white space, quotes or parentheses, and must end
-	// in # and eight hex digits, as ScriptName makes it.
+	// Name is the name of the script in the heap. Stack traces of later runs show it for
+	// frames of its functions. It must not contain white space, quotes or parentheses, and
+	// it must end in # and eight hex digits; see ScriptName.
 	Name string
-	// File is what frames of the run itself show instead of Name.
+	// File is the name that stack traces of the run itself show instead of Name.
 	File string
-	// Mappings are those of a source map with one source, when Source is generated
-	// from it. Stack traces then show positions in that source. They are kept in the
-	// heap, up to a size.
+	// Mappings are the mappings of a source map with one source, if Source is generated
+	// from that source. Stack traces then show positions in it. The mappings are kept in
+	// the heap, up to a maximum size.
 	Mappings string
 }
 
-// Run evaluates a script and blocks until the event loop ends or Terminate is
-// called. Each isolate runs once, but after a SyntaxError, when nothing ran, it
-// takes another script.
+// Run evaluates a script and blocks until the event loop ends or Terminate is called. An isolate
+// runs one script. After a SyntaxError, for which nothing ran, it can run another one.
 func (i *Isolate) Run(script Script) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
@@ -332,9 +329,9 @@ func (i *Isolate) Run(script Script) (Result, error) {
 	return r, nil
 }
 
-// Terminate ends a run soon, from any goroutine. Before Run it makes Run return
-// at once; after Run it does nothing. Some of V8's own loops do not notice it:
-// whoever needs certainty kills the process.
+// Terminate ends a run soon. Before Run it makes Run return without running the script; after
+// Run it has no effect. Some loops inside V8 do not notice it, so a caller that must end a run in
+// time has to kill the process. It is safe for concurrent use.
 func (i *Isolate) Terminate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -344,10 +341,10 @@ func (i *Isolate) Terminate() {
 	}
 }
 
-// Snapshot saves the heap. Only Dispose may follow. The bytes are V8's own and
-// valid until Dispose. ErrUnserializable reports a heap that cannot be saved.
-// It must not be called after a run that was terminated or ran out of memory:
-// its objects may be half made.
+// Snapshot saves the heap and returns it. Only Dispose may be called after it. The bytes belong
+// to V8 and are valid until Dispose. It returns ErrUnserializable if V8 cannot save the heap. It
+// MUST NOT be called after a run that was terminated or ran out of memory, because objects may be
+// incomplete.
 func (i *Isolate) Snapshot() ([]byte, error) {
 	if i.ptr == nil {
 		return nil, ErrDisposed
@@ -366,8 +363,8 @@ func (i *Isolate) Snapshot() ([]byte, error) {
 	}
 }
 
-// Dispose frees the isolate. It must be called by the goroutine that made it;
-// a second call does nothing.
+// Dispose frees the isolate. It must be called by the goroutine that called New. It is safe to
+// call more than once.
 func (i *Isolate) Dispose() {
 	i.mu.Lock()
 	ptr := i.ptr
@@ -392,21 +389,20 @@ func (i *Isolate) release() {
 	<-isolateSem
 }
 
-// baseHeap is the heap every new isolate starts from: a context in which the
-// prelude ran. A process makes it once, or receives it: it is equal in all
-// processes of one engine.
+// baseHeap is the heap that every fresh isolate starts from: a context in which the prelude ran.
+// A process creates it once or receives it. It is equal in all processes of one engine.
 type baseHeap struct {
 	plain bool
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	done bool
 	blob []byte
 	err  error
 }
 
-// heapForSaved is the base heap of isolates that can be saved. heapForPlain is the
-// one of plain isolates, which restore it twice as fast as they would run the
-// prelude. No other isolate can.
+// heapForSaved is the base heap of isolates that can be saved. heapForPlain is the base heap of
+// plain isolates; restoring it takes half the time of running the prelude. No other isolate can
+// restore heapForPlain.
 var (
 	heapForSaved = baseHeap{}
 	heapForPlain = baseHeap{plain: true}
@@ -419,7 +415,7 @@ func baseHeapFor(plain bool) *baseHeap {
 	return &heapForSaved
 }
 
-// get returns the heap and makes it at the first call.
+// get returns the heap. The first call creates it.
 func (b *baseHeap) get() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -430,7 +426,7 @@ func (b *baseHeap) get() ([]byte, error) {
 	return b.blob, b.err
 }
 
-// set uses a heap that another process made, unless there is one already.
+// set sets the heap to one that another process created, unless there is one already.
 func (b *baseHeap) set(blob []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -452,13 +448,12 @@ func makeBase(plain bool) ([]byte, error) {
 	return append([]byte(nil), blob...), nil
 }
 
-// Warm starts V8 and makes the base heap of plain isolates or of those that can
-// be saved, which New otherwise does when first called. It returns the heap, which
-// the caller must not change.
+// Warm starts V8 and creates the base heap of plain isolates or of those that can be saved, which
+// New otherwise does in its first call. It returns the base heap. The caller MUST NOT modify it.
 //
-// A base heap that Warm returned in another process of the same engine is used
-// instead of making one: restoring it takes a tenth of the time. It must come from
-// a process in which no user code ran. Warm keeps base. Empty makes a heap.
+// If base is not empty, Warm uses it instead of creating one, which takes a tenth of the time.
+// base must be what Warm returned in another process of the same engine in which no user code
+// had run. Warm keeps base.
 func Warm(plain bool, base []byte) ([]byte, error) {
 	if err := start(); err != nil {
 		return nil, err
@@ -468,7 +463,7 @@ func Warm(plain bool, base []byte) ([]byte, error) {
 		return heap.get()
 	}
 	heap.set(base)
-	// One isolate does what V8 does only once in a process.
+	// Creating one isolate does the work that V8 does once in a process.
 	isolate, err := New(Config{Plain: plain})
 	if err != nil {
 		return nil, err

@@ -7,27 +7,25 @@ import "C"
 
 import "errors"
 
-// WorkerArg0 and WorkerArg1 are the first two arguments of a process that must
-// lock itself down before Go or V8 own a thread. Its third argument is its
-// parent's process id, its fourth the limit of its data segment in bytes
-// (RLIMIT_DATA, 0 for none). Any other process is left alone.
+// WorkerArg0 and WorkerArg1 are the first two arguments of a process that locks itself down
+// before Go or V8 start a thread. Its third argument is the process id of its parent, its fourth
+// the limit of its data segment in bytes (RLIMIT_DATA; 0 means no limit). A process with other
+// arguments is not locked down.
 const (
 	WorkerArg0 = "daybook-worker"
 	WorkerArg1 = "daybook-worker/1"
 )
 
-// OpenFiles is the limit of a worker's open descriptors.
+// OpenFiles is the maximum number of open descriptors of a worker.
 const OpenFiles = C.DAYBOOK_OPEN_FILES
 
-// ProbeAddress is where Filter.Prove of package sandbox asks for executable memory.
-// No process can map it. The handler that ReportViolations installs answers mprotect
-// and pkey_mprotect there, and mmap of no bytes, with EPERM, and does not end the
-// process.
+// ProbeAddress is the address at which Filter.Prove of package sandbox asks for executable
+// memory. No process can map it. The handler that ReportViolations installs answers mprotect,
+// pkey_mprotect and mmap of 0 bytes there with EPERM and does not end the process.
 const ProbeAddress = C.DAYBOOK_PROBE_ADDRESS
 
-// LockdownLayers names the layers of confinement that were set when this process
-// started, by the names of package sandbox, which proves them. It is empty in a
-// process that is no worker.
+// LockdownLayers returns the layers that were set when this process started. The names are
+// those of package sandbox, which proves them. A process that is no worker has none.
 func LockdownLayers() []string {
 	bits := C.daybook_lockdown_layers()
 	var layers []string
@@ -51,11 +49,11 @@ func LockdownLayers() []string {
 	return layers
 }
 
-// ReportViolations makes a system call that the filter traps write its number to
-// standard error and end the process: "daybook-sandbox: refused NUMBER ARCH",
-// where ARCH is the kernel's AUDIT_ARCH of the call. Calls at ProbeAddress are the
-// exception. It comes right before the filter, which must kill on rt_sigaction of
-// SIGSYS.
+// ReportViolations installs a handler of SIGSYS for the calls that the filter traps. The handler
+// writes "daybook-sandbox: refused NUMBER ARCH" to standard error and ends the process. NUMBER
+// is the number of the call, ARCH its AUDIT_ARCH in the kernel. Calls at ProbeAddress do not end
+// the process. Call it directly before the filter is installed. The filter MUST kill the process
+// on rt_sigaction of SIGSYS.
 func ReportViolations() error {
 	if C.daybook_report_violations() != 0 {
 		return errors.New("catch SIGSYS: not possible on this platform")
@@ -63,7 +61,7 @@ func ReportViolations() error {
 	return nil
 }
 
-// Image returns where the program itself, its code and its data, lies in memory.
+// Image returns the bounds of the code and the data of the program in memory.
 func Image() (start, end uintptr) {
 	var s, e C.uintptr_t
 	C.daybook_image(&s, &e)

@@ -13,8 +13,8 @@ import (
 //go:embed prelude/*.js
 var preludeFiles embed.FS
 
-// preludeSource returns the one function that sets up a context, made of the
-// prelude's files in name order.
+// preludeSource returns the source of the function that sets up a context: the files of the
+// prelude in the order of their names.
 var preludeSource = sync.OnceValue(func() []byte {
 	// ReadDir and Glob sort by name.
 	names, err := fs.Glob(preludeFiles, "prelude/*.js")
@@ -37,9 +37,9 @@ var preludeSource = sync.OnceValue(func() []byte {
 	return []byte(b.String())
 })
 
-// lean drops what every saved heap would carry along for nothing: comments on
-// lines of their own, and indentation. Line ends stay, so that lines keep their
-// numbers. No literal of the prelude spans lines; a test sees to that.
+// stripLine removes the indentation of a line, and the line's text if it is a comment, because
+// every saved heap contains the source. Line ends are kept, so that lines keep their numbers.
+// No literal of the prelude spans lines, which a test checks.
 func lean(line string) string {
 	line = strings.TrimLeft(line, " ")
 	if strings.HasPrefix(line, "//") {

@@ -15,26 +15,26 @@ import (
 	"unsafe"
 )
 
-// Isolated is a program to start in namespaces of its own. The process leads a process
+// Isolated describes a program to start in namespaces of its own. The process leads a process
 // group and has no environment.
 type Isolated struct {
 	Path       string
-	Args       []string // with the program's name
+	Args       []string // the first one is the name of the program
 	Dir        string
 	Files      [3]*os.File // standard input, output and error
-	Namespaces uintptr     // CLONE_NEW flags of clone; CLONE_NEWUSER must be among them
-	// UserID and GroupID are those of this process, as the new process sees them.
+	Namespaces uintptr     // CLONE_NEW flags of clone; CLONE_NEWUSER is required
+	// UserID and GroupID are the ids that the user and the group of this process have in
+	// the new process.
 	UserID, GroupID int
 }
 
-// Start starts the program and returns its process, for which the caller must wait. It
-// is os.StartProcess for a process with a user namespace, without the copy of this
-// process's page tables that os.StartProcess makes for such a one. It must be called
-// from a thread that lives as long as the process may, if the process asks for a signal
-// at its parent's death.
+// Start starts the program and returns its process. The caller MUST wait for the process. Start
+// works like os.StartProcess for a process with a user namespace, but does not copy the page
+// tables of this process. If the process asks for a signal at the death of its parent, Start
+// must be called from a thread that lives as long as the process may.
 //
-// The new process maps its own user and group, which some systems refuse where they
-// would permit it to its parent: after an error os.StartProcess may succeed.
+// The new process maps its own user and group. Some systems permit that only to its parent, so
+// os.StartProcess may succeed after an error of Start.
 func (i Isolated) Start() (*os.Process, error) {
 	for _, s := range append([]string{i.Path, i.Dir}, i.Args...) {
 		if strings.IndexByte(s, 0) >= 0 {
@@ -66,7 +66,7 @@ func (i Isolated) Start() (*os.Process, error) {
 		s.files[n] = C.int(f.Fd())
 	}
 	pid := C.daybook_spawn(s, C.int(i.Namespaces))
-	runtime.KeepAlive(i.Files) // not closed while their numbers are in use
+	runtime.KeepAlive(i.Files) // the files must not be closed while their numbers are in use
 	if pid < 0 {
 		return nil, fmt.Errorf("start %s in namespaces: %w", i.Path, syscall.Errno(-pid))
 	}
