@@ -25,13 +25,13 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// An attack is what a script could try that has taken its worker over: it makes
-// system calls as it likes, from the inside, with every layer in force.
+// assault is what a script can try after it took over its worker: it makes any system calls in the
+// worker process while all layers are in force.
 type assault struct {
 	name string
 	do   func() syscall.Errno
-	// want is "killed NAME" with the name of the call that the worker is killed
-	// for, or the error the call returns, or "allowed".
+	// want is "killed NAME" with the name of the call that the worker is killed for, the
+	// error that the call returns, or "allowed".
 	want string
 }
 
@@ -46,7 +46,7 @@ func raw(number uintptr, args ...uintptr) syscall.Errno {
 	return errno
 }
 
-// text is a string as the kernel wants it. It stays for the life of the process.
+// text returns the address of s as a C string, which is never freed.
 func text(s string) uintptr {
 	b := append([]byte(s), 0)
 	kept = append(kept, b)
@@ -55,10 +55,10 @@ func text(s string) uintptr {
 
 var kept [][]byte
 
-// Attacks whose outcome depends on the kind of worker.
+// Attacks whose outcome depends on the kind of the worker.
 const (
 	executable = "mprotect, executable"
-	claim      = "a claim that no memory becomes executable" // EPERM where it is proven
+	claim      = "a claim that no memory becomes executable" // EPERM if it is proven
 )
 
 const (
@@ -66,10 +66,10 @@ const (
 	loopback = "\x02\x00\x00\x16\x7f\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 )
 
-// parent is the process to harm. Nothing happens to it: the calls are refused.
+// parent is the process that the calls try to harm. The filter refuses them.
 func parent() uintptr { return above }
 
-var above = uintptr(os.Getppid()) // who may still be asked now
+var above = uintptr(os.Getppid()) // read before the filter forbids it
 
 func toParent(number uintptr, args ...uintptr) func() syscall.Errno {
 	return func() syscall.Errno { return raw(number, append([]uintptr{parent()}, args...)...) }
@@ -181,7 +181,7 @@ func attacksByArguments() []assault {
 		}, "killed socket"},
 		{"a filter of its own", call(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER), "killed seccomp"},
 
-		// What is left.
+		// Other calls.
 		{"its own number", call(unix.SYS_GETPID), "allowed"},
 		{"an ordinary mmap", call(unix.SYS_MMAP, 0, 4096, rw, anonymous), "allowed"},
 		{"its own output", call(unix.SYS_WRITE, 1, text("x"), 0), "allowed"},
@@ -194,8 +194,8 @@ func attacksByArguments() []assault {
 	return all
 }
 
-// attacksByNumber are calls that no argument makes acceptable. The filter refuses them
-// before the kernel asks who makes them.
+// attacksByNumber are calls that the filter refuses with any arguments. It refuses them before the
+// kernel checks the user.
 func attacksByNumber() (all []assault) {
 	passwd := text("/etc/passwd")
 	for name, args := range map[string]struct {
@@ -240,14 +240,14 @@ func attacksByNumber() (all []assault) {
 	return all
 }
 
-// fresh is a page of memory.
+// fresh returns a new page of memory.
 func fresh() uintptr {
 	page, _, _ := syscall.RawSyscall6(unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
 	return page
 }
 
-// call32 makes a call through the interrupt of 32-bit programs. Its code was made
-// before the lock-down.
+// call32 makes a call through the interrupt of 32-bit programs. Its machine code was created before
+// the lock-down.
 func call32() syscall.Errno {
 	function := &interrupt
 	(*(*func())(unsafe.Pointer(&function)))()
@@ -266,30 +266,28 @@ func makeInterrupt() error {
 	return nil
 }
 
-// givenHeaps are the base heaps that the attacking processes receive, by whether their
-// tasks are stateful. Each is made once.
+// givenHeaps are the base heaps that the attacking processes receive. The key is whether their tasks
+// are stateful. Each is created once.
 var givenHeaps = map[bool]func() ([]byte, error){
 	true:  sync.OnceValues(func() ([]byte, error) { return worker.MakeBaseHeap(context.Background(), true) }),
 	false: sync.OnceValues(func() ([]byte, error) { return worker.MakeBaseHeap(context.Background(), false) }),
 }
 
-// order is the first line of an attacking process's standard input. The base heap
-// follows it.
+// order is the first line of the standard input of an attacking process. The base heap follows it.
 type order struct {
 	Attack   string
 	Stateful bool
 }
 
-// An attack happens on the first thread of its process, as a worker's life does:
-// that is where the parent-death signal is kept.
+// An attack is made on the first thread of its process, like the runs of a worker: this thread has
+// the parent-death signal.
 func init() {
 	if os.Args[0] == v8.WorkerArg0 {
 		runtime.LockOSThread()
 	}
 }
 
-// attack is the life of a process that was locked down as a worker and does one
-// thing a worker must not do. It does not return.
+// attack makes one attack in a process that was locked down as a worker. It does not return.
 func attack() {
 	b, err := io.ReadAll(os.Stdin)
 	line, heap, _ := bytes.Cut(b, []byte("\n"))
@@ -325,8 +323,7 @@ func attack() {
 	os.Exit(0)
 }
 
-// commit starts a process that makes the attack and returns what became of it, in
-// the terms of assault.want.
+// commit starts a process that makes the attack. It returns the outcome in the form of assault.want.
 func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credential) string {
 	t.Helper()
 	line, err := json.Marshal(order{a.name, stateful})
@@ -337,7 +334,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not a pipe, so that the process does not take itself for a worker.
+	// The input is not a pipe, so isWorkerProcess returns false.
 	socket, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +347,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 		Path: "/proc/self/exe", Args: worker.WorkerArgs(1 << 30), Env: []string{}, Dir: "/", Stdin: theirs, Stdout: &stdout, Stderr: &stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: credential},
 	}
-	// The process dies with the thread that started it.
+	// The kernel kills the process when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -361,7 +358,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 		t.Errorf("give the process its order: %v", err)
 	}
 	ours.Close()
-	_ = cmd.Wait() // how it ended is read from ProcessState
+	_ = cmd.Wait() // ProcessState has how it ended
 	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 		if ws.Signal() != syscall.SIGSYS {
 			return "killed by " + unix.SignalName(ws.Signal()) + stderr.String()
@@ -374,8 +371,8 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	return stdout.String() + stderr.String()
 }
 
-// Every attack ends as the table says, for each user that the server may run as. In the normal tier the
-// other user makes only those attacks that more than the number of a call decides.
+// Every attack has the outcome in the table, for each user that the server may run as. In the normal
+// tier the other user makes only attacks whose outcome depends on more than the number of the call.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	users := map[string]*syscall.Credential{"this user": nil}
@@ -401,8 +398,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// Only workers without heaps may make memory executable, by the one call that
-// WebAssembly needs.
+// Only workers for stateless runs may make memory executable, with the one call that WebAssembly
+// needs.
 func TestExecutableMemory(t *testing.T) {
 	t.Parallel()
 	for _, stateful := range []bool{true, false} {

@@ -8,8 +8,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// The heaps of workers that received their base heap are, byte for byte, those of
-// the worker that made it: what a run leaves does not depend on the worker.
+// Workers that received their base heap save the same heaps, byte for byte, as the worker that
+// created it.
 func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
@@ -31,12 +31,12 @@ func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 			}
 			return o
 		}
-		maker := worker.New(worker.Options{Idle: -1}) // its first worker makes the heap
+		maker := worker.New(worker.Options{Idle: -1}) // its first worker creates the heap
 		made, given, again := run(maker, nil), run(maker, nil), run(pool, nil)
 		if !bytes.Equal(made.Heap, given.Heap) || !bytes.Equal(made.Heap, again.Heap) {
 			t.Errorf("%q leaves different heaps: %d, %d and %d bytes", code, len(made.Heap), len(given.Heap), len(again.Heap))
 		}
-		// A heap that one of them saved is restored by the other.
+		// Each of them restores a heap that the other one saved.
 		if later := run(maker, made.Heap); !bytes.Equal(later.Heap, run(pool, given.Heap).Heap) {
 			t.Errorf("%q resumed leaves different heaps", code)
 		}
@@ -46,7 +46,7 @@ func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 	}
 }
 
-// Only the first worker of a kind makes a base heap, however many start at once.
+// Only the first worker of a kind creates a base heap, even if many start at the same time.
 func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
@@ -62,7 +62,7 @@ func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
 	}
 }
 
-// When the worker that makes the base heap cannot, the next one does.
+// If the worker that should create the base heap fails, the next one creates it.
 func TestBaseHeapIsMadeByTheNext(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"not ready", "huge base heap", "more base heap than announced", "less base heap than announced"} {

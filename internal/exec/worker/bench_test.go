@@ -32,15 +32,15 @@ func benchmarkRun(b *testing.B, stateful bool) {
 	}
 }
 
-// BenchmarkStateful is a warm run of 1+1 with a heap in the end. Compare it with
+// BenchmarkStateful measures a run of 1+1 in a warm worker that saves the heap. Compare it with
 // BenchmarkCycle of internal/exec/v8.
 func BenchmarkStateful(b *testing.B) { benchmarkRun(b, true) }
 
-// BenchmarkStateless is a warm run of 1+1 without.
+// BenchmarkStateless measures a run of 1+1 in a warm worker that saves no heap.
 func BenchmarkStateless(b *testing.B) { benchmarkRun(b, false) }
 
-// BenchmarkTypeScript is a stateful run of a source of 100 lines in TypeScript. The
-// floor is the run of the same source without its types, in the same iteration.
+// BenchmarkTypeScript measures a stateful run of 100 lines of TypeScript. As the floor it measures,
+// in the same iteration, a run of the same source without types.
 func BenchmarkTypeScript(b *testing.B) {
 	for name, lines := range map[string][2]string{
 		"erased":  {"const f%d = (a: number, b?: string): string => `${a}${b ?? ''}`;\n", "const f%d = (a, b) => `${a}${b ?? ''}`;\n"},
@@ -72,7 +72,7 @@ func BenchmarkTypeScript(b *testing.B) {
 			b.ReportMetric(typed, "typescript-ms")
 			b.ReportMetric(plain, "javascript-ms")
 			b.ReportMetric(typed/plain, "of-floor")
-			b.ReportMetric(0, "ns/op") // of both together says nothing
+			b.ReportMetric(0, "ns/op") // the time of both together is not useful
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// The outcome says of the heap that a run started from whether it is pristine and
-// which timers it carries, however the run ends.
+// The outcome reports whether the input heap is pristine and which timers it has, in all ways that a
+// run can end.
 func TestWhatAHeapCarries(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
@@ -20,7 +20,7 @@ func TestWhatAHeapCarries(t *testing.T) {
 		task := patient(code)
 		task.Stateful, task.Heap = true, heap
 		if strings.HasPrefix(code, "for (;;)") {
-			task.Timeout = time.Second // the heap is restored by then, on a slow machine too
+			task.Timeout = time.Second // long enough to restore the heap on a slow machine
 		}
 		o, err := pool.Run(t.Context(), task, discard)
 		if err != nil {
@@ -32,7 +32,7 @@ func TestWhatAHeapCarries(t *testing.T) {
 	for _, test := range []struct {
 		name, past, later string
 		pristine          *bool
-		warnings          []string // their beginnings
+		warnings          []string // prefixes
 	}{
 		{"nothing", "var a = 1", "a", &yes, nil},
 		{"a method", "Array.prototype.map = 1", "1", &no, []string{"this heap changed Array.prototype.map: result, error and output"}},
@@ -78,7 +78,7 @@ func TestWhatAHeapCarries(t *testing.T) {
 	}
 }
 
-// The warning about accessors has no names when a session's content can be erased.
+// The warning about accessors has no names if the content of the session can be shredded.
 func TestHiddenNamesOfGlobals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
@@ -96,7 +96,7 @@ func TestHiddenNamesOfGlobals(t *testing.T) {
 	}
 }
 
-// Errors that V8 cannot save end the run with a reason that says what to do.
+// Errors that V8 cannot save end the run with a message that says what to do.
 func TestLinkedErrors(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
@@ -112,8 +112,8 @@ func TestLinkedErrors(t *testing.T) {
 	}
 }
 
-// A worker says what a heap carries once, before any code of the run, within bounds,
-// and of no other heap.
+// A worker reports what a heap carries once, before any code of the run, within limits, and only if
+// the task has a heap.
 func TestWordsOnAHeap(t *testing.T) {
 	t.Parallel()
 	const clean = `{"checked":true,"changes":0,"changed":[],"timers":{"timeouts":0,"intervals":0,"immediates":0,"unreferenced":0}}`

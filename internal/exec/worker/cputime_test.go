@@ -15,8 +15,8 @@ import (
 // busy is a script that runs until it is stopped.
 const busy = "console.log('here'); for (;;);"
 
-// What a run used of the processor is counted however it ends, and only that: the
-// worker has used more before.
+// The CPU time of a run is counted in all ways that it can end. CPU time that the worker used before
+// is not counted.
 func TestCPUTimeOfEveryEnd(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -57,7 +57,7 @@ func TestCPUTimeOfEveryEnd(t *testing.T) {
 					if test.stop != nil {
 						started := pool.RunningCPUTime()
 						for now := started; now != 0 && now < started+spent; now = pool.RunningCPUTime() {
-							time.Sleep(time.Millisecond) // another process uses it, unless it ends before
+							time.Sleep(time.Millisecond) // the worker uses the CPU time, unless the run ends before
 						}
 						test.stop(pool, cancel)
 					}
@@ -85,8 +85,7 @@ func signalWorkers(pool *worker.Pool, sig syscall.Signal) {
 	}
 }
 
-// The time that earlier runs used of a worker does not count again when a later run of
-// it is killed.
+// The CPU time of earlier runs of a worker is not counted when a later run is killed.
 func TestCPUTimeOfALaterRun(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -110,10 +109,10 @@ func TestCPUTimeOfALaterRun(t *testing.T) {
 	}
 }
 
-// What a worker reports that was taken over is bounded by what its process used.
+// The CPU time that a worker reports is limited to what its process used.
 func TestReportedCPUTimeIsBounded(t *testing.T) {
 	t.Parallel()
-	// It may have written its answer before the run was sent, and use nothing after that.
+	// The worker may have written its answer before the run was sent, and use no CPU time after that.
 	o, err := hostilePool(t, "claims hours of CPU time").Run(t.Context(), patient("1"), discard)
 	if err != nil || o.Status != worker.StatusCompleted || o.CPUTime < 0 || o.CPUTime > 10*time.Second {
 		t.Errorf("%+v, %v", o, err)

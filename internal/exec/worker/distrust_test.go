@@ -16,8 +16,7 @@ func hostilePool(t *testing.T, how string) *worker.Pool {
 	return pool
 }
 
-// A worker that breaks the protocol in any way is killed, and the run has an
-// outcome that says so.
+// A worker that breaks the protocol in any way is killed, and the outcome of the run has the reason.
 func TestWorkerBreaksProtocol(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{
@@ -60,7 +59,7 @@ func TestWorkerMisbehaves(t *testing.T) {
 			pool := hostilePool(t, test.how)
 			task := hostileTask("1+1")
 			if test.reason != worker.ReasonTimeout {
-				task.Timeout = 20 * time.Second // it ends without it, on a slow machine too
+				task.Timeout = 20 * time.Second // the run ends before it, on a slow machine too
 			}
 			o, err := pool.Run(t.Context(), task, discard)
 			if err != nil || o.Reason != test.reason || !strings.HasPrefix(o.Error, test.text) {
@@ -73,8 +72,8 @@ func TestWorkerMisbehaves(t *testing.T) {
 	}
 }
 
-// A worker that served before may lack memory because of the run before: then another one
-// gets the task. A fresh one lacks it because of the task.
+// If a used worker runs out of memory, the previous run may be the cause, so another worker gets the
+// task. In a fresh worker the task is the cause.
 func TestMemoryOfTheRunBefore(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -127,7 +126,7 @@ func TestWorkerDoesNotStart(t *testing.T) {
 	}
 }
 
-// Workers that died while idle cost the next run nothing but time.
+// Workers that died while they were idle only delay the next run.
 func TestIdleWorkersDie(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

@@ -9,13 +9,12 @@ import (
 	"daybook/internal/exec/sandbox"
 )
 
-// Helpers for tests that need to see inside.
+// Helpers for tests that need internals of the package.
 
-// UseProgram makes the pool start another program than this one, or this one
-// with other arguments.
+// UseProgram makes the pool start another program, or this one with other arguments.
 func (p *Pool) UseProgram(path string, args ...string) { p.path, p.args = path, args }
 
-// IdleWorkers lists the tenants and process ids of idle workers.
+// IdleWorkers returns the process ids of the idle workers and their tenants.
 func (p *Pool) IdleWorkers() map[int]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,7 +33,7 @@ func MakeBaseHeap(ctx context.Context, stateful bool) ([]byte, error) {
 	return p.bases[stateful].heap, err
 }
 
-// BaseHeaps counts the idle workers that made a base heap, and the others.
+// BaseHeaps returns how many idle workers created a base heap and how many received one.
 func (p *Pool) BaseHeaps() (made, received int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +47,8 @@ func (p *Pool) BaseHeaps() (made, received int) {
 	return made, received
 }
 
-// NotePID returns a callback for Run that notes the process the lines come from.
-// Only one task may run.
+// NotePID returns a callback for Run that records the process that the lines come from. The pool
+// must run one task only.
 func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
 	return func(context.Context, []Line) error {
 		p.mu.Lock()
@@ -61,7 +60,7 @@ func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
 	}
 }
 
-// TimeStart starts a worker, stops it, and returns how long it took to be ready.
+// TimeStart starts a worker, stops it and returns how long it took to be ready.
 func (p *Pool) TimeStart(ctx context.Context, stateful bool) (time.Duration, error) {
 	began := time.Now()
 	w, err := p.start(ctx, stateful)
@@ -72,7 +71,7 @@ func (p *Pool) TimeStart(ctx context.Context, stateful bool) (time.Duration, err
 	return took, err
 }
 
-// NewLayers starts a worker, stops it, and returns the layers that it reached.
+// NewLayers starts a worker, stops it and returns its layers.
 func (p *Pool) NewLayers(ctx context.Context) ([]string, error) {
 	w, err := p.start(ctx, true)
 	if err != nil {
@@ -82,12 +81,11 @@ func (p *Pool) NewLayers(ctx context.Context) ([]string, error) {
 	return w.ready.Layers, nil
 }
 
-// KeepIdle changes how many workers wait.
+// KeepIdle sets how many workers wait for tasks.
 func (p *Pool) KeepIdle(n int) { p.opts.Idle = n }
 
-// A process of this name serves as a worker that no layer confines and that
-// claims them all. It begins when a worker does: before the tests' own packages
-// cost time.
+// A process of this name serves as a worker that has no layers and claims all of them. It starts in
+// init, as a worker does, before the packages of the tests are initialized.
 var _ = func() bool {
 	if os.Args[0] == "bare-worker" {
 		os.Exit(serve(os.Stdin, os.Stdout, func(stateful bool) ([]string, error) { return sandbox.Required(stateful), nil }))
@@ -95,17 +93,16 @@ var _ = func() bool {
 	return false
 }()
 
-// StartByFork starts workers with a fork.
+// StartByFork makes the pool start workers with a fork.
 func (p *Pool) StartByFork() { p.ways.first = forked }
 
-// Forks reports whether workers were started with a fork in the end. The pool must be
-// closed.
+// Forks reports whether the last workers were started with a fork. The pool must be closed.
 func (p *Pool) Forks() bool { return p.ways.first == forked }
 
-// ShareNamespaces starts workers in the namespaces of the parent.
+// ShareNamespaces makes the pool start workers in the namespaces of the parent.
 func (p *Pool) ShareNamespaces() { p.ways.first = inOurs }
 
-// KillIdle kills every idle worker behind the pool's back.
+// KillIdle kills every idle worker. The pool does not notice it.
 func (p *Pool) KillIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,8 +137,8 @@ var (
 	Confine       = confine
 )
 
-// ReadTask reads a task as a worker does, from its header and the frames after it,
-// and returns the sizes of its parts.
+// ReadTask reads a task from its header and the frames after it, as a worker does, and returns the
+// sizes of its parts.
 func ReadTask(header, frames []byte) (servers, globals, code, heap int, err error) {
 	j, err := readJob(&frameReader{r: bytes.NewReader(frames)}, header, func() {})
 	if err != nil {
@@ -153,22 +150,22 @@ func ReadTask(header, frames []byte) (servers, globals, code, heap int, err erro
 
 func NewConversation(maxHeap int64) *Conversation { return &frameChecker{maxHeap: maxHeap} }
 
-// NewResumption is one about a task with a heap.
+// NewResumption returns the checker of a task with a heap.
 func NewResumption(maxHeap int64) *Conversation {
 	return &frameChecker{maxHeap: maxHeap, resumes: true}
 }
 
-// NewCallingConversation is one whose script may call s.t.
+// NewCallingConversation returns the checker of a task that may call tool t of server s.
 func NewCallingConversation(maxHeap int64) *Conversation {
 	return &frameChecker{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
 }
 
-// Reply lets the host answer, or a timer fire for call 0.
+// Reply lets the host answer a call, or report a due timer for call 0.
 func (c *frameChecker) Reply(number int) error {
 	return c.calls.answer(Answer{Number: number, At: time.Unix(0, 0)})
 }
 
-// Called returns the call that became whole with the last frame, 0 for none.
+// Called returns the number of the call that the last frame completed, 0 for none.
 func (c *frameChecker) Called() (number, size int) {
 	if c.call == nil {
 		return 0, 0
@@ -193,7 +190,7 @@ func (p *program) Code() string                                       { return s
 func (s *lineSink) Close() error                                      { return s.close() }
 func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }
 
-// RunningWorkers lists the process ids of workers at work.
+// RunningWorkers returns the process ids of the running workers.
 func (p *Pool) RunningWorkers() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,19 +201,19 @@ func (p *Pool) RunningWorkers() []int {
 	return pids
 }
 
-// RunningCPUTime is what the workers at work have used of the processor.
+// RunningCPUTime returns the CPU time that the running workers have used.
 func (p *Pool) RunningCPUTime() (total time.Duration) {
 	for _, pid := range p.RunningWorkers() {
 		used, err := processCPUTime(pid)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has ended
 		}
 		total += used
 	}
 	return total
 }
 
-// ReportedPeak is the peak heap that a worker with this standard error reported.
+// ReportedPeak returns the peak heap, in bytes, that a worker with this standard error reported.
 func ReportedPeak(stderr string) int64 {
 	var p process
 	_, _ = p.stderr.Write([]byte(stderr)) // never fails

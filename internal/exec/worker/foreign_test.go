@@ -30,8 +30,8 @@ func TestForeign(t *testing.T) {
 	t.Run("started by hand", func(t *testing.T) { startedByHand(t, program) })
 }
 
-// Any program that imports the package works, whatever its main does; and when it
-// is killed, its workers die with it.
+// A program that imports the package can run workers, whatever its main does. When the program is
+// killed, its workers die.
 func foreignProgram(t *testing.T, program string) {
 	out, err := exec.Command(program, "-code", "console.log('from a worker'); 6 * 7").CombinedOutput()
 	if want := "from a worker\n42\n"; err != nil || string(out) != want {
@@ -61,7 +61,7 @@ func foreignProgram(t *testing.T, program string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // it was killed
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for {
 		n, err := unix.Poll(fds, int((20 * time.Second).Milliseconds()))
@@ -86,8 +86,8 @@ func childrenOf(t *testing.T, pid int) []int {
 	return children
 }
 
-// Without the greeting of a Pool, a process with a worker's arguments says so and
-// ends.
+// A process with the arguments of a worker that receives no hello message from a Pool writes an
+// error and exits.
 func startedByHand(t *testing.T, program string) {
 	cmd := &exec.Cmd{Path: program, Args: []string{"daybook-worker", "daybook-worker/1", strconv.Itoa(unix.Getpid()), "0"}}
 	cmd.Stdin = strings.NewReader("hello?")

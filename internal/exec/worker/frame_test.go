@@ -51,8 +51,8 @@ func TestFramesRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzFrames feeds the decoder anything: it ends in an error or at the end, and
-// never holds more than a frame.
+// FuzzFrames passes any bytes to the decoder. It must return an error or reach the end, and must
+// never allocate more than a frame.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 'A'})
 	f.Add([]byte{0, 0, 0, 0, 'A'})
@@ -77,8 +77,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzConversation lets a hostile worker say anything: what is accepted keeps
-// every promise of an Outcome.
+// FuzzConversation passes any frames of a hostile worker to the checker. An Outcome of accepted
+// frames must have all properties that the documentation of Outcome promises.
 func FuzzConversation(f *testing.F) {
 	frames := func(parts ...string) []byte {
 		var b bytes.Buffer
@@ -155,7 +155,7 @@ func TestLineSink(t *testing.T) {
 	long := strings.Repeat("x", worker.MaxLineText-1) + "\u4e16" + "end" // a rune across the cut
 	for _, test := range []struct {
 		name, text string
-		want       []string // "+" marks a line that goes on
+		want       []string // "+" marks a line that continues in the next one
 	}{
 		{"one", "a", []string{"a"}},
 		{"empty", "", []string{""}},
@@ -195,7 +195,7 @@ func TestLineSink(t *testing.T) {
 	}
 }
 
-// A script far ahead of a slow reader waits, and learns when the reader is gone.
+// A script that is far ahead of a slow reader waits. It gets an error when the reader has ended.
 func TestLineSinkHoldsBack(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -214,7 +214,7 @@ func TestLineSinkHoldsBack(t *testing.T) {
 	select {
 	case err := <-written:
 		t.Fatalf("stopped early: %v", err)
-	case <-time.After(50 * time.Millisecond): // it waits: a few chunks fill in far less
+	case <-time.After(50 * time.Millisecond): // the script waits: filling a few chunks takes far less
 	}
 	close(release)
 	if err := <-written; !errors.Is(err, gone) {

@@ -10,9 +10,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// A heap that fills its limit can be continued: a small script runs from it under the
-// same limit and leaves a heap again, and one that frees memory makes it small. No run
-// makes it larger.
+// A run can continue from a heap that fills its limit. A small script runs under the same limit and
+// saves a heap, and a script that frees memory makes the heap small. No run makes it larger.
 func TestFullHeapContinues(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -53,7 +52,7 @@ func TestFullHeapContinues(t *testing.T) {
 			}
 			heap = o.Heap
 		}
-		for _, empty := range []int{500_000, 560_000, 620_000} { // which need no room in the saved heap
+		for _, empty := range []int{500_000, 560_000, 620_000} { // empty elements take no space in the saved heap
 			o := run(fmt.Sprintf("kept.push(new Array(%d)); 0", empty), full)
 			if o.Status != worker.StatusCompleted {
 				if o.Reason != worker.ReasonOutOfMemory || o.Heap != nil {
@@ -84,7 +83,7 @@ func TestFullHeapContinues(t *testing.T) {
 	}
 }
 
-// A worker reads the heap of a task outside Go's memory: copies of a growing slice and
+// A worker keeps the heap of a task outside Go's memory. Otherwise copies of a growing slice and
 // heaps of earlier tasks would count against the memory of the run.
 func TestTaskHeapLeavesNoGarbage(t *testing.T) {
 	const size = 40 << 20

@@ -9,8 +9,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// TestGlobals: the values of a task are beside its code. Positions, hashbangs,
-// directives, TypeScript and completion values are those of the code.
+// TestGlobals checks that the values of a task do not change how its code runs: positions,
+// hashbangs, directives, TypeScript and completion values are the same as without values.
 func TestGlobals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -47,7 +47,7 @@ func TestGlobals(t *testing.T) {
 			if got != test.want && (o.Error == "" || !strings.Contains(got, test.want)) {
 				t.Errorf("%q (stateful: %t) comes to %q, want %q", test.code, stateful, got, test.want)
 			}
-			// A task without values does the same, wherever it does not read them.
+			// A task without values does the same if it does not read them.
 			if strings.Contains(test.code, "prompt") {
 				continue
 			}
@@ -60,7 +60,7 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// TestRefusedGlobals: a run whose heap does not take the values warns of it.
+// TestRefusedGlobals checks the warning of a run whose global object does not accept the values.
 func TestRefusedGlobals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -81,8 +81,7 @@ func TestRefusedGlobals(t *testing.T) {
 	}
 }
 
-// TestHiddenGlobals: a run whose heap declares the name of a value that it is given
-// warns of it.
+// TestHiddenGlobals checks the warning of a run whose heap declares the name of a value.
 func TestHiddenGlobals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
@@ -99,8 +98,8 @@ func TestHiddenGlobals(t *testing.T) {
 	}
 }
 
-// FuzzTask feeds a worker any task: it has exactly the parts that its header
-// announces, or it is refused.
+// FuzzTask passes any task to a worker. The worker must refuse it unless it has exactly the parts
+// that its header announces.
 func FuzzTask(f *testing.F) {
 	frames := func(parts ...string) []byte {
 		var b bytes.Buffer

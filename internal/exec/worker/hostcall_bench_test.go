@@ -6,8 +6,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// BenchmarkHostCall is the way of a call from JavaScript to the parent and back,
-// without anybody who carries it out: a run of 1,000 calls, one after another.
+// BenchmarkHostCall measures a call from JavaScript to the parent and back, with a host that answers
+// at once. A run makes 1,000 calls, one after another.
 func BenchmarkHostCall(b *testing.B) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()

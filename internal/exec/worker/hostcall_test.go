@@ -12,20 +12,20 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// script is a host that answers as it is told: what it says depends on no clock.
+// script is a host with fixed answers, which do not depend on a clock.
 type script struct {
 	answer func(number int, server, tool, arguments string) (ok bool, text string)
-	// at is when the n-th answer (from 1) is given, after the start; nil gives
-	// them a millisecond apart.
+	// at returns the time of the n-th answer after the start, from 1 on. Nil means one
+	// answer per millisecond.
 	at func(n int) time.Duration
-	// last answers the newest call first.
+	// last selects that the newest call is answered first.
 	last bool
 
 	mu      sync.Mutex
 	made    []string
 	pending []worker.Answer
 	given   int
-	most    int // calls in flight
+	most    int // maximum number of calls in flight
 }
 
 func (s *script) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
@@ -62,7 +62,7 @@ func (s *script) Next(_ context.Context, due time.Time) (worker.Answer, error) {
 
 var begin = time.Unix(1_700_000_000, 0).UTC()
 
-// value is what a run gave, "<none>" for nothing.
+// value returns the result of a run, or "<none>".
 func value(o worker.Outcome) string {
 	if o.Result == nil {
 		return "<none>"
@@ -72,7 +72,7 @@ func value(o worker.Outcome) string {
 
 func echo(number int, server, tool, arguments string) (bool, string) { return true, arguments }
 
-// calling is a task with two servers.
+// calling returns a task with two tool servers.
 func calling(code string, host worker.Host) worker.Task {
 	t := patient(code)
 	t.Start = begin
@@ -128,8 +128,8 @@ func TestHostCalls(t *testing.T) {
 	}
 }
 
-// What the host says of a call decides which of a call and a timer is first, and
-// what the clock shows.
+// The time of the host's answer determines whether a call or a timer comes first, and the time of
+// the script's clock.
 func TestOrderOfAnswersAndTimers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -165,7 +165,7 @@ func TestOrderOfAnswersAndTimers(t *testing.T) {
 	}
 }
 
-// The same answers at the same times make the same heap, byte for byte.
+// Equal answers at equal times make equal heaps, byte for byte.
 func TestCallsAreDeterministic(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -186,7 +186,7 @@ func TestCallsAreDeterministic(t *testing.T) {
 			t.Fatal("the same run left another heap")
 		}
 	}
-	// A heap that kept the functions of another set of servers.
+	// The heap kept functions for other tool servers.
 	task := calling(`[await kept({ x: 1 }).catch(e => e.message), (await whole.mail.send({ x: 2 })).x, Object.keys(mcp)].join("; ")`, &script{answer: echo})
 	task.Servers = map[string][]string{"mail": {"send"}}
 	task.Heap = heap
@@ -201,7 +201,7 @@ func TestCallsAreDeterministic(t *testing.T) {
 	}
 }
 
-// What a server says against a call is an error at the place of the call.
+// The error of a tool server has the position of the call.
 func TestFailedCall(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -211,14 +211,14 @@ func TestFailedCall(t *testing.T) {
 	if err != nil || o.Reason != worker.ReasonException || !strings.HasPrefix(o.Error, "McpError: files.read: no such file\n") || !strings.Contains(o.Error, "cell.ts:2:") {
 		t.Errorf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 	}
-	// A malformed answer cannot break more than its call.
+	// A malformed answer fails its call only.
 	host = &script{answer: func(int, string, string, string) (bool, string) { return true, "{" }}
 	if o, err = pool.Run(t.Context(), calling("await mcp.files.read().catch(e => e.message)", host), discard); err != nil || o.Result == nil || *o.Result != "files.read: the answer is not JSON" {
 		t.Errorf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 	}
 }
 
-// An error ends a run whatever is pending, and the heap it leaves is at rest.
+// An error ends a run even if calls are pending, and nothing is pending in the saved heap.
 func TestFailureWithCallsPending(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -234,7 +234,7 @@ func TestFailureWithCallsPending(t *testing.T) {
 	}
 }
 
-// silent is a host that never answers; begun is closed by the first wait.
+// silent is a host that never answers. The first wait closes begun.
 type silent struct{ begun chan struct{} }
 
 func (s *silent) Call(context.Context, int, string, string, []byte) error { return nil }
@@ -245,7 +245,7 @@ func (s *silent) Next(ctx context.Context, _ time.Time) (worker.Answer, error) {
 	return worker.Answer{}, context.Cause(ctx)
 }
 
-// A run ends by its timeout or its context while a call is pending.
+// A pending call does not prevent a run from ending at its time limit or when its context is done.
 func TestStoppedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

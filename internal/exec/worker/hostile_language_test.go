@@ -2,7 +2,7 @@ package worker_test
 
 import "strings"
 
-// hostileScript is a script and the verdicts it may end with.
+// hostileScript is a script with the verdicts that it may end with.
 type hostileScript struct {
 	name, code string
 	want       []string
@@ -10,15 +10,14 @@ type hostileScript struct {
 
 var (
 	ends = []string{completed}
-	// Work that comes to an end, but within the limits on one machine and beyond
-	// them on another.
+	// The script ends within the limits on some machines and exceeds them on others.
 	finite  = []string{completed, exception, timedOut, memory, died}
 	throws  = []string{exception}
 	refused = []string{syntax}
 )
 
-// Scripts that turn the language against whoever evaluates it, prints its values
-// and saves its heap.
+// Scripts that use features of the language to attack the code that evaluates them, prints their
+// values and saves their heaps.
 var hostileLanguage = []hostileScript{
 	// Prototypes and globals.
 	{"prototype pollution by literal", "({}).__proto__.x = 1; ({}).x", ends},
@@ -52,7 +51,7 @@ var hostileLanguage = []hostileScript{
 	{"Symbol.isConcatSpreadable", "const o = {[Symbol.isConcatSpreadable]: true, length: 2 ** 53 - 1}; [1].concat(o)", throws},
 	{"Symbol.unscopables", "with ({get [Symbol.unscopables]() { throw 'unscopable' }, x: 1}) { x }", throws},
 
-	// Getters, proxies, and what looks at them.
+	// Getters, proxies and code that inspects them.
 	{"getters on everything", "const o = {}; for (const k of ['message', 'stack', 'name', 'constructor', 'then', 'toJSON', 'toString', 'length', 'cause']) Object.defineProperty(o, k, {get() { throw k }, enumerable: true}); o", ends},
 	{"getters on everything, thrown", "const o = {}; for (const k of ['message', 'stack', 'name', 'constructor', 'then', 'toString']) Object.defineProperty(o, k, {get() { throw k }}); throw o", throws},
 	{"getters on everything, logged", "const o = {}; for (const k of ['message', 'stack', 'name', 'constructor', 'length', 'size']) Object.defineProperty(o, k, {get() { throw k }, enumerable: true}); console.log(o, [o], new Error(o)); 1", ends},
@@ -116,7 +115,7 @@ var hostileLanguage = []hostileScript{
 	{"top-level await after top-level await", "await 1; await Promise.all(Array(1e4).fill(0).map(async () => { await 1 })); 2", ends},
 	{"disposable resources", "globalThis.SuppressedError ? 1 : 2", ends},
 
-	// Text that becomes code.
+	// Text that is evaluated as code.
 	{"eval of eval", "let s = '1'; for (let i = 0; i < 12; i++) s = 'eval(' + JSON.stringify(s) + ')'; s.length < 1e6 ? eval(s) : 0", ends},
 	{"Function of a comment", "new Function('/*', '*/){')()", throws},
 	{"Function that closes itself", "new Function('}); throw 1; (function () {')()", throws},

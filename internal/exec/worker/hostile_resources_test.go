@@ -2,9 +2,9 @@ package worker_test
 
 import "strings"
 
-// Scripts that want more than there is: depth, memory, time.
+// Scripts that need more depth, memory or time than there is.
 var hostileResources = []hostileScript{
-	// Depth, in every form that can recurse.
+	// Recursion, in every form.
 	{"recursion by method", "class C { m() { return this.m() } } new C().m()", throws},
 	{"recursion by getter", "const o = {get x() { return o.x }}; o.x", throws},
 	{"recursion by setter", "const o = {set x(v) { o.x = v }}; o.x = 1", throws},
@@ -153,7 +153,7 @@ var hostilePlain = []hostileScript{
 	{"a million properties, optimized", "const o = {}; for (let i = 0; i < 1e6; i++) o[i * 7919 % 1e7] = i; Object.keys(o).length", finite},
 }
 
-// Sources that are odd as text.
+// Sources with unusual text.
 var hostileText = []hostileScript{
 	{"nothing", "", ends},
 	{"white space", " \t\v\f\u00a0\ufeff\u2028\u2029\n", ends},

@@ -11,7 +11,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// Verdicts a hostile script may end with.
+// Verdicts that a hostile script may end with.
 const (
 	completed = "completed/"
 	exception = "failed/exception"
@@ -23,8 +23,8 @@ const (
 	unsaved   = "failed/unserializable_heap"
 )
 
-// hostileScripts try to hang, exhaust, crash or fool the worker. Where several
-// verdicts are listed, the machine's speed decides which comes first.
+// hostileScripts try to hang, exhaust, crash or deceive the worker. If several verdicts are listed,
+// the speed of the machine determines which one is reached.
 var hostileScripts = []hostileScript{
 	{"object bomb", "let a = []; for (;;) a.push({x: 1})", []string{memory}},
 	{"array bomb", "let a = []; for (;;) a.push(new Array(1000).fill(0))", []string{memory}},
@@ -124,7 +124,7 @@ var hostileScripts = []hostileScript{
 	{"never settled", "await new Promise(() => {})", []string{never}},
 }
 
-// hostileRun is a task with the small limits of these tests.
+// hostileRun returns a task with the small limits of these tests.
 func hostileTask(code string) worker.Task {
 	return worker.Task{
 		Tenant: "t", Code: []byte(code), FileName: "cell.ts", Stateful: true, Start: time.Unix(1_700_000_000, 0),
@@ -140,7 +140,7 @@ func TestHostileScripts(t *testing.T) {
 	}
 }
 
-// The same for isolates that have more of JavaScript, and keep nothing.
+// The same for plain isolates, which have more features and save no heap.
 func TestHostilePlainScripts(t *testing.T) { runHostile(t, hostilePlain, false) }
 
 func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
@@ -158,7 +158,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 			task := hostileTask(test.code)
 			task.Stateful, task.Timeout = stateful, tier.Choose(150*time.Millisecond, time.Second)
 			if !slices.Contains(test.want, timedOut) {
-				task.Timeout = 20 * time.Second // it ends by itself, on a slow machine too
+				task.Timeout = 20 * time.Second // the script ends before it, on a slow machine too
 			}
 			var bytes int
 			o, err := pool.Run(t.Context(), task, func(_ context.Context, lines []worker.Line) error {
@@ -194,7 +194,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 	}
 }
 
-// checkShape checks what every outcome promises.
+// checkShape checks the properties that every outcome must have.
 func checkShape(t *testing.T, o worker.Outcome) {
 	t.Helper()
 	saved := o.Status == worker.StatusCompleted || o.Reason == worker.ReasonException || o.Reason == worker.ReasonNeverSettled

@@ -19,7 +19,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// pollution changes everything a script can reach, and leaves work behind.
+// pollution is a script that changes everything that it can reach and leaves pending work.
 const pollution = `
 Object.prototype.polluted = 'yes'
 Array.prototype.map = Array.prototype.join = Promise.prototype.then = () => 'forged'
@@ -28,8 +28,7 @@ globalThis.left = 'behind'
 try { setInterval(() => console.log('left over'), 1) } catch {}
 `
 
-// What one run did to its heap never reaches another, not even in the same
-// process: no prototype, no global, no timer.
+// No prototype, global or timer of a run exists in another run, even in the same process.
 func TestHeapsDoNotMeet(t *testing.T) {
 	t.Parallel()
 	const look = "const s = [typeof polluted, {}.polluted, typeof left, typeof Map, [1, 2].map(x => x + 1).join('+'), typeof setTimeout]; await new Promise(r => setTimeout(r, 20)); s.map(String).join()"
@@ -86,7 +85,7 @@ func TestReuse(t *testing.T) {
 	for _, test := range []struct {
 		reuse worker.Reuse
 		runs  []run
-		same  string // which runs used the process of an earlier one: its index, or -
+		same  string // for each run, the index of the earlier run whose process it used, or -
 	}{
 		{worker.ReuseTenant, []run{{"a", ""}, {"a", "s"}, {"b", "s"}, {"a", "r"}, {"b", ""}}, "-0-02"},
 		{worker.ReuseSession, []run{{"a", "s"}, {"a", ""}, {"a", "s"}, {"b", "s"}, {"a", ""}, {"a", "r"}, {"a", "r"}}, "--0---5"},
@@ -122,7 +121,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Idle workers grow old without anybody asking for them.
+// Idle workers that reach their maximum age are stopped without a request for one.
 func TestIdleWorkersRetire(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1, MaxAge: 500 * time.Millisecond})
@@ -148,7 +147,7 @@ func waitUntil(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Memory that no limit of V8's counts is watched from outside.
+// The parent limits memory that no limit of V8 counts.
 func TestMemoryWatch(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1, Stateless: true})
@@ -161,8 +160,7 @@ func TestMemoryWatch(t *testing.T) {
 	}
 }
 
-// A worker that is killed by the filter ends its own run, with the call on
-// record, and nothing else.
+// A worker that the filter kills ends only its own run. The outcome has the name of the call.
 func TestViolationIsOnRecord(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
@@ -178,7 +176,7 @@ func TestViolationIsOnRecord(t *testing.T) {
 	}
 }
 
-// The same with a real worker, and a signal from somebody else.
+// A real worker that is killed by SIGSYS from another process ends only its own run.
 func TestSIGSYSEndsARun(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -198,8 +196,8 @@ func TestSIGSYSEndsARun(t *testing.T) {
 	}
 }
 
-// A worker that lacks a layer is refused with what to do about it, unless that
-// was permitted, and then it is said once.
+// A worker that lacks a layer is refused with an error that says what to do. With BestEffort it is
+// accepted, and one warning is logged.
 func TestMissingLayer(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
@@ -226,8 +224,8 @@ func TestMissingLayer(t *testing.T) {
 	}
 }
 
-// What /proc shows of a worker agrees with what it says of itself: every thread
-// is filtered, and nothing of the namespaces is shared.
+// The state of a worker in /proc agrees with the layers that it reports: every thread has the filter,
+// and no namespace is shared.
 func TestLayersFromOutside(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -248,7 +246,7 @@ func TestLayersFromOutside(t *testing.T) {
 	for _, name := range threads {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			continue // gone meanwhile
+			continue // the process has ended
 		}
 		for _, want := range []string{"\nSeccomp:\t2\n", "\nNoNewPrivs:\t1\n", "\nCapEff:\t0000000000000000\n", "\nCapPrm:\t0000000000000000\n"} {
 			if !strings.Contains(string(b), want) {
@@ -260,7 +258,7 @@ func TestLayersFromOutside(t *testing.T) {
 		t.Errorf("it has an environment: %q", b)
 	}
 	if os.Geteuid() != 0 {
-		return // only root may look further
+		return // only root may read more of /proc
 	}
 	for _, kind := range []string{"user", "net", "pid", "mnt", "ipc", "uts"} {
 		ours, err := os.Readlink("/proc/self/ns/" + kind)
@@ -277,7 +275,7 @@ func TestLayersFromOutside(t *testing.T) {
 	}
 }
 
-// Where only the parent of a process may map its user, workers have the same layers.
+// On systems where only the parent of a process may map its user, workers have the same layers.
 func TestForkedWorker(t *testing.T) {
 	t.Parallel()
 	var layers [2][]string
@@ -297,8 +295,8 @@ func TestForkedWorker(t *testing.T) {
 	}
 }
 
-// A process that is short of descriptors starts no worker, instead of workers without
-// namespaces from then on. Not parallel: it takes the descriptors of the process.
+// A process that is short of descriptors starts no worker. It does not start workers without
+// namespaces instead. The test is not parallel, because it uses up the descriptors of the process.
 func TestShortageKeepsNamespaces(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
@@ -326,7 +324,7 @@ func TestShortageKeepsNamespaces(t *testing.T) {
 		}
 		taken = append(taken, f)
 	}
-	// A worker takes six descriptors of this process, its start some more.
+	// A worker uses six descriptors of this process, and its start uses some more.
 	var started [][]string
 	for n := range min(12, len(taken)) {
 		taken[n].Close()
@@ -335,7 +333,7 @@ func TestShortageKeepsNamespaces(t *testing.T) {
 		}
 	}
 	for _, f := range taken {
-		f.Close() // some twice
+		f.Close() // some are closed twice
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
@@ -351,8 +349,8 @@ func TestShortageKeepsNamespaces(t *testing.T) {
 	}
 }
 
-// A run without descriptors for a worker ends with an error that says that nothing ran.
-// Not parallel: it takes the descriptors of the process.
+// Without descriptors for a worker, Run returns an error that says that nothing ran. The test is not
+// parallel, because it uses up the descriptors of the process.
 func TestShortageIsNamed(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
@@ -374,8 +372,8 @@ func TestShortageIsNamed(t *testing.T) {
 	}
 }
 
-// The start of a worker leaves the memory of this process alone. After a fork each page
-// would be copied, or be made writable again, when it is next written. Not parallel: it
+// The start of a worker does not affect the memory of this process. After a fork each page would be
+// copied, or made writable again, at the next write to it. The test is not parallel, because it
 // counts the page faults of the process.
 func TestStartCopiesNoMemory(t *testing.T) {
 	const pages = 8 << 10
@@ -385,7 +383,7 @@ func TestStartCopiesNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Munmap(memory) }()
-	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // a large page faults once
+	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // a huge page would fault once only
 	touch := func() (faults int64) {
 		var before, after unix.Rusage
 		_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
@@ -410,7 +408,7 @@ func TestStartCopiesNoMemory(t *testing.T) {
 	}
 }
 
-// A tenant with many workers does not cost another tenant the one that it has.
+// A tenant with many idle workers does not take the only one of another tenant.
 func TestIdleWorkersAreShared(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1, IdleUsed: 2})

@@ -8,7 +8,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// The smallest limit that a user may ask for is enough for a small script.
+// The smallest limit that a user may set is enough for a small script.
 func TestSmallestHeapLimit(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -23,7 +23,7 @@ func TestSmallestHeapLimit(t *testing.T) {
 	}
 }
 
-// A heap that is larger than the new limits is an outcome, not an accident.
+// A heap that is larger than the new limits leads to an outcome with a reason.
 func TestRestoreBeyondLimits(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -55,8 +55,8 @@ func TestRestoreBeyondLimits(t *testing.T) {
 	}
 }
 
-// Damaged heaps never reach a worker: their hash is checked. Should one do so all
-// the same, the run has an outcome and the pool lives on.
+// Damaged heaps do not reach a worker, because their hash is verified. If one does, the run has an
+// outcome and the pool continues to work.
 func TestDamagedHeap(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -77,7 +77,7 @@ func TestDamagedHeap(t *testing.T) {
 	}
 }
 
-// A run whose process V8 ends has the peak of its heap.
+// The outcome of a run whose process V8 ended has the peak of the heap.
 func TestPeakHeapOfDeaths(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -100,7 +100,7 @@ func TestPeakHeapOfDeaths(t *testing.T) {
 	}
 }
 
-// Only a line of its own reports the peak.
+// The peak is read only from the start of a line.
 func TestReportedPeak(t *testing.T) {
 	t.Parallel()
 	for stderr, want := range map[string]int64{

@@ -7,8 +7,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// Literals of any length are values like others in a run whose heap is saved. The
-// same run without a heap, which V8 gets as it is, says what is right.
+// Literals of any length have their value in a run whose heap is saved. The expected value is that
+// of the same run without a heap, whose source is not changed.
 func TestLongLiterals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

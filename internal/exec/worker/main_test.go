@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Args[0] == v8.WorkerArg0 {
-		attack() // locked down like a worker, but with no pipe to serve
+		attack() // locked down like a worker, but without a pipe to serve
 	}
 	if os.Args[0] == "hostile-worker" {
 		misbehave(os.Args[1])
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// misbehave plays a worker that a script has taken over. It greets like an honest
-// one, takes one task, and then does as told.
+// misbehave acts as a worker that a script has taken over. It completes the handshake, accepts one
+// task and then does what it is asked to.
 func misbehave(how string) {
 	in, out := new(worker.FrameReader), os.Stdout
 	in.Reset(os.Stdin)
@@ -100,7 +100,7 @@ func misbehave(how string) {
 		send('D', "heap")
 		os.Exit(10)
 	}
-	// The header, what may be called, and the code.
+	// The header, the tool servers and the code.
 	bodies := 2
 	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
 		bodies = 3
@@ -279,7 +279,7 @@ func misbehave(how string) {
 	hang()
 }
 
-// dieOfSIGSYS ends the process as the filter would.
+// dieOfSIGSYS ends the process as the filter does.
 func dieOfSIGSYS() {
 	filter := sandbox.Filter{}
 	if err := filter.Install(); err != nil {
@@ -288,7 +288,7 @@ func dieOfSIGSYS() {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGSYS), 0, 0)
 }
 
-// log keeps what was logged.
+// log keeps the logged lines.
 type log struct {
 	mu   sync.Mutex
 	text strings.Builder

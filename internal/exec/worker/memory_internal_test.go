@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A worker still has the memory of the run before when the next one starts, which may be
-// permitted less.
+// When a run starts, its worker still has the memory of the previous run, which may have had a higher
+// limit.
 func TestMemoryLimitsOverlap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// nodeCase is a program and what Node 24 makes of it, see .ci/node/typescript.mjs.
+// nodeCase is a program with its outcome in Node 24; see .ci/node/typescript.mjs.
 type nodeCase struct {
 	Kind    string   `json:"kind"`
 	Code    string   `json:"code"`
@@ -25,8 +25,8 @@ type nodeCase struct {
 
 var framePosition = regexp.MustCompile(`case\.ts:(\d+:\d+)`)
 
-// otherThanNode holds the programs of which Daybook makes something else than
-// Node, each with the reason.
+// otherThanNode has the programs whose outcome in Daybook differs from that in Node, with the
+// reasons.
 var otherThanNode = map[string]string{
 	"@dec class A {}":                              "V8 has no decorators, esbuild has",
 	"class A { @dec x = 1 }":                       "V8 has no decorators, esbuild has",
@@ -40,19 +40,19 @@ var otherThanNode = map[string]string{
 	"declare\nlet x":                               "TypeScript takes no line end after declare, so it is a name",
 	"class A { x = 1\n declare z: any\n *g() {} }": "Node joins the members before and behind an erased one",
 	"class A { private x = 1; protected y?: string; public readonly z!: number; static readonly #p: number = 2; override foo(): void {} private static async *gen<T>(): any {} }": "Node checks what override is for",
-	// Refused, because the grammar does not know them and no value at the end is certain.
+	// Refused, because the grammar does not support them and the value at the end is not certain.
 	"let as = 1; as as any":                                                                        "a variable called as",
 	"let satisfies = 1; satisfies satisfies any":                                                   "a variable called satisfies",
 	"function f(a /* x */ ? /* y */ : /* z */ number) {}":                                          "comments around the mark of an optional parameter",
 	"class A { readonly x = 1; readonly = 2; declare = 3; abstract = 4; private = 5; static = 6 }": "fields called like modifiers",
 	`export type * from "x"`:                                                                       "a form of export",
 	`export type * as y from "x"`:                                                                  "a form of export",
-	// The maps of esbuild know no place for the call of a function expression.
+	// The source maps of esbuild have no position for the call of a function expression.
 	"enum E { A }; if (1) { (() => { throw new Error('é') })() }": "the call has the place of the brace before it",
 	"var y: any = 1; enum EE { A }; y!\n[-1][0]":                  "the place of the brackets is that of the expression in them",
 }
 
-// TypeScript has the value, the output and the positions that it has in Node 24.
+// TypeScript has the same value, output and positions as in Node 24.
 func TestTypeScriptAsInNode(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../typescript/testdata/node.json")
@@ -66,7 +66,7 @@ func TestTypeScriptAsInNode(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	for i, c := range cases {
-		// Of the programs that were combined by a program, the normal tier runs some.
+		// Of the generated combinations, the normal tier runs some.
 		if (c.Kind == "generated" || c.Kind == "joined") && i%3 != 0 && !tier.Nightly() {
 			continue
 		}

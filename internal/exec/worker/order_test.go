@@ -12,18 +12,17 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// rules are what a conversation may be, written down a second time and as plainly
-// as possible: the acceptance, lines, one end, and bodies of exactly the announced
-// size in pieces that do not straddle the two.
+// rules is a second, simple implementation of the order of frames: the acceptance, lines, one end,
+// and bodies of exactly the announced sizes. A data frame holds bytes of one body only.
 type rules struct {
 	accepted, ended bool
-	text, heap      int // bytes still to come
+	text, heap      int // bytes that are still missing
 
-	made, coming, pending int // calls, bytes of arguments to come, calls without an answer
+	made, coming, pending int // calls, missing bytes of arguments, calls without an answer
 	waiting               bool
 }
 
-// allows tells whether the frame may come now, and takes it.
+// allows reports whether the frame may come next, and processes it.
 func (o *rules) allows(frame byte, size, text, heap int) bool {
 	switch {
 	case o.ended && o.text == 0 && o.heap == 0:
@@ -75,8 +74,8 @@ func (o *rules) allows(frame byte, size, text, heap int) bool {
 	}
 }
 
-// FuzzOrder sends frames that are well-formed one by one, in any order: the state
-// machine takes exactly the conversations that the plain rules allow.
+// FuzzOrder sends frames that are well-formed one by one, in any order. The state machine must accept
+// exactly the sequences that rules allows.
 func FuzzOrder(f *testing.F) {
 	for _, seed := range []string{"ALE5D2D3", "ALLE91D9D1", "E", "AA", "ADE", "AE1D1D1", "AE1D1L", "AE0", "LA", "aZRTHX", "AE12D1D1D1", "AE21D2D1", "AE21D3", "AC3D3WNE1D1", "AC3D1D2C1D1WNWNWE", "AC3L", "AC2D3", "AC0", "AW", "AcD1", "AC1D1WL", "AC1D1WC", "AC1D1E1D1", "AC1D1WEN", "AC1D1WWN", "AC1D1NW"} {
 		f.Add([]byte(seed))
@@ -102,7 +101,7 @@ func FuzzOrder(f *testing.F) {
 				payload = fmt.Appendf(nil, `{"end":"exception","has_text":true,"text_size":%d,"heap_size":%d,"transpiled_sha256":%q}`, text, heap, strings.Repeat("ab", 32))
 			case 'D':
 				payload = bytes.Repeat([]byte("d"), digit())
-			case 'C', 'c': // and one of another number
+			case 'C', 'c': // c has another number than expected
 				text, heap = digit(), o.made+1
 				if frame == 'c' {
 					frame, heap = 'C', o.made+2
@@ -112,7 +111,7 @@ func FuzzOrder(f *testing.F) {
 				payload = []byte(`{"timed":false,"due_micros":0}`)
 			case 'N':
 				if !o.waiting || o.ended {
-					continue // the host speaks only when it is asked
+					continue // the host answers only when it is asked
 				}
 				if err := c.Reply(o.made - o.pending + 1); err != nil {
 					t.Fatalf("%q: %v", script, err)
@@ -120,7 +119,7 @@ func FuzzOrder(f *testing.F) {
 				o.pending, o.waiting = o.pending-1, false
 				continue
 			case 'a':
-				frame, payload = 'A', []byte("x") // an acceptance with something in it
+				frame, payload = 'A', []byte("x") // an acceptance with a payload
 			}
 			want := o.allows(frame, len(payload), text, heap)
 			_, err := c.Take(frame, payload)
@@ -140,8 +139,8 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// What is true of whole frames is true of their bytes: however the pipe cuts them,
-// the same conversation comes out, and a pipe that ends early is an error.
+// The pipe may divide the bytes of frames in any way: the decoded frames are the same, and a pipe that
+// ends early is an error.
 func TestFramesInPieces(t *testing.T) {
 	t.Parallel()
 	var pipe bytes.Buffer
@@ -182,7 +181,7 @@ func TestFramesInPieces(t *testing.T) {
 	}
 }
 
-// pieces reads data a few bytes at a time.
+// pieces returns a few bytes of data per Read.
 type pieces struct {
 	data []byte
 	size int

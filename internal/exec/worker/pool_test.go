@@ -18,7 +18,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// collect returns a callback that gathers lines.
+// collect returns a callback that appends lines.
 func collect(to *[]worker.Line) func(context.Context, []worker.Line) error {
 	return func(_ context.Context, lines []worker.Line) error {
 		*to = append(*to, lines...)
@@ -63,7 +63,7 @@ func TestStatelessRun(t *testing.T) {
 	task := patient("console.log(typeof WebAssembly); 6 * 7")
 	task.Stateful = false
 	var lines []worker.Line
-	for range 2 { // the second in the same worker, after a stateful one
+	for range 2 { // the second time in the same worker, after a stateful run
 		o, err := pool.Run(t.Context(), task, collect(&lines))
 		if err != nil || o.Result == nil || *o.Result != "42" || o.Heap != nil {
 			t.Fatalf("%+v, %v", o, err)
@@ -77,7 +77,7 @@ func TestStatelessRun(t *testing.T) {
 	}
 }
 
-// The same inputs give the same heap in any worker.
+// Equal inputs make equal heaps in all workers.
 func TestWorkersAgree(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1}) // every run in a process of its own
@@ -176,7 +176,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Lines that a worker wrote before a cancel took effect are not lost.
+// Lines that a worker wrote before it was stopped are not lost.
 func TestLinesBeforeACancelArrive(t *testing.T) {
 	t.Parallel()
 	pool := hostilePool(t, "writes when told to stop")
@@ -206,7 +206,7 @@ func TestOutputErrorEndsTheRun(t *testing.T) {
 	}
 }
 
-// Who takes the lines cannot hold a run past its time.
+// A callback that blocks does not extend a run beyond its time limit.
 func TestTimeoutReachesTheCallback(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -230,14 +230,14 @@ func TestEngineAndLayers(t *testing.T) {
 	}
 	for _, stateful := range []bool{true, false} {
 		layers, err := pool.Layers(t.Context(), stateful)
-		layers = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Namespaces }) // not everywhere
+		layers = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Namespaces }) // some systems do not permit them
 		if err != nil || !slices.Equal(layers, sandbox.Required(stateful)) {
 			t.Errorf("stateful %t: layers %v, %v", stateful, layers, err)
 		}
 	}
 }
 
-// A worker serves one tenant, as long as it behaves and is not too old.
+// A worker serves one tenant until it fails or reaches its maximum age or number of runs.
 func TestWorkersAreNotShared(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 2, MaxRuns: 2})
@@ -347,8 +347,8 @@ func TestCloseEndsRuns(t *testing.T) {
 	}
 }
 
-// Nothing is left of a closed pool: no process, no zombie, no descriptor. Not
-// parallel: it counts those of the whole process.
+// A closed pool leaves no process, no zombie and no descriptor. The test is not parallel, because it
+// counts those of the whole process.
 func TestNothingLeaks(t *testing.T) {
 	cycle := func() {
 		pool := worker.New(worker.Options{Idle: 2})
@@ -419,10 +419,10 @@ func processes(t *testing.T) []processStat {
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			continue // gone meanwhile
+			continue // the process has ended
 		}
-		// The command may contain anything; what follows its last parenthesis is
-		// the state and the parent.
+		// The command may contain any characters. After its last parenthesis come the
+		// state and the parent.
 		s := string(b)
 		fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 		if len(fields) < 2 {

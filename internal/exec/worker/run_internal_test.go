@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A worker is asked to stop after an answer that was being written at the moment of the
-// cancel.
+// If an answer is being written when a run is cancelled, the worker is asked to stop after the answer.
 func TestStopIsSentAfterAnAnswer(t *testing.T) {
 	t.Parallel()
 	from, to, err := os.Pipe()

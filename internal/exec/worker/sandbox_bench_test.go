@@ -8,15 +8,15 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// bareProgram makes the pool start workers that no layer confines.
+// bareProgram makes the pool start workers without any layer.
 func bareProgram(p *worker.Pool) {
 	p.UseProgram("/proc/self/exe", "bare-worker")
 	p.ShareNamespaces()
 }
 
-// versus measures confined and bare workers in turn, since a machine's mood
-// changes, and reports for each what a tenth of them stayed below: what others
-// do to the machine is in the rest.
+// versus measures confined and bare workers alternately, because the speed of the machine changes. For
+// each it reports the time that a tenth of the measurements stayed below, which other processes affect
+// the least.
 func versus(b *testing.B, stateful bool, measure func(*worker.Pool) (time.Duration, error)) {
 	opts := worker.Options{Idle: -1, Stateless: !stateful}
 	confined, bare := worker.New(opts), worker.New(opts)
@@ -38,7 +38,7 @@ func versus(b *testing.B, stateful bool, measure func(*worker.Pool) (time.Durati
 	b.ReportMetric(tenth(with), "confined-ms")
 	b.ReportMetric(tenth(without), "bare-ms")
 	b.ReportMetric(tenth(with)-tenth(without), "added-ms")
-	b.ReportMetric(0, "ns/op") // of both together says nothing
+	b.ReportMetric(0, "ns/op") // the time of both together is not useful
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -48,7 +48,7 @@ func tenth(all []float64) float64 {
 	return all[len(all)/10]
 }
 
-// BenchmarkSandboxStart is from the call to a worker that is ready.
+// BenchmarkSandboxStart measures the time from the call until a worker is ready.
 func BenchmarkSandboxStart(b *testing.B) {
 	for name, stateful := range map[string]bool{"stateful": true, "plain": false} {
 		b.Run(name, func(b *testing.B) {
@@ -57,7 +57,7 @@ func BenchmarkSandboxStart(b *testing.B) {
 	}
 }
 
-// BenchmarkSandboxRun is a run in a worker that is there already.
+// BenchmarkSandboxRun measures a run in a worker that is ready.
 func BenchmarkSandboxRun(b *testing.B) {
 	for _, script := range []struct{ name, code string }{
 		{"small", "1+1"},

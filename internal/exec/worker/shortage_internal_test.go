@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Each run asks for a fresh worker. During a shortage the log has the first failure, then
-// one a minute with the number of the others. Another cause is logged each time.
+// Each run asks for a fresh worker. During a shortage the first failure is logged, then one a minute
+// with the number of the others. Failures with another cause are all logged.
 func TestWarningsOfAShortage(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A way that the system refuses is not tried again. A way that fails for a shortage is.
-// No worker loses the namespaces that an earlier one had.
+// A way that the system refuses is not tried again. A way that failed because of a shortage is tried
+// again. If a worker had namespaces of its own, later workers have them as well.
 func TestStartWays(t *testing.T) {
 	t.Parallel()
 	var s startWays
@@ -35,7 +35,7 @@ func TestStartWays(t *testing.T) {
 			t.Errorf("the first way is %d, want %d", s.first, first)
 		}
 	}
-	start(nil, syscall.ENOMEM, syscall.ENOMEM, nil) // this system may always lack it
+	start(nil, syscall.ENOMEM, syscall.ENOMEM, nil) // no worker had namespaces, so the last way is permitted
 	start(nil, syscall.ENOSPC, syscall.ENOSPC, nil)
 	start(syscall.EACCES, syscall.EPERM, syscall.EPERM, syscall.EACCES)
 	want(inNamespaces)

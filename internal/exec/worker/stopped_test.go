@@ -13,7 +13,7 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// endless are scripts that end only when they are stopped.
+// endless has scripts that end only when they are stopped.
 var endless = []string{
 	"console.log('on'); for (;;);",
 	"console.log('on'); await new Promise(r => setTimeout(r, 1e6)); for (;;);",
@@ -21,8 +21,8 @@ var endless = []string{
 	"console.log('on'); let all = []; for (let i = 0; ; i = (i + 1) % 1e5) all[i] = {i}",
 }
 
-// A worker whose run was cancelled or reached its time limit serves on, and its next
-// run makes the heap that it makes in any other worker.
+// A worker whose run was cancelled or reached its time limit is used again. Its next run makes the same
+// heap as in any other worker.
 func TestStoppedWorkerServesOn(t *testing.T) {
 	t.Parallel()
 	const code = "let s = new Map; for (let i = 0; i < 1e3; i++) s.set(i, Math.random()); [typeof left, s.size, typeof [].push].join()"
@@ -63,13 +63,13 @@ func TestStoppedWorkerServesOn(t *testing.T) {
 			t.Errorf("after %s: %+v, %v; want the result %s and the same heap", script, got.Status, err, *want.Result)
 		}
 	}
-	// On a busy machine a worker may take longer to stop than it is given.
+	// On a busy machine a worker may take longer to stop than it may.
 	if len(pids) == len(endless) {
 		t.Errorf("each of %d runs had a worker of its own", len(pids))
 	}
 }
 
-// A cancel that comes before its task, or with it, stops the run as soon as a later one.
+// A cancel that comes before the task or with it stops the run as fast as a later one.
 func TestStopMeetsTheTask(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -84,7 +84,7 @@ func TestStopMeetsTheTask(t *testing.T) {
 			t.Fatal(err)
 		}
 		pids[pid] = true
-		go func() { cancel(why) }() // about when the task is sent
+		go func() { cancel(why) }() // at about the time when the task is sent
 		if _, err := pool.Run(ctx, patient("for (;;);"), discard); !errors.Is(err, why) {
 			t.Fatalf("ended with %v", err)
 		}
@@ -95,7 +95,7 @@ func TestStopMeetsTheTask(t *testing.T) {
 	}
 }
 
-// A request to stop that comes at the end of its run does not reach the next one.
+// A request to stop that comes at the end of its run does not affect the next run.
 func TestStopMeetsTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -106,7 +106,7 @@ func TestStopMeetsTheEnd(t *testing.T) {
 	for i := range 60 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		late.Go(func() {
-			time.Sleep(time.Duration(rand.IntN(12)) * time.Millisecond) // any moment of a run
+			time.Sleep(time.Duration(rand.IntN(12)) * time.Millisecond) // until some moment of a run
 			cancel(why)
 		})
 		if o, err := pool.Run(ctx, patient("1"), discard); err != nil && !errors.Is(err, why) || err == nil && o.Status != worker.StatusCompleted {
@@ -118,7 +118,7 @@ func TestStopMeetsTheEnd(t *testing.T) {
 	}
 }
 
-// A worker that breaks the protocol when it is stopped serves no other run.
+// A worker that breaks the protocol when it is stopped is not used again.
 func TestStoppedWorkerBreaksProtocol(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1, StartTimeout: 20 * time.Second})
@@ -137,7 +137,7 @@ func TestStoppedWorkerBreaksProtocol(t *testing.T) {
 	}
 }
 
-// Answers to calls of a run that is stopped do not reach the next one.
+// Answers to calls of a stopped run do not reach the next run.
 func TestStopMeetsAnswers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -149,7 +149,7 @@ func TestStopMeetsAnswers(t *testing.T) {
 	for i := range runs {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		old := &script{answer: func(int, string, string, string) (bool, string) {
-			time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { cancel(why) }) // while it is written
+			time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { cancel(why) }) // while the answer is written
 			return true, stale
 		}}
 		var pid int
@@ -168,8 +168,8 @@ func TestStopMeetsAnswers(t *testing.T) {
 	}
 }
 
-// A run whose output is not taken ends soon after it is stopped, its worker serves on,
-// and no line is handed over after one that was refused.
+// A run whose output is not accepted ends soon after it is stopped, and its worker is used again. No line
+// is passed on after one that was refused.
 func TestStoppedWhileItsOutputWaits(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -208,8 +208,7 @@ func TestStoppedWhileItsOutputWaits(t *testing.T) {
 	}
 }
 
-// A run whose heap waits for memory ends soon after it is stopped, and its worker serves
-// on.
+// A run whose heap waits for memory ends soon after it is stopped, and its worker is used again.
 func TestStoppedWhileItsHeapWaits(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

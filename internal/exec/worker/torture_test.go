@@ -14,8 +14,8 @@ import (
 
 var starts = flag.Int("starts", tier.Choose(len(snippets), 100), "how many workers TestTortureWorkers starts")
 
-// snippets make V8, the C library and the transpiler do what they seldom do, late
-// and in threads of their own, where a filter of system calls could surprise them.
+// snippets has scripts that make V8, the C library and the transpiler do rare things, late and in
+// threads of their own. The system call filter might refuse a call that these need.
 var snippets = []struct {
 	name, code, want string
 	plain            bool // needs WebAssembly
@@ -45,12 +45,12 @@ var snippets = []struct {
 	{"very hot code", "let s = 0; for (let i = 0; i < 2e7; i++) s = (s + Math.imul(i, 3)) | 0; s", "1628683392", true},
 }
 
-// wasmAdd is a module that exports add(i32, i32).
+// wasmAdd is a WebAssembly module that exports add(i32, i32).
 const wasmAdd = "const bytes = new Uint8Array([0,97,115,109,1,0,0,0,1,7,1,96,2,127,127,1,127,3,2,1,0,7,7,1,3,97,100,100,0,0,10,9,1,7,0,32,0,32,1,106,11]);"
 
-// Honest scripts in as many processes as they are runs: not one is killed, and
-// nothing of them is left. "make torture-workers" starts 10,000. Not parallel: it
-// counts the processes and descriptors of this one.
+// Honest scripts run in one process each. None is killed, and no process or descriptor is left.
+// "make torture-workers" starts 10,000. The test is not parallel, because it counts the processes and
+// descriptors of this process.
 func TestTortureWorkers(t *testing.T) {
 	const lanes = 2
 	open := openFiles(t)
@@ -71,7 +71,7 @@ func TestTortureWorkers(t *testing.T) {
 				s := snippets[i%len(snippets)]
 				task := patient(s.code)
 				task.HeapLimitBytes = 64 << 20
-				// Each snippet that can be saved is, every other time.
+				// Every other time the heap is saved if the snippet permits it.
 				if task.Stateful = !s.plain && i/len(snippets)%2 == 0; task.Stateful {
 					stateful.Add(1)
 				}
@@ -102,7 +102,7 @@ func TestTortureWorkers(t *testing.T) {
 	t.Logf("%d starts, %d of them stateful, %d failed, %s each", *starts, stateful.Load(), failed.Load(), (time.Since(began) / time.Duration(max(1, *starts))).Round(10*time.Microsecond))
 }
 
-// Ten thousand runs in workers that are kept leave as little behind as few do.
+// Ten thousand runs in reused workers leave no more processes and descriptors than a few runs.
 func TestManyRunsLeaveNothing(t *testing.T) {
 	runs := max(tier.Choose(60, 200), *starts)
 	open := openFiles(t)

@@ -48,8 +48,8 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 
 func TestIsWorker(t *testing.T) {
 	t.Parallel()
-	// The test's own standard files are no pair of pipes with a parent's
-	// greeting; only the arguments are at stake here.
+	// The standard files of the test are not the pipes of a worker, so only the arguments are
+	// tested.
 	for _, args := range [][]string{nil, {"daybook"}, {"daybook-worker"}, {"daybook-worker", "serve", "1", "2"}, {"x", "daybook-worker/1", "1", "2"}} {
 		if worker.IsWorker(args) {
 			t.Errorf("%q was taken for a worker", args)

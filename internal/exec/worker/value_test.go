@@ -9,8 +9,8 @@ import (
 	"daybook/internal/exec/worker"
 )
 
-// The value of a run is that of its last expression, also of one that a
-// transpiler takes for dead code, and functions show the text they were given.
+// The value of a run is that of its last expression, even if a transpiler takes it for dead code.
+// Functions show the text of the source.
 func TestValueOfTheLastExpression(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -20,7 +20,7 @@ func TestValueOfTheLastExpression(t *testing.T) {
 		{`+"7"`, "7"}, {"if(1){-1}", "-1"}, {"{-1}", "-1"}, {"5;-1", "-1"}, {"5;undefined", "<none>"}, {"5;void 0", "<none>"}, {`const x=5; "done"; -1`, "-1"},
 		{"const r = await 1; !false", "true"}, {"-1n", "-1n"},
 		{"function f( a ) { /* kept */ return a }; f.toString()", "function f( a ) { /* kept */ return a }"},
-		// What V8 refuses is TypeScript, or nothing.
+		// A source that V8 refuses is read as TypeScript.
 		{"const n: number = 6; n * 7", "42"}, {"interface A { b: string }; enum E { X = 5 }; E.X", "5"},
 		{"function id<T>(x: T) { return x }; id<number>(3)", "3"}, {"const l: number[] = [1, 2]; l.map<string>(x => 'n' + x).join()", "n1,n2"},
 		{"const x: number = 5; x; -1", "-1"}, {"interface A {}\n-1", "-1"}, {"let x: number\n-1", "-1"}, {"type A = 1; 5; void 0", "<none>"}, {"let s: string; 'a' + 'b'", "ab"},
@@ -28,7 +28,7 @@ func TestValueOfTheLastExpression(t *testing.T) {
 		{"enum E {}; for (const i of [1, 2]) { -1; i * 2 }", "4"}, {"enum E {}; 8; try { !0 } finally { 9 }", "true"}, {"function d(...a: any[]) {} 5; @d class A { @d x = 1 }", "5"},
 		{"5; namespace N { export const x = 1 }; if (0) -1", "<none>"}, {"class P { constructor(private x: number) {} get() { return this.x } }; new P(3).get(); +'4'", "4"},
 		{"'use strict'; enum E {}; (function () { return this === undefined })()", "true"}, {"'use\\x20strict'; enum E {}; (function () { return this === undefined })()", "false"},
-		// What V8 accepts is JavaScript, whatever its comments and strings say.
+		// A source that V8 accepts is JavaScript, whatever its comments and strings contain.
 		{"5 // sum using reduce\n-1", "4"}, {"5; // sum using reduce\n-1", "-1"}, {"' using x'; -1", "-1"}, {"// f<T>(x)\n5; -1", "-1"}, {"let a=1,b=2,c=3; a<b>(c)", "false"},
 		{"let g = (x) => x, T = 1; g<T>(3)", "false"}, {"{ using r = { [Symbol.dispose]() {} }; 5; -1 }", "-1"}, {"// using x\nusing s = null; 4; void 0", "<none>"},
 		{"let log = []; { using r = { [Symbol.dispose]() { log.push('gone') } }; log.push('here') } log.join()", "here,gone"},
@@ -45,8 +45,7 @@ func TestValueOfTheLastExpression(t *testing.T) {
 	}
 }
 
-// Timers of a restored heap run as if V8 had not been asked first whether a
-// source is JavaScript.
+// Timers of a restored heap are not affected by a source that V8 first refuses as JavaScript.
 func TestTimersBesideTypeScript(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -68,8 +67,7 @@ func TestTimersBesideTypeScript(t *testing.T) {
 	}
 }
 
-// What a script prints of an error points into the script, as the error itself
-// does.
+// An error that a script prints has positions in the script, like an error that ends the run.
 func TestPrintedPositions(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -89,8 +87,8 @@ func TestPrintedPositions(t *testing.T) {
 	}
 }
 
-// A function of one run that throws in a later one is reported at its place in its
-// own source, whether that was generated from TypeScript or not.
+// If a function of an earlier run throws, its frame has the position in its own source, also if its code
+// was generated from TypeScript.
 func TestPositionsInEarlierRuns(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -127,8 +125,7 @@ func TestPositionsInEarlierRuns(t *testing.T) {
 	}
 }
 
-// A run that fails reports how many timers it cancelled, and the next run of its heap
-// ends.
+// A run that fails reports how many timers were cancelled, and the next run from its heap ends.
 func TestFailureCancelsTimers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -143,7 +140,7 @@ func TestFailureCancelsTimers(t *testing.T) {
 	if err != nil || o.Status != worker.StatusCompleted || o.TimersCancelled != 0 {
 		t.Errorf("the second run is %s %s, %d timers cancelled, %v", o.Status, o.Error, o.TimersCancelled, err)
 	}
-	// No heap is left whose timers could matter.
+	// The run saves no heap, so its timers do not matter.
 	task = patient("setInterval(() => {}, 1000); oops()")
 	task.Stateful = false
 	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusFailed || o.TimersCancelled != 0 {
@@ -151,7 +148,7 @@ func TestFailureCancelsTimers(t *testing.T) {
 	}
 }
 
-// An error from a habit of Node or browsers says what to do here.
+// An error caused by a habit of Node or browsers has a hint.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
@@ -206,7 +203,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// A name that an earlier run declared in another way is explained, with its place.
+// The error about a name that an earlier run declared in another way explains the cause and has a
+// position.
 func TestTakenNames(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

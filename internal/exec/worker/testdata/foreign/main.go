@@ -1,5 +1,5 @@
-// A program of somebody else that embeds workers. It has its own main and its own
-// flags, and knows nothing of worker processes.
+// A program that embeds workers. It has a main and flags of its own, and its code does not deal with
+// worker processes.
 package main
 
 import (
