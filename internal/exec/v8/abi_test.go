@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestABI compares v8abi.h with the headers of the library that is linked. Run it
-// after every change of V8's version: a wrong layout corrupts memory silently.
+// TestABI compares v8abi.h with the headers of the linked library. Run it after each change of V8's
+// version: a wrong layout corrupts memory without an error.
 func TestABI(t *testing.T) {
 	compiler, err := exec.LookPath("g++")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// An isolate made ahead of its run is no different from one made for it.
+// A prewarmed isolate gives the same results as one that is created for its run.
 func TestAssign(t *testing.T) {
 	cfg := v8.Config{HeapLimit: 64 << 20, Seed: [16]byte{1, 2, 3}, Start: time.UnixMilli(1_700_000_000_000)}
 	const script = "globalThis.kept = [Math.random(), Date.now(), crypto.randomUUID()]; kept.join()"

@@ -6,8 +6,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// Atomics.waitAsync keeps the virtual clock: a timeout comes exactly when it is due,
-// and a notification wakes waiters in their order.
+// Atomics.waitAsync uses the virtual clock: a timeout comes exactly when it is due, and a
+// notification wakes waiters in their order.
 func TestWaitAsync(t *testing.T) {
 	const begin = "const t0 = Date.now(), at = () => Date.now() - t0, a = new Int32Array(new SharedArrayBuffer(16)), b = new BigInt64Array(a.buffer);"
 	for _, test := range []struct{ source, want string }{

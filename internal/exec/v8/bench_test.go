@@ -6,8 +6,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// BenchmarkCycle restores the base heap, runs 1+1, saves and disposes: the floor
-// under every stateful run, with no process, pipe or ledger around it.
+// BenchmarkCycle restores the base heap, runs 1+1, saves the heap and disposes of the isolate. It is
+// the minimum for a stateful run, without a process, a pipe or a ledger.
 func BenchmarkCycle(b *testing.B) {
 	if _, err := v8.Warm(false, nil); err != nil {
 		b.Fatal(err)

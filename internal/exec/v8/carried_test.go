@@ -9,8 +9,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// saved runs scripts one after the other, each from the heap of the one before, and
-// returns the last heap.
+// saved runs scripts one after the other, each from the heap of the previous one, and returns the
+// last heap.
 func saved(tb testing.TB, scripts ...string) []byte {
 	tb.Helper()
 	var heap []byte
@@ -32,7 +32,7 @@ func saved(tb testing.TB, scripts ...string) []byte {
 	return heap
 }
 
-// inspect describes a heap.
+// inspect returns what Inspect reports of a heap.
 func inspect(tb testing.TB, heap []byte) v8.Carried {
 	tb.Helper()
 	i, err := v8.New(v8.Config{Heap: heap, Start: start, HeapLimit: 64 << 20})
@@ -47,7 +47,7 @@ func inspect(tb testing.TB, heap []byte) v8.Carried {
 	return c
 }
 
-// ordinary scripts change no intrinsic.
+// ordinary has scripts that change no built-in object.
 var ordinary = []string{
 	"1",
 	"var total = 0; function add(n) { total += n } class Point extends Array { at(i) { return super.at(i) } } let list = [1, 2]; const K = 5; add(3)",
@@ -66,7 +66,7 @@ var ordinary = []string{
 func TestOrdinaryHeapsArePristine(t *testing.T) {
 	for n, source := range ordinary {
 		if n > 0 && strings.HasPrefix(source, "globalThis.helper") {
-			continue // needs what another script declared
+			continue // it uses declarations of another script
 		}
 		if c := inspect(t, saved(t, "var list = []", strings.ReplaceAll(source, "let list = [1, 2]; ", ""))); !c.Checked || c.Changes != 0 {
 			t.Errorf("%s: %+v", source, c)
@@ -77,8 +77,8 @@ func TestOrdinaryHeapsArePristine(t *testing.T) {
 	}
 }
 
-// sweep walks over everything that a script can reach of the built-in objects, by code
-// of its own, and makes one kind of change to a part of it.
+// sweep is a script that visits everything that a script can reach of the built-in objects, and makes
+// one kind of change to a part of them. It does not use the code of the prelude for that.
 const sweep = `
 const { ownKeys, getOwnPropertyDescriptor: descriptorOf, defineProperty, getPrototypeOf, setPrototypeOf, isExtensible, preventExtensions } = Reflect;
 function* generator() {} async function* asyncGenerator() {}
@@ -127,12 +127,12 @@ const all = list.KIND;
 for (let i = PART; i < all.length; i += PARTS) try { if (change.KIND(all[i])) changed++ } catch {}
 ` + "`${changed} of ${all.length}`"
 
-// Every single change of a built-in object that a script can make is one that is found.
+// Every change that a script can make to a built-in object is found.
 func TestEveryChangeIsFound(t *testing.T) {
 	const parts = 3
 	for _, test := range []struct {
 		kind string
-		most int // changes at least
+		most int // minimum number of changes
 	}{{"value", 900}, {"attribute", 850}, {"accessor", 850}, {"remove", 850}, {"add", 700}, {"prototype", 700}, {"freeze", 700}} {
 		total := 0
 		for part := range parts {
@@ -150,7 +150,7 @@ func TestEveryChangeIsFound(t *testing.T) {
 			if _, err := fmt.Sscanf(textOf(r), "%d of %d", &changed, &all); err != nil {
 				t.Fatal(err)
 			}
-			c, err := i.Inspect() // before the heap is saved, what it would say after
+			c, err := i.Inspect() // before the heap is saved, which makes no difference
 			i.Dispose()
 			if err != nil {
 				t.Fatal(err)

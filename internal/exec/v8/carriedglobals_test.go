@@ -8,8 +8,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// Accessors and read-only properties that earlier runs put on the global object are
-// found without running their code, and nothing else is.
+// Inspect finds exactly the accessors and read-only properties that earlier runs put on the global
+// object, and does not run their code.
 func TestCarriedGlobals(t *testing.T) {
 	for _, test := range []struct {
 		source string
@@ -39,8 +39,8 @@ func TestCarriedGlobals(t *testing.T) {
 	}
 }
 
-// Of a heap with very many globals only the first ones are looked at, and the number of
-// the others is known.
+// In a heap with very many globals only the first ones are checked, and the number of the others is
+// reported.
 func TestVeryManyCarriedGlobals(t *testing.T) {
 	c := inspect(t, saved(t, "for (let i = 0; i < 3e4; i++) globalThis['g' + i] = i; Object.defineProperty(globalThis, 'last', { get() { throw 1 } })"))
 	if c.Changes != 0 || c.Globals.Count != 0 || c.Globals.Unseen < 10_000 || c.Globals.Unseen > 10_200 {
@@ -48,8 +48,8 @@ func TestVeryManyCarriedGlobals(t *testing.T) {
 	}
 }
 
-// The look at the global object costs far less than the run, and far less than restoring
-// a heap with many globals does.
+// Checking the global object takes far less time than a run, and than restoring a heap with many
+// globals.
 func TestCarriedGlobalsCost(t *testing.T) {
 	for _, test := range []struct {
 		source string

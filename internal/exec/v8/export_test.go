@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewWithPrelude makes an isolate that runs another prelude, so that tests can
-// reach the host object, which the real one hides.
+// NewWithPrelude creates an isolate that runs another prelude, so that tests can use the host object,
+// which the real prelude hides.
 func NewWithPrelude(cfg Config, prelude string) (*Isolate, error) {
 	if err := start(); err != nil {
 		return nil, err
@@ -15,8 +15,8 @@ func NewWithPrelude(cfg Config, prelude string) (*Isolate, error) {
 	return newIsolate(cfg, nil, []byte(prelude), false)
 }
 
-// TimeOfGlobals measures the part of Inspect that looks at the global object, in CPU
-// time of the isolate's thread.
+// TimeOfGlobals returns the CPU time that the part of Inspect for the global object takes on the
+// isolate's thread.
 func TimeOfGlobals(i *Isolate) time.Duration {
 	began := threadTime()
 	if _, err := i.inspectGlobals(); err != nil {

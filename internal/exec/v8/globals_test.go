@@ -8,8 +8,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// TestGlobals: a run finds the values given to it on globalThis, and its source,
-// its positions and its result are those of a run without them.
+// TestGlobals checks that a run has its values on globalThis, and that its source, its positions and
+// its result are those of a run without values.
 func TestGlobals(t *testing.T) {
 	const values = `{"prompt":{"resources":[{"uri":"file:///a","text":"ü\u0000\ud800"}]},"n":1}`
 	for _, test := range []struct {
@@ -64,8 +64,8 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// TestGlobalsSecondScript: an isolate that refused a script as JavaScript gives the
-// values to the next one as well.
+// TestGlobalsSecondScript checks that the second script of an isolate, after a SyntaxError, has the
+// values.
 func TestGlobalsSecondScript(t *testing.T) {
 	i, err := v8.New(v8.Config{Start: start, HeapLimit: 64 << 20, Globals: []byte(`{"n":[1]}`)})
 	if err != nil {
@@ -80,8 +80,8 @@ func TestGlobalsSecondScript(t *testing.T) {
 	}
 }
 
-// TestLargeGlobals: long texts do not meet the limit of literals, equal values give
-// equal heaps, and values that do not fit into the heap end the run as out of memory.
+// TestLargeGlobals checks that the limit of literals does not apply to long texts, that equal values
+// make equal heaps, and that values that exceed the heap limit end the run as out of memory.
 func TestLargeGlobals(t *testing.T) {
 	large := []byte(`{"text":"` + strings.Repeat("0123456789abcdef", 1<<16) + `"}`)
 	first := run(t, v8.Config{Globals: large}, "text.length")

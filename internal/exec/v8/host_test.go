@@ -7,7 +7,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// openPrelude hands the host object to the script and prints results as strings.
+// openPrelude is a prelude that passes the host object to the script and prints results as strings.
 const openPrelude = `(function (host) {
 	globalThis.host = host;
 	return {
@@ -94,8 +94,8 @@ func TestHostWrite(t *testing.T) {
 	}
 }
 
-// The features that contexts made for snapshots lack are there, so the window in
-// which the base context is made was open.
+// The base heap has the features that V8 leaves out of contexts for snapshots, so the base context
+// was created while they were enabled; see feature_window.h.
 func TestBaseHasEveryFeature(t *testing.T) {
 	r := open(t, false, nil, "['try' in Promise, 'escape' in RegExp, 'isError' in Error, typeof WebAssembly, typeof SharedArrayBuffer].join()")
 	if want := "true,true,true,object,function"; *r.Text != want {

@@ -28,7 +28,7 @@ func (tr *transcript) WriteMessage(level uint8, at time.Time, text []byte) error
 	return nil
 }
 
-// outcome is a run with its heap.
+// outcome is the result of a run with its output and its heap.
 type outcome struct {
 	v8.Result
 	text string
@@ -36,7 +36,7 @@ type outcome struct {
 	heap []byte
 }
 
-// run evaluates source on heap in an isolate of its own.
+// run evaluates source in an isolate of its own.
 func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	tb.Helper()
 	return runScript(tb, cfg, v8.Script{Source: []byte(source)})
@@ -121,8 +121,8 @@ func TestHeapSurvives(t *testing.T) {
 	}
 }
 
-// A run that fails loses every timer: its own, those of earlier runs and those that
-// its finalizers set. The next run ends by itself.
+// A run that fails cancels all timers: its own, those of earlier runs and those that its finalizers
+// set. The next run ends without waiting for them.
 func TestFailureCancelsTimers(t *testing.T) {
 	kept := run(t, v8.Config{}, "setTimeout(() => console.log('kept'), 10).unref(); setInterval(() => console.log('pulse'), 7).unref(); 0")
 	if kept.Status != v8.Completed || kept.TimersCancelled != 0 {
@@ -152,7 +152,7 @@ func TestFailureCancelsTimers(t *testing.T) {
 			t.Errorf("%s: the next run: %v %q, output %q, %v", test.name, then.Status, then.text, then.out, then.Clock.Sub(start))
 		}
 	}
-	// A handle of a cancelled timer is like that of a cleared one.
+	// The handle of a cancelled timer behaves like that of a cleared one.
 	failed := run(t, v8.Config{}, "var h = setTimeout(() => console.log('fired'), 5), id = +setTimeout(() => {}, 5); oops()")
 	then := run(t, v8.Config{Heap: failed.heap}, "h.refresh(); h.ref(); clearTimeout(h); clearTimeout(id); setTimeout(() => console.log('own'), 1); h.hasRef()")
 	if then.text != "true" || fmt.Sprint(then.out) != "[0@1 own]" {
@@ -160,7 +160,7 @@ func TestFailureCancelsTimers(t *testing.T) {
 	}
 }
 
-// A console.group that a run leaves open does not indent the next one's output.
+// A console.group that a run leaves open does not indent the output of the next run.
 func TestGroupsEndWithTheRun(t *testing.T) {
 	for _, source := range []string{"console.group('g'); 1", "console.group('g'); console.group(); oops()"} {
 		first := run(t, v8.Config{}, source)
@@ -170,7 +170,7 @@ func TestGroupsEndWithTheRun(t *testing.T) {
 	}
 }
 
-// An error says what it can whatever has been done to it.
+// The text of an error has what is left of it after a script changed its properties.
 func TestErrorsWithoutAStack(t *testing.T) {
 	for _, test := range []struct{ source, want string }{
 		{"const e = new TypeError('kept'); e.stack = 5; throw e", "TypeError: kept"},
@@ -239,7 +239,7 @@ func TestEventLoop(t *testing.T) {
 	}
 }
 
-// A heap is a function of its inputs, whatever the process did before.
+// The inputs of a run determine its heap. What the process did before makes no difference.
 func TestDeterministicHeaps(t *testing.T) {
 	if os.Getenv("DAYBOOK_TEST_DETERMINISM") != "" {
 		for _, hash := range determinismHashes(t) {
@@ -268,8 +268,7 @@ func TestDeterministicHeaps(t *testing.T) {
 	}
 }
 
-// Equal state is an equal heap, whenever it was reached and whatever else could
-// have been drawn: it is stored once.
+// Equal state makes equal heaps, even if the start time and the seed differ. So it is stored once.
 func TestHeapHoldsNoClock(t *testing.T) {
 	early := run(t, v8.Config{Start: time.Unix(1_700_000_000, 0), Seed: [16]byte{1}}, "var n = 1; n + 1")
 	late := run(t, v8.Config{Start: time.Unix(1_800_000_000, 0), Seed: [16]byte{2}}, "var n = 1; n + 1")
@@ -308,15 +307,14 @@ func TestSeedDecidesRandomness(t *testing.T) {
 	if a.text != b.text || a.text == c.text {
 		t.Fatalf("same seed %q and %q, other seed %q", a.text, b.text, c.text)
 	}
-	// The published ChaCha20 vector for a 128-bit key of zeros: bytes 0 to 15.
+	// Bytes 0 to 15 of the published ChaCha20 vector for a 128-bit key of zeros.
 	got := run(t, v8.Config{}, "Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('')")
 	if want := "89670952608364fd00b2f90936f031c8"; got.text != want {
 		t.Fatalf("key stream %s, want %s", got.text, want)
 	}
 }
 
-// V8 reads a heap only while the isolate is made: a worker frees it before it saves the
-// next one.
+// V8 reads a heap only while the isolate is created. A worker frees it before it saves the next one.
 func TestHeapIsReadByNewAlone(t *testing.T) {
 	heap := run(t, v8.Config{}, "globalThis.f = text => [text, new Uint8Array([1, 2]), /a+/.exec('caat')[0]].join(); 0").heap
 	want := run(t, v8.Config{Heap: heap}, "f('x')")
@@ -395,7 +393,7 @@ func TestTerminate(t *testing.T) {
 				t.Errorf("%q ended as %v, %v, want terminated", source, r.Status, err)
 			}
 			timer.Stop()
-			i.Terminate() // too late: does nothing
+			i.Terminate() // too late, so it has no effect
 			i.Dispose()
 		}
 	}
@@ -410,8 +408,8 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
-// What V8 cannot save would end the process: the prelude makes most of it
-// savable, and the check refuses the rest.
+// Saving an object that V8 cannot save ends the process. The prelude makes most such objects
+// savable, and a check refuses the others.
 func TestUnserializableHeap(t *testing.T) {
 	for _, test := range []struct {
 		source string

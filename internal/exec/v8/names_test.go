@@ -7,8 +7,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// A name that an earlier run declared in another way is refused with the run's name
-// and what to do.
+// The error for a name that an earlier run declared in another way has the name of that run and what
+// to do.
 func TestNamesOfEarlierRuns(t *testing.T) {
 	const base = "let a = 1; const b = 2; class C {}; var d = 4; function e() {}; 0"
 	first := runNamed(t, v8.Config{}, "main.ts", base, "")
@@ -38,7 +38,7 @@ func TestNamesOfEarlierRuns(t *testing.T) {
 	if o := runNamed(t, v8.Config{Heap: second.heap}, "main.ts", "let a = 7; const b = 8; class C { }; var d = 9; [a, b, d].join()", ""); o.text != "7,8,9" {
 		t.Errorf("declared again: %v %q", o.Status, o.text)
 	}
-	// Names that a script chose to confuse.
+	// Names that a script chose to mislead.
 	hostile := run(t, v8.Config{}, "let __proto__x = 1, \u0061\u00e9 = 2; Map.prototype.get = Map.prototype.set = () => { throw 1 }; 0")
 	if o := run(t, v8.Config{Heap: hostile.heap}, "const a\u00e9 = 1"); o.Status != v8.SyntaxError || !strings.Contains(o.text, "an earlier run declared it") {
 		t.Errorf("%v %q", o.Status, o.text)

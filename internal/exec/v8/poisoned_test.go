@@ -8,21 +8,22 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// poison is a script that changes what later code of its realm meets. note() records
-// that some of its code ran; evil is the text that must not come up.
+// poison is a script that changes objects that later code of its realm uses. note() records that its
+// code ran. The text evil must not appear.
 type poison struct {
 	name, source string
-	// shown is what the value of a probe in the same run becomes, by the probe's name,
-	// where the language or Node's rules of printing have it so.
+	// shown has the values of probes in the same run, by the name of the probe, if the
+	// language or Node's rules of printing require other values than without the script.
 	shown map[string]string
-	// harmless changes no built-in object, and leaves no timer and no accessor.
+	// harmless is set if the script changes no built-in object and leaves no timer and no
+	// accessor.
 	harmless bool
-	// ends is set when the script throws or never settles: no code of the run follows.
+	// ends is set if the script throws or never settles, so that no code of the run follows.
 	ends bool
 }
 
-// trap makes accessors on a prototype for all names that the prelude reads or writes
-// anywhere on an ordinary object.
+// trap is source that defines accessors on a prototype for all names that the prelude reads or writes
+// on an ordinary object.
 const trap = `
 const define = Object.defineProperty;
 function trap(target, ...names) {
@@ -152,8 +153,7 @@ var poisons = []poison{
 	{name: "functions that look built-in", source: "Object.defineProperty(console, 'log', { value: console.log.bind(console, 'evil') })", shown: map[string]string{"line": "evil plain { a: 1 }"}},
 }
 
-// probes are what a run that follows may do, by name. The last ones are for the
-// nightly tier.
+// probes are the scripts of later runs, by name. The last ones run only in the nightly tier.
 var probes = []struct{ name, source string }{
 	{"line", "console.log('plain', { a: 1 }); 1 + 1"}, {"object", "({ a: 1 })"}, {"error", "throw new Error('m')"},
 	{"string", "'x'"}, {"array", "[1, 2]"},
@@ -161,8 +161,8 @@ var probes = []struct{ name, source string }{
 
 var position = regexp.MustCompile(`:\d+:\d+`)
 
-// comesTo runs source and returns the text of its result or error without positions,
-// and after it, for the probe that prints, the last line.
+// comesTo runs source and returns the text of its result or error without positions. For the probe
+// that prints, the last line of output follows.
 func comesTo(tb testing.TB, heap []byte, probe, source string) string {
 	tb.Helper()
 	r, lines := print(tb, v8.Config{Heap: heap}, source)
@@ -176,9 +176,9 @@ func comesTo(tb testing.TB, heap []byte, probe, source string) string {
 	return position.ReplaceAllString(text, "")
 }
 
-// What a run comes to does not depend on what an earlier run did to the built-in
-// objects, or the heap is known not to be pristine. What the run itself did to them
-// shows where the language says so, and nowhere else.
+// Either the outcome of a run does not depend on what an earlier run did to the built-in objects, or
+// the heap is reported as not pristine. What the run itself did to them has an effect only where the
+// language requires it.
 func TestPoisonedHeaps(t *testing.T) {
 	if len(poisons) < 60 {
 		t.Fatalf("only %d kinds of poison", len(poisons))
@@ -225,8 +225,8 @@ func TestPoisonedHeaps(t *testing.T) {
 	t.Logf("%d of %d later runs come to the same as in a fresh isolate", held, laterRuns)
 }
 
-// What the prelude holds for the length of a run is gone before the heap is saved: V8
-// does not save a registry that has callbacks to run.
+// The prelude drops what it holds during a run before the heap is saved, because V8 does not save a
+// registry with pending callbacks.
 func TestRegistryOfWhatTheRunHeld(t *testing.T) {
 	heap := saved(t, "var registry = new FinalizationRegistry(() => { ran = true }); var ran = false; registry.register(mcp, 1)")
 	if r, _ := print(t, v8.Config{Heap: heap}, "ran"); textOf(r) != "true" {

@@ -7,7 +7,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// discard takes messages as they cross into Go and drops them.
+// discard is an Output that drops messages.
 type discard struct{ bytes int }
 
 func (d *discard) WriteMessage(_ uint8, _ time.Time, text []byte) error {
@@ -15,7 +15,7 @@ func (d *discard) WriteMessage(_ uint8, _ time.Time, text []byte) error {
 	return nil
 }
 
-// BenchmarkConsole writes 100,000 messages of each sort.
+// BenchmarkConsole writes 100,000 messages of each kind.
 func BenchmarkConsole(b *testing.B) {
 	for _, bench := range []struct{ name, source string }{
 		{"text", "for (let i = 0; i < 1e5; i++) console.log('line of output')"},
@@ -43,7 +43,7 @@ func BenchmarkConsole(b *testing.B) {
 	}
 }
 
-// BenchmarkBase saves the base heap after the least of runs; bytes is its size.
+// BenchmarkBase saves the heap after the smallest run. The metric bytes is its size.
 func BenchmarkBase(b *testing.B) {
 	size := 0
 	for b.Loop() {

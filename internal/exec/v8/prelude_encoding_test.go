@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// each evaluates expressions in isolates of both kinds and compares what they
-// print; a thrown error prints as its name and code.
+// each evaluates expressions in isolates of both kinds and compares what they print. A thrown error
+// is printed as its name and code.
 func each(t *testing.T, cases [][2]string) {
 	t.Helper()
 	var script strings.Builder
@@ -40,7 +40,8 @@ func TestTextEncoding(t *testing.T) {
 		{"new TextDecoder().decode(Uint8Array.of(97, 195, 169, 240, 159, 152, 128))", "aé😀"},
 		{"new TextDecoder('UTF8 ').encoding", "utf-8"},
 		{"new TextDecoder('latin1')", "RangeError ERR_ENCODING_NOT_SUPPORTED"},
-		// One replacement per longest valid prefix; overlong forms and surrogates are none.
+		// Each longest valid prefix has one replacement. Overlong forms and surrogates are not
+		// valid.
 		{"new TextDecoder().decode(Uint8Array.of(0xf0, 0x9f, 0x98, 65))", "\ufffdA"},
 		{"new TextDecoder().decode(Uint8Array.of(0xc0, 0x80))", "\ufffd\ufffd"},
 		{"new TextDecoder().decode(Uint8Array.of(0xed, 0xa0, 0x80))", "\ufffd\ufffd\ufffd"},
@@ -77,7 +78,7 @@ func TestStructuredClone(t *testing.T) {
 		{"(() => { const b = new ArrayBuffer(8); const c = structuredClone([new Uint8Array(b, 2, 3), new Uint16Array(b), b, new DataView(b, 1)]); return c[0].buffer === c[2] && c[1].buffer === c[2] && c[3].buffer === c[2] && c[2] !== b && [c[0].byteOffset, c[0].length, c[1].length, c[3].byteLength].join(' ') })()", "2 3 4 7"},
 		{"(() => { const b = new ArrayBuffer(2, { maxByteLength: 9 }); return structuredClone(b).maxByteLength })()", "9"},
 		{"(() => { const u = Uint8Array.of(1, 2, 3); const c = structuredClone({ u }, { transfer: [u.buffer] }); return [u.length, u.buffer.detached, ...c.u].join(' ') })()", "0 true 1 2 3"},
-		// What cannot be cloned leaves the buffers to be moved where they are.
+		// If a value cannot be cloned, the buffers to transfer stay attached.
 		{"(() => { const b = new ArrayBuffer(2); try { structuredClone(() => 1, { transfer: [b] }) } catch (e) { return `${e.message} ${b.detached}` } })()", "() => 1 could not be cloned. false"},
 		{"(() => { const b = new ArrayBuffer(2); return structuredClone(1, { transfer: [b, b] }) })()", "DataCloneError 25"},
 		{"(() => { const b = new ArrayBuffer(2); b.transfer(); return structuredClone(b) })()", "DataCloneError 25"},
@@ -87,8 +88,8 @@ func TestStructuredClone(t *testing.T) {
 	})
 }
 
-// Code that replaced builtins changes nothing about what these functions do. The
-// tag stays: printing reads it, as Node does.
+// Replaced built-in functions have no effect on these functions. The tag is not replaced, because
+// printing reads it, as in Node.
 func TestEncodingAmongPatchedBuiltins(t *testing.T) {
 	const patch = `{
 	const bad = () => { throw new Error('patched') };

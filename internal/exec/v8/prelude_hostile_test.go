@@ -9,11 +9,10 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// poisonEverything defines poison(): it replaces every function and accessor that
-// user code can reach by one that throws, and makes Object.prototype and
-// Array.prototype notice every field that the prelude might read or write on an
-// ordinary object. What inspection reads from an object by contract stays:
-// constructor, Symbol.toStringTag, and an error's name, message and stack.
+// poisonEverything defines poison(). It replaces each function and accessor that user code can reach
+// by one that throws. On Object.prototype and Array.prototype it defines every field that the prelude
+// might read or write on an ordinary object. It does not replace what inspection reads from an object
+// by contract: constructor, Symbol.toStringTag, and the name, message and stack of an error.
 const poisonEverything = `
 var touched = '';
 function poison() {
@@ -62,7 +61,7 @@ function poison() {
 }
 `
 
-// hostileBody prints one of everything, then lets timers and promises run.
+// hostileBody prints one value of each kind, then lets timers and promises run.
 const hostileBody = `
 const out = console.log, { dir, table, group, groupEnd, count, countReset, time, timeEnd, assert, warn, error, info, debug, dirxml, timeLog } = console;
 const later = setTimeout, every = setInterval, soon = setImmediate, micro = queueMicrotask, stop = clearInterval, RealDate = Date, random = Math.random;
@@ -95,8 +94,8 @@ out(formatNumber(1234.5));
 try { later() } catch (e) { out(e.message) }
 `
 
-// Whatever user code does to the builtins, the console, timers, clock and
-// randomness do the same as without it.
+// The console, timers, the clock and randomness work the same after user code changed the built-in
+// objects.
 func TestPoisonedBuiltins(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestPoisonedBuiltins(t *testing.T) {
 	}
 }
 
-// Results and errors of a run come out the same after such a script.
+// Results and errors of a run are the same after such a script.
 func TestPoisonedResults(t *testing.T) {
 	for _, test := range []struct{ value, want string }{
 		{"({ a: [1, 'x', null], b: { c: true } })", `{"a":[1,"x",null],"b":{"c":true}}`},
@@ -146,7 +145,7 @@ func TestPoisonedResults(t *testing.T) {
 	}
 }
 
-// Printing a value runs none of its code but what the contract names.
+// Printing a value runs no code of the value except what the contract names.
 func TestInspectionRunsNoUserCode(t *testing.T) {
 	const source = `
 		const ran = [];
@@ -185,7 +184,7 @@ func TestInspectionRunsNoUserCode(t *testing.T) {
 	}
 }
 
-// Values without end come to an end on the page.
+// Printing a value without an end produces a limited text.
 func TestInspectionTerminates(t *testing.T) {
 	for i, test := range []struct {
 		name, source string
@@ -229,7 +228,7 @@ func TestInspectionTerminates(t *testing.T) {
 	}
 }
 
-// Nothing of the prelude but its public functions can be got at.
+// User code can reach only the public functions of the prelude.
 func TestPreludeIsOutOfReach(t *testing.T) {
 	const search = `
 		const found = [], seen = new Set(), queue = [[globalThis, 'globalThis']];
@@ -279,7 +278,7 @@ func TestPreludeIsOutOfReach(t *testing.T) {
 			t.Errorf("%s: %v, found %s", mode.name, r.Status, textOf(r))
 		}
 	}
-	// Every function of the prelude refuses to show its caller and arguments.
+	// No function of the prelude reveals its caller and its arguments.
 	for _, mode := range modes {
 		r, _ := print(t, mode.cfg, `const shown = [];
 			for (const f of [console.log, setTimeout, Date, crypto.randomUUID, performance.now, Math.random, Intl.NumberFormat]) for (const key of ['caller', 'arguments'])
@@ -291,8 +290,7 @@ func TestPreludeIsOutOfReach(t *testing.T) {
 	}
 }
 
-// A script that leaves the console, the clock or timers replaced in its heap hurts
-// nobody but itself.
+// A script that replaces the console, the clock or timers affects only runs from its own heap.
 func TestPoisonSurvivesInTheHeap(t *testing.T) {
 	first := run(t, v8.Config{}, poisonEverything+"let log = console.log, later = setTimeout, map = new Map([[1, 2]]); poison(); 'ok'")
 	if first.text != "ok" {

@@ -10,7 +10,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// logged are the texts of messages.
+// logged returns the texts of messages.
 func logged(list []message) []string {
 	texts := make([]string, len(list))
 	for n, m := range list {
@@ -72,7 +72,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// What a callback throws ends the run with every timer; microtasks already queued run.
+// An error that a callback throws ends the run and cancels all timers. Microtasks that are already
+// queued run.
 func TestCallbackErrors(t *testing.T) {
 	for _, test := range []struct{ name, source, text, then string }{
 		{"timeout", "setTimeout(() => { throw new Error('in timeout') }, 1); setTimeout(() => n++, 2); let n = 0", "Error: in timeout", "0"},
@@ -93,7 +94,7 @@ func TestCallbackErrors(t *testing.T) {
 	}
 }
 
-// Unref'd timers persist in the heap with the delay they had left.
+// Unref'd timers are kept in the heap with the rest of their delay.
 func TestUnrefPersists(t *testing.T) {
 	first := run(t, v8.Config{}, "const t0 = Date.now(); const h = setTimeout(() => console.log('fired', Date.now() - start), 10).unref(); let start; await new Promise(r => setTimeout(r, 4))")
 	if first.Status != v8.Completed {
@@ -105,7 +106,7 @@ func TestUnrefPersists(t *testing.T) {
 	}
 }
 
-// The clock and randomness are functions of the start and the seed alone.
+// Only the start time and the seed determine the clock and randomness.
 func TestClockAndRandomness(t *testing.T) {
 	const source = `
 		const d = new Date(), all = [Date.now(), +d, d.toISOString(), Date() === d.toString(), performance.now(), performance.timeOrigin, performance.toJSON(),
@@ -149,7 +150,7 @@ func TestClockAndRandomness(t *testing.T) {
 	}
 }
 
-// Stopwatches of the console run on the virtual clock, across runs too.
+// The timers of console.time use the virtual clock, also across runs.
 func TestConsoleTime(t *testing.T) {
 	for _, test := range []struct {
 		after time.Duration
@@ -166,7 +167,7 @@ func TestConsoleTime(t *testing.T) {
 	}
 }
 
-// Every Intl class works, and its instances live on in a saved heap.
+// Every Intl class works, and its instances can be saved in a heap.
 func TestIntl(t *testing.T) {
 	for _, test := range []struct{ make, use, want string }{
 		{"new Intl.NumberFormat('de', { style: 'currency', currency: 'EUR' })", "it.format(1234.5) + it.formatToParts(1).length + it.resolvedOptions().currency", "1.234,50\u00a0\u20ac5EUR"},
@@ -187,7 +188,7 @@ func TestIntl(t *testing.T) {
 	} {
 		ask := fmt.Sprintf("const it = %s; const first = %s; first", test.make, test.use)
 		for _, mode := range modes {
-			// An iterator is used up by the first look.
+			// The first use exhausts an iterator.
 			o := run(t, mode.cfg, ask)
 			if o.Status != v8.Completed || o.text != test.want {
 				t.Errorf("%s (%s): %v %q, want %q", test.make, mode.name, o.Status, o.text, test.want)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The prelude's source is part of every saved heap. A character beyond ASCII
-// would store all of it in two bytes each; a template literal over several lines
-// would lose its indentation when the source is made lean.
+// The source of the prelude is part of every saved heap. With one character beyond ASCII, V8 would
+// store each of its characters in two bytes. A template literal over several lines would lose its
+// indentation, because preludeSource removes indentation.
 func TestPreludeSourceIsLean(t *testing.T) {
 	files, err := filepath.Glob("prelude/*.js")
 	if err != nil || len(files) == 0 {
@@ -31,7 +31,7 @@ func TestPreludeSourceIsLean(t *testing.T) {
 				continue
 			}
 			code, _, _ = strings.Cut(code, " // ")
-			// A quoted backtick opens nothing.
+			// A quoted backtick starts no template literal.
 			code = strings.ReplaceAll(strings.ReplaceAll(code, "\"`\"", ""), "'`'", "")
 			if strings.Count(code, "`")%2 != 0 || strings.Contains(code, "/*") && !strings.Contains(code, "*/") {
 				t.Errorf("%s:%d: a literal or comment that spans lines: %q", file, n, line)

@@ -11,7 +11,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// modes are the two kinds of isolates every case has to come out equal in.
+// modes are the two kinds of isolates. Each case must have the same outcome in both.
 var modes = []struct {
 	name string
 	cfg  v8.Config
@@ -56,7 +56,7 @@ func print(tb testing.TB, cfg v8.Config, source string) (v8.Result, []message) {
 	return r, out.list
 }
 
-// textOf is the text of a result, or a placeholder for none.
+// textOf returns the text of a result, or a placeholder if there is none.
 func textOf(r v8.Result) string {
 	if r.Text == nil {
 		return "<none>"
@@ -64,7 +64,7 @@ func textOf(r v8.Result) string {
 	return *r.Text
 }
 
-// recorded reads cases that testdata/record.mjs wrote.
+// recorded returns the cases that testdata/record.mjs wrote.
 func recorded[T any](tb testing.TB, name string) []T {
 	tb.Helper()
 	data, err := os.ReadFile("prelude/testdata/" + name)
@@ -78,16 +78,17 @@ func recorded[T any](tb testing.TB, name string) []T {
 	return cases
 }
 
-// withoutFrames is how cases run: frames name files, which differ by engine.
+// withoutFrames precedes the source of a case. It turns off stack frames, because they contain the
+// names of files, which differ between engines.
 const withoutFrames = "void (Error.stackTraceLimit = 0);\n"
 
-// Inspection prints what Node's util.inspect printed when the cases were recorded.
+// Inspection prints the same as Node's util.inspect when the cases were recorded.
 func TestInspectAsNode(t *testing.T) {
 	cases := recorded[struct{ Expr, Want string }](t, "inspect.json")
 	var script strings.Builder
 	script.WriteString(withoutFrames)
 	for _, c := range cases {
-		// %O inspects strings too, which console.log would print as they are.
+		// %O also inspects strings, which console.log prints without quotes.
 		fmt.Fprintf(&script, "try { console.log('%%O', (() => (%s))()) } catch (e) { console.log('thrown ' + e) }\n", c.Expr)
 	}
 	for _, mode := range modes {
@@ -105,7 +106,7 @@ func TestInspectAsNode(t *testing.T) {
 	}
 }
 
-// The console writes what Node's does, each message with its level beside it.
+// The console writes the same as Node's. Each message has its level.
 func TestConsoleAsNode(t *testing.T) {
 	cases := recorded[struct {
 		Code string
@@ -128,7 +129,7 @@ func TestConsoleAsNode(t *testing.T) {
 	}
 }
 
-// The result of a run follows the contract's rules.
+// The result of a run follows the rules of the contract.
 func TestResultText(t *testing.T) {
 	cases := recorded[struct {
 		Code string

@@ -7,8 +7,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// Handlers that come after the rejection take linear time. One hundred thousand
-// took more than two minutes when each handler searched the list.
+// Handlers that are added after the rejection take linear time. When each handler searched the list,
+// 100,000 of them took more than two minutes.
 func TestManyHandledRejections(t *testing.T) {
 	for _, mode := range modes {
 		began := time.Now()
@@ -35,7 +35,7 @@ func TestHandledRejectionsAreReleased(t *testing.T) {
 	}
 }
 
-// The first promise that is left without a handler ends the run.
+// The first rejected promise without a handler ends the run.
 func TestFirstUnhandledRejectionEndsTheRun(t *testing.T) {
 	for _, mode := range modes {
 		r, _ := print(t, mode.cfg, `const list = Array.from({ length: 500 }, (_, i) => Promise.reject('number ' + i));

@@ -14,10 +14,10 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// startIsolated starts a shell in a user namespace and returns what it writes.
+// startIsolated starts a shell in a user namespace and returns its output.
 func startIsolated(t *testing.T, path, dir, script string) (out string, state *os.ProcessState, err error) {
 	t.Helper()
-	// The mapping is the one that the process makes: some systems permit namespaces alone.
+	// The process maps its own user: some systems permit namespaces, but not that.
 	if exec.Command("unshare", "--user", "--map-root-user", "true").Run() != nil {
 		t.Skip("this system permits no user namespace whose owner maps itself")
 	}
@@ -49,7 +49,7 @@ func startIsolated(t *testing.T, path, dir, script string) (out string, state *o
 	return string(all), state, nil
 }
 
-// The process has what it was given and nothing else.
+// The process has exactly the arguments, files and ids that were passed to Start.
 func TestIsolated(t *testing.T) {
 	t.Parallel()
 	out, state, err := startIsolated(t, "/bin/sh", "/usr", `echo "$$ $(id -u) $(id -g) $(pwd) $1"; read line; echo "end of input $?" >&2; tr '\0' '\n' < /proc/self/environ | grep -c HOME; grep Sig[BI] /proc/self/status; exit 7`)
@@ -71,7 +71,7 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// A program that cannot be started is an error, and no process is left of it.
+// Start returns an error for a program that cannot be started, and leaves no process.
 func TestIsolatedErrors(t *testing.T) {
 	for _, test := range []struct {
 		path, dir, script string

@@ -9,7 +9,7 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// runNamed is run for a script with a name, as workers name theirs.
+// runNamed is like run for a script with a name, which is formed as workers do it.
 func runNamed(tb testing.TB, cfg v8.Config, file, source, mappings string) outcome {
 	tb.Helper()
 	name := v8.ScriptName(file, []byte(source))
@@ -18,8 +18,8 @@ func runNamed(tb testing.TB, cfg v8.Config, file, source, mappings string) outco
 
 const thrower = "function fail() {\n  throw new Error('x')\n}\nfunction make() {\n  return new Error('made')\n}\nvar late = make(), read = make()"
 
-// Frames name the script they are in, in all ways to show them: the current run by its
-// file, an earlier one by the name it has in the heap.
+// In all ways to show them, frames have the name of their script: for the current run the name of the
+// file, for an earlier run the name in the heap.
 func TestStackPositions(t *testing.T) {
 	const show = `
 		try { fail() } catch (e) { console.log('read ' + e.stack); console.error(e); void (globalThis.kept = e) }
@@ -54,7 +54,7 @@ func TestStackPositions(t *testing.T) {
 	}, "Error: x\n    at fail ("+earlier+":2:9)\n    at main.ts:6:26")
 }
 
-// The errors of calls keep up with the runs as all errors do.
+// The names in the errors of host calls change with the runs like those of all errors.
 func TestStacksOfCallErrors(t *testing.T) {
 	const source = "var kept; try { await mcp.shop.buy() } catch (e) { kept = e; e.stack }"
 	first := runNamed(t, v8.Config{}, "a.ts", source, "")
@@ -70,8 +70,8 @@ func TestStacksOfCallErrors(t *testing.T) {
 
 // Positions in generated code are mapped, in the run itself and in later ones.
 func TestMappedPositions(t *testing.T) {
-	// Generated lines 1 to 3 are lines 11 to 13 of the source, two columns further
-	// right; line 4 has no source.
+	// Generated lines 1 to 3 are lines 11 to 13 of the source, two columns further to the
+	// right. Line 4 has no source.
 	const mappings = "AAUE;AACA;AACA;A"
 	const generated = "function fail() {\n  throw new Error('x')\n}\nfunction helper() { fail() }"
 	first := runNamed(t, v8.Config{}, "a.ts", generated+"; try { helper() } catch (e) { console.log(e) }", mappings)
@@ -87,8 +87,8 @@ func TestMappedPositions(t *testing.T) {
 	}
 }
 
-// Mappings in the heap are bounded. Scripts whose mappings had to go show no position
-// rather than one in code that their author never saw.
+// The size of the mappings in the heap is limited. For a script whose mappings were dropped, no
+// position is shown, because its author has not seen the generated code.
 func TestMappingsAreBounded(t *testing.T) {
 	heap := runNamed(t, v8.Config{}, "old.ts", "function old() { throw new Error('x') }", "AAAA").heap
 	var size int
@@ -110,7 +110,7 @@ func TestMappingsAreBounded(t *testing.T) {
 	}
 }
 
-// Damaged mappings cost positions, nothing else.
+// Damaged mappings only lose positions.
 func TestDamagedMappings(t *testing.T) {
 	for _, mappings := range []string{",", ";;;;", "g", "gggggggggggggggggggg", "!!!!\u00e9", "A", "AA", "AAAAAAAA", "DDDD", "AAAA;;AAAA,,,;", strings.Repeat(";", 1<<16)} {
 		o := runNamed(t, v8.Config{}, "a.ts", "function f() { throw new Error('x') }\nf()", mappings)
@@ -120,7 +120,7 @@ func TestDamagedMappings(t *testing.T) {
 	}
 }
 
-// Equal runs leave equal heaps, whatever their frames were shown as.
+// Equal runs leave equal heaps, even if their frames were shown with other names.
 func TestStacksKeepHeapsEqual(t *testing.T) {
 	const source = "var kept = []; for (let i = 0; i < 20; i++) { try { null.x } catch (e) { kept.push(e); if (i % 2) e.stack } }"
 	a := runNamed(t, v8.Config{}, "a b.ts", source, "AAAA")
@@ -134,7 +134,7 @@ func TestStacksKeepHeapsEqual(t *testing.T) {
 	}
 }
 
-// What a script does to Error and to its errors decides only what it sees itself.
+// Changes that a script makes to Error and to its errors affect only what the script sees.
 func TestHostileStacks(t *testing.T) {
 	for _, test := range []struct{ name, source, want string }{
 		{"its own prepareStackTrace", "Error.prepareStackTrace = (e, sites) => e.message + ' in ' + sites.length + ' ' + Array.isArray(sites) + ' ' + sites[0].getFunctionName(); function f() { throw new Error('x') } f()", "x in 2 true f"},

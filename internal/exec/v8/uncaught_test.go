@@ -8,11 +8,10 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// uncaughtHelpers are those of testdata/record.mjs.
+// uncaughtHelpers are the helpers of testdata/record.mjs.
 const uncaughtHelpers = "const shared = { s: 1 }; const at = (e) => { e.stack = `${e.name}: ${e.message}\\n    at place (file.js:1:2)`; return e };\n"
 
-// The error of a run is what Node printed of an uncaught one when the cases were
-// recorded.
+// The error of a run is what Node printed for an uncaught error when the cases were recorded.
 func TestUncaughtAsNode(t *testing.T) {
 	for _, c := range recorded[struct{ Code, Want string }](t, "uncaught.json") {
 		for _, mode := range modes {
@@ -24,7 +23,7 @@ func TestUncaughtAsNode(t *testing.T) {
 	}
 }
 
-// Where Node wraps the error, its message still comes first.
+// The message comes first, also in cases in which Node wraps the error.
 func TestUncaughtMessageFirst(t *testing.T) {
 	for _, test := range []struct{ source, want string }{
 		{"const e = new Error('x'); e.self = e; throw e", "Error: x { self: [Circular *1] }"},
@@ -50,7 +49,7 @@ func TestUncaughtMessageFirst(t *testing.T) {
 	}
 }
 
-// What an error carries is cut, however large it is, and soon.
+// The text of an error is cut if the error has much data, and that takes little time.
 func TestUncaughtIsBounded(t *testing.T) {
 	for _, test := range []struct{ name, source string }{
 		{"a long string", "e.text = 'x'.repeat(1e7)"},
@@ -78,7 +77,7 @@ func TestUncaughtIsBounded(t *testing.T) {
 	}
 }
 
-// User code that printing an error has to run can be terminated.
+// User code that runs while an error is printed can be terminated.
 func TestUncaughtCanBeTerminated(t *testing.T) {
 	for _, source := range []string{
 		"const c = new Error('y'); Object.defineProperty(c, 'name', { get() { for (;;); } }); throw new Error('x', { cause: c })",
