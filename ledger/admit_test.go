@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-// admission counts what a ledger asks, and what it reports.
+// admission counts the calls of Options.Admit and of its result.
 type admission struct {
 	asked  int
 	done   []uint64
@@ -28,8 +28,7 @@ func (a *admission) admit(_ context.Context, s *ledger.Submission) (func(uint64)
 	return func(seq uint64) { a.done = append(a.done, seq) }, nil
 }
 
-// A run is admitted once, after everything that can be wrong with it, and a repeated one
-// not at all.
+// A run is admitted once, after all other checks. A repeated one is not admitted again.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -75,7 +74,7 @@ func TestAdmit(t *testing.T) {
 		t.Errorf("the key for another request: %v, asked %d times", err, a.asked)
 	}
 
-	// Two equal requests at once: one run counts.
+	// Of two concurrent equal requests, one counts.
 	a = admission{}
 	valid.IdempotencyKey = "raced"
 	var first ledger.Receipt
@@ -93,7 +92,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A prompt is recorded only with a run that is admitted, once.
+// A prompt is recorded only with a run that is admitted. The run is admitted once.
 func TestAdmitPrompt(t *testing.T) {
 	t.Parallel()
 	var a admission
@@ -131,7 +130,7 @@ func TestAdmitPrompt(t *testing.T) {
 	if repeated, err := b.Prompt(t.Context(), again); err != nil || a.asked != 0 || repeated.ExecutionID != done.ExecutionID {
 		t.Errorf("the same, read otherwise: %+v, %v, asked %d times", repeated, err, a.asked)
 	}
-	// The prompt is recorded and its run is not: the server ended in between.
+	// The server exited after it recorded the prompt and before the run.
 	again.ID = events.DerivedID(tenant, "q")
 	a = admission{refuse: &ledger.Error{Code: ledger.CodeExhausted, Message: "over the limit"}}
 	if _, err := b.Prompt(t.Context(), again); !errors.Is(err, a.refuse) || a.asked != 1 {

@@ -12,14 +12,14 @@ import (
 	"daybook/events"
 )
 
-// Agents reads the events of sessions of the Agent Client Protocol.
+// Agents reads the events of ACP sessions. ACP is the Agent Client Protocol.
 type Agents interface {
-	// LastAgent returns the last event of a session, of those that do not concern
-	// its state, or events.ErrNotFound.
+	// LastAgent returns the newest event of an ACP session that does not concern its heap
+	// and turns, or events.ErrNotFound.
 	LastAgent(ctx context.Context, tenant, session string) (events.Event, error)
 }
 
-// Bounds of what a client of the Agent Client Protocol may say.
+// Limits of the arguments of ACP clients.
 const (
 	maxPathBytes   = 4096
 	maxRoots       = 64
@@ -27,24 +27,24 @@ const (
 	maxTitleBytes  = 256
 )
 
-// AgentOpening asks for a session of the Agent Client Protocol.
+// AgentOpening holds the arguments of OpenAgentSession.
 type AgentOpening struct {
 	Tenant    string
 	Workspace events.AgentWorkspace
 	Config    events.AgentConfig
-	// Servers are the names of the tool servers the client brought along.
+	// Servers are the names of the tool servers that the client provides.
 	Servers []string
-	// Parent is the session to split the new one off from, or empty. It starts from
-	// the state, and begins with the conversation, that the other one has now.
+	// Parent is the session to fork, or empty. The new session starts from the current
+	// session head and conversation of its parent.
 	Parent      string
 	Actor       events.Actor
 	Traceparent string
 }
 
-// OpenAgentSession opens a session of the Agent Client Protocol and returns its
-// id and the position of the event that says so. Errors are CodeInvalid,
-// CodeNotFound for an unknown parent, CodeConflict for one with a run that has
-// not ended, and CodeUnavailable; a session that was begun then is never seen.
+// OpenAgentSession opens an ACP session and returns its id and the position of the event
+// that records it. Errors are CodeInvalid, CodeNotFound for an unknown parent,
+// CodeConflict for a parent with a run that has not ended, and CodeUnavailable. After an
+// error, a session that was opened in part is never listed.
 func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id string, seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -79,9 +79,9 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 	return opened.SessionID, seq, nil
 }
 
-// SessionHeap is the heap that the next turn of a session starts from, as things
-// are: empty for a fresh isolate. A session with a run that has not ended is
-// CodeConflict, an unknown one CodeNotFound.
+// SessionHeap returns the heap that the next turn of a session starts from at present;
+// empty means a fresh isolate. Errors are CodeConflict if the last run of the session
+// has not ended, CodeNotFound for an unknown session, and CodeUnavailable.
 func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ string, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -109,7 +109,8 @@ func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ str
 	return h.heap, nil
 }
 
-// AttachAgentSession records that a client took a session up again.
+// AttachAgentSession records that a client loaded or resumed an ACP session. It returns
+// the position of the event.
 func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -120,7 +121,8 @@ func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events
 	return l.inAgentSession(ctx, tenant, &d)
 }
 
-// ConfigureAgentSession records new settings of a session.
+// ConfigureAgentSession records new settings of an ACP session and returns the position
+// of the event.
 func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session string, c events.AgentConfig, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -130,22 +132,25 @@ func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session stri
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionConfigured{SessionID: session, Config: c, Actor: sanitizeActor(actor)})
 }
 
-// CloseAgentSession records that a client put a session away.
+// CloseAgentSession records that a client closed an ACP session and returns the position
+// of the event.
 func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: sanitizeActor(actor)})
 }
 
-// DeleteAgentSession records that a session is not to be found any more. One
-// that was deleted before, or never was, is CodeNotFound.
+// DeleteAgentSession records that an ACP session is deleted and returns the position of
+// the event. The error is CodeNotFound for an unknown session and for one that is
+// deleted already.
 func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: sanitizeActor(actor)})
 }
 
-// DecidePermission records whether code was let call a tool.
+// DecidePermission records whether a script was allowed to call a tool. It returns the
+// position of the event.
 func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -153,36 +158,37 @@ func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.A
 	return l.inAgentSession(ctx, tenant, &d)
 }
 
-// AgentPrompt is what a user sent in a session.
+// AgentPrompt is a user's prompt in an ACP session.
 type AgentPrompt struct {
 	Tenant, Session string
-	// Blocks are the content blocks as a JSON array; Title names a session that has
-	// no name yet.
+	// Blocks are the content blocks as a JSON array. Title names a session that has no
+	// name yet.
 	Blocks, Title string
-	// Run is what the prompt asks to be run; nil for a command to the session. Its
-	// tenant, session, actor and idempotency key are the prompt's.
+	// Run is the run that the prompt asks for; nil for a command to the session. Prompt
+	// replaces its tenant, session, actor, trace context and idempotency key with those
+	// of the prompt.
 	Run         *Submission
 	Actor       events.Actor
 	Traceparent string
-	// ID is the prompt's id; empty for a new one. Recorded reports that the prompt is
-	// in the ledger already, and that only its run may be missing.
+	// ID is the prompt's id; empty for a new id. Recorded reports that the ledger holds
+	// the prompt, so that only its run may be missing.
 	ID       string
 	Recorded bool
 }
 
-// Prompted is a prompt on record.
+// Prompted identifies a recorded prompt.
 type Prompted struct {
 	PromptID string
-	// ExecutionID is its run, empty for a command; Seq the position by which all of
-	// it can be read.
+	// ExecutionID is the prompt's run; empty for a command. A reader that has read up to
+	// Seq has read all of it.
 	ExecutionID string
 	Seq         uint64
 	At          events.Instant
 }
 
-// Prompt records a prompt, and that its run is to be done. When only the latter
-// fails the prompt stays on record, Prompted is set, and the error is Submit's. If the
-// run is invalid or not admitted, the prompt is not recorded.
+// Prompt records a prompt and the request of its run. If the run is invalid or not
+// admitted, nothing is recorded. If only the request fails, the prompt stays recorded:
+// Prompted is set, and the error is that of Submit.
 func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -193,7 +199,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 	s := *p.Run
 	s.Tenant, s.LogicalSession, s.Actor, s.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
 	s.Interactive, s.IdempotencyKey = true, "acp-prompt-"+d.PromptID
-	// What is wrong with it is said before anything is recorded.
+	// The run is checked before anything is recorded.
 	run, err := l.validate(s)
 	if err != nil {
 		return Prompted{}, err
@@ -202,7 +208,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 	if p.Recorded {
 		r, err := l.submit(ctx, run)
 		if CodeOf(err) == CodeConflict {
-			err = nil // the run was requested, by a server that wrote its code otherwise
+			err = nil // a server that built the code of the prompt differently requested the run
 		}
 		return Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: r.Seq}, err
 	}
@@ -222,7 +228,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 	return done, err
 }
 
-// recordPrompt records a prompt without its run, unless it is in the ledger.
+// recordPrompt records a prompt without its run, unless p.Recorded is set.
 func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.AgentPrompted) (Prompted, error) {
 	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID}
 	if p.Recorded {
@@ -241,7 +247,8 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 	return done, nil
 }
 
-// AnswerCommand records the answer to a prompt that was a command.
+// AnswerCommand records the answer to a prompt that was a command, and whether the
+// command cleared the session. It returns the position of the event.
 func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -254,7 +261,7 @@ func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, tex
 	})
 }
 
-// agentSession returns the last event of a session that was not deleted.
+// agentSession returns the newest event of an ACP session that is not deleted.
 func (l *Ledger) agentSession(ctx context.Context, tenant, session string) (events.Event, error) {
 	if !events.ValidHash(session) {
 		return events.Event{}, noAgentSession(session)
@@ -279,7 +286,7 @@ func (l *Ledger) inAgentSession(ctx context.Context, tenant string, d events.Dat
 	return e.Seq, err
 }
 
-// appendInAgentSession appends an event to a session that is there.
+// appendInAgentSession appends an event to an ACP session that exists.
 func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent string, d events.Data) (events.Event, error) {
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err

@@ -10,53 +10,54 @@ import (
 	"daybook/events"
 )
 
-// answerWait is how long a client's command may take. The client has the answer
-// within 5 s.
+// answerWait is the default of Options.AnswerWait. It leaves 0.5 s to deliver the
+// answer, so that the client has it within 5 s.
 const answerWait = 4500 * time.Millisecond
 
-// errNoAnswer is the cause of a command that has taken too long.
+// errNoAnswer is the cause of a context whose command took too long.
 var errNoAnswer = errors.New("the ledger does not answer")
 
-// askedKey is the key of when a client has sent its request.
+// askedKey is the context key of the time at which a client sent its request.
 type askedKey struct{}
 
-// AskedAt notes when a client has sent the request that the commands of ctx belong to:
-// the time for the answer counts from then.
+// AskedAt returns a context that holds the time at which a client sent the request.
+// Commands with this context count their time limit from then.
 func AskedAt(ctx context.Context, at time.Time) context.Context {
 	return context.WithValue(ctx, askedKey{}, at)
 }
 
-// answerKey is the key of the answer that a command owes.
+// answerKey is the context key of the answer of a command.
 type answerKey struct{}
 
 // answer is the state of a client's command.
 type answer struct {
-	// until is when the client must have the answer.
+	// until is the deadline of the answer.
 	until time.Time
-	// contended is when another writer was first the last time, in nanoseconds since
-	// 1970 UTC; 0 is never.
+	// contended is the last time that another writer was first, in nanoseconds since 1970
+	// UTC; 0 means never.
 	contended atomic.Int64
-	// recorded is true when an event of the command is recorded, and sent when one may be.
+	// recorded is true once an event of the command is recorded, and sent once an event
+	// may be.
 	recorded, sent atomic.Bool
 }
 
-// NoteSent notes that an event of the client's command of ctx is sent to be recorded, if
-// ctx is that of one.
+// NoteSent notes that an event of the client's command of ctx was sent to the store.
+// Without a command in ctx it does nothing.
 func NoteSent(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		a.sent.Store(true)
 	}
 }
 
-// HasSentNothing reports whether ctx is that of a client's command of which no event was
-// sent, see NoteSent: it can be refused, and nothing was recorded.
+// HasSentNothing reports whether ctx belongs to a client's command that has sent no
+// event, see NoteSent. Such a command can be refused, because nothing was recorded.
 func HasSentNothing(ctx context.Context) bool {
 	a, ok := ctx.Value(answerKey{}).(*answer)
 	return ok && !a.sent.Load() && !a.recorded.Load()
 }
 
-// NoteRecorded notes that an event of the client's command of ctx is recorded, if ctx is
-// that of one.
+// NoteRecorded notes that an event of the client's command of ctx is recorded. Without a
+// command in ctx it does nothing.
 func NoteRecorded(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		a.recorded.Store(true)
@@ -64,21 +65,22 @@ func NoteRecorded(ctx context.Context) {
 }
 
 // HasRecorded reports whether an event of the client's command of ctx is recorded, see
-// NoteRecorded: then the rest of the command should not be refused.
+// NoteRecorded. The rest of such a command should not be refused.
 func HasRecorded(ctx context.Context) bool {
 	a, ok := ctx.Value(answerKey{}).(*answer)
 	return ok && a.recorded.Load()
 }
 
-// sawContention notes that another writer was first: the ledger works, and a
-// command that takes too long is late because of the others.
+// sawContention notes that another writer was first. It means that the ledger works, and
+// that a command which takes too long is delayed by other writers.
 func sawContention(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		a.contended.Store(time.Now().UnixNano())
 	}
 }
 
-// wasContended reports whether another writer was first at any time.
+// wasContended reports whether another writer was first at any time during the command
+// of ctx.
 func wasContended(ctx context.Context) bool {
 	a, _ := ctx.Value(answerKey{}).(*answer)
 	return a.wasContended()
@@ -86,11 +88,11 @@ func wasContended(ctx context.Context) bool {
 
 func (a *answer) wasContended() bool { return a != nil && a.contended.Load() != 0 }
 
-// answering bounds a command of a client, and what the ledger does for it after
-// the client is gone. The caller MUST call answered with the command's error,
-// which becomes a CodeUnavailable that gives the reason when the time is up, or a
-// CodeExhausted if other writers were first until then. A
-// command that is part of another one has the time of that one.
+// answering limits the time of a client's command, and of the work that the ledger does
+// for it after the client has disconnected. The caller MUST call answered with the error
+// of the command. If the time is up, answered turns this error into CodeUnavailable with
+// the reason, or into CodeExhausted if other writers were first until then. A command
+// within another command has the time limit of the outer one.
 func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answered func(*error)) {
 	if _, ok := ctx.Value(answerKey{}).(*answer); ok {
 		return ctx, func(*error) {}
@@ -98,7 +100,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 	now := time.Now()
 	until := now.Add(l.opts.AnswerWait)
 	if asked, ok := ctx.Value(askedKey{}).(time.Time); ok {
-		least := now.Add(l.opts.AnswerWait / 4) // also for the last of many
+		least := now.Add(l.opts.AnswerWait / 4) // a command that waited behind many others needs time too
 		if until = asked.Add(l.opts.AnswerWait); until.Before(least) {
 			until = least
 		}
@@ -130,14 +132,14 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 	}
 }
 
-// ErrAbandoned is the cause of a context in which nothing more is to be recorded: the
-// process ends. It also ends the work that is done when the context of a caller has ended
-// otherwise.
+// ErrAbandoned is the cause of a context in which nothing more may be recorded, because
+// the process exits. It also ends work that continues after the context of its caller
+// has ended for another reason.
 var ErrAbandoned = errors.New("the process ends, and nothing more is recorded")
 
-// commitContext returns a context for work that must be done even if the caller has
-// gone: what it is about to record has already happened. Only ErrAbandoned ends it before
-// its time.
+// commitContext returns a context for work that MUST be done even if the caller is no
+// longer there, because what it records has already happened. Only ErrAbandoned ends it
+// before its time limit.
 func commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	alone, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unbind := context.AfterFunc(ctx, func() {

@@ -13,8 +13,8 @@ import (
 	"daybook/ledger"
 )
 
-// hanging is a store that stops answering. What is appended meanwhile may be
-// stored without an answer.
+// hanging is a store that stops answering. An append meanwhile may be stored without an
+// answer.
 type hanging struct {
 	*jetstream.Store
 	hangs, stores atomic.Bool
@@ -33,9 +33,9 @@ func (h *hanging) Append(ctx context.Context, e events.Event, after int64) (uint
 	return 0, ctx.Err()
 }
 
-// Clients of a ledger that does not answer get an error in time, also from commands
-// that continue without the client. Repeating a request is safe, whether it was
-// recorded or not.
+// Clients of a ledger that does not answer receive an error in time, also from commands
+// that continue without the client. To repeat a request is safe, whether it was recorded
+// or not.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	store := &hanging{Store: storetest.Start(t)}
@@ -85,7 +85,7 @@ func TestNoAnswer(t *testing.T) {
 			}
 			leave()
 			if stores && strings.HasPrefix(name, "cancel") && ledger.CodeOf(err) == ledger.CodeConflict {
-				continue // it was recorded the time before
+				continue // an earlier call recorded it
 			}
 			if ledger.CodeOf(err) != ledger.CodeUnavailable || !strings.Contains(err.Error(), "NATS server") {
 				t.Errorf("%s (stored: %t): %v after %v", name, stores, err, time.Since(began))
@@ -93,7 +93,7 @@ func TestNoAnswer(t *testing.T) {
 		}
 		store.hangs.Store(false)
 	}
-	// A client repeats its request until it is answered.
+	// A client repeats its request until it receives an answer.
 	repeat := func(s ledger.Submission) (r ledger.Receipt, err error) {
 		for late := time.Now().Add(20 * time.Second); time.Now().Before(late); {
 			if r, err = l.Submit(t.Context(), s); ledger.CodeOf(err) != ledger.CodeUnavailable {

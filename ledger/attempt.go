@@ -13,22 +13,25 @@ import (
 	"daybook/events"
 )
 
-// ReasonAttemptsExhausted is the reason of a run given up after MaxAttempts.
+// ReasonAttemptsExhausted is the reason of a run that failed because its runners died in
+// MaxAttempts attempts.
 const ReasonAttemptsExhausted = "attempts_exhausted"
 
-// Plan decides what to do with a request that a runner received. A request
-// delivered for the first time gets an optimistic plan without any read: Start
-// finds out if it is wrong. For a redelivered one the record decides: the
-// execution may have ended; it is ended here when somebody asked to cancel it
-// or when MaxAttempts attempts died; otherwise it gets another attempt with the
-// first one's seed and start time. When Plan.Ended is set the runner settles
-// and acknowledges the work message.
+// Plan decides what a runner does with a request that it received.
 //
-// A history that this version does not understand is refused with
-// CodeUnavailable: leave the work to a newer runner.
+// A request that is delivered for the first time gets a plan without any read; Start
+// detects if this plan is wrong. For a redelivered request, Plan reads the history of
+// the execution. It ends the execution if a cancel was requested or if MaxAttempts
+// attempts have died. Otherwise it plans another attempt, with the seed and the start
+// time of the first. If Plan.Ended is set, the runner finalizes the execution and
+// acknowledges the request.
 //
-// A run that has a turn in a session is planned by the record even then, and may
-// have to wait: see Plan.After. The error is ErrHeld while a runner holds it.
+// A run with a turn in a logical session is planned from the ledger in every case, and
+// may have to wait: see Plan.After.
+//
+// Errors are ErrHeld if a runner still holds the run, and CodeUnavailable for a history
+// that this version does not understand. The runner MUST then leave the request to a
+// newer runner.
 func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
 	p, err := l.plan(ctx, r, redelivered)
 	switch {
@@ -101,10 +104,10 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	return p, err
 }
 
-// heldElsewhere reports whether a runner still holds a run that has a turn. Its
-// request may be delivered a second time when the turn is released, and then the
-// run must be neither ended nor started again. A runner listens before it records
-// the start, and until the end is recorded.
+// heldElsewhere reports whether a runner still holds a run that has a turn. The request
+// of such a run may be delivered a second time when its turn is released. The run must
+// then be neither ended nor started again. A runner listens before it records the start
+// and until the end is recorded.
 func (l *Ledger) heldElsewhere(ctx context.Context, r Request, h *history) (bool, error) {
 	if r.Turn == nil || h.newest == nil || h.terminal != nil || h.unknown != nil || h.handedBack {
 		return false, nil
@@ -116,13 +119,14 @@ func (l *Ledger) heldElsewhere(ctx context.Context, r Request, h *history) (bool
 	return held, nil
 }
 
-// initSeedAndClock gives a plan what the first attempt decides for all.
+// initSeedAndClock sets the seed and the start time, which the first attempt chooses for
+// all attempts.
 func (l *Ledger) initSeedAndClock(p *Plan) {
 	_, _ = rand.Read(p.Seed[:]) // never fails: it crashes the program instead
 	p.StartTime = l.opts.Now().UTC().Truncate(time.Millisecond)
 }
 
-// restoreSeedAndClock gives a plan what the first attempt decided.
+// restoreSeedAndClock sets the seed and the start time of the first attempt.
 func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	seed, err := hex.DecodeString(first.Seed)
 	if err != nil || len(seed) != len(p.Seed) {
@@ -133,8 +137,9 @@ func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	return nil
 }
 
-// outputEnd is where the output of the next attempt begins. Chunks are read
-// from the newest attempt only: its started event says where that began.
+// outputEnd returns the line and byte at which the output of the next attempt begins. It
+// reads the chunks of the newest attempt only: the started event of that attempt holds
+// where its own output began.
 func (l *Ledger) outputEnd(ctx context.Context, r Request, h *history) (firstLine, firstByte int64, err error) {
 	x := events.ExtentFrom(h.newest)
 	err = l.store.Output(ctx, r.Tenant, r.ExecutionID, h.startedAt, func(e events.Event) error {
@@ -157,8 +162,8 @@ func (l *Ledger) outputEnd(ctx context.Context, r Request, h *history) (firstLin
 	return firstLine, firstByte, nil
 }
 
-// planEnd is a plan that ends the execution. When only settling went wrong the
-// plan stands: the runner settles anyway.
+// planEnd returns a plan that ends the execution. If end recorded the end and failed
+// only to finalize, the plan is valid, because the runner finalizes in any case.
 func (l *Ledger) planEnd(ctx context.Context, r Request, end func(context.Context) (events.Event, error)) (Plan, error) {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -180,11 +185,11 @@ func (l *Ledger) endExhausted(ctx context.Context, r Request) (events.Event, err
 	})
 }
 
-// Start records that the runner took the run. Once it returns the attempt
-// counts. When somebody recorded something first the error is *EndedError (the
-// execution is over: settle and acknowledge) or ErrReplan (discard what was
-// started, and Plan again with redelivered set: seed, attempt and line numbers
-// may differ).
+// Start records that the runner has started the attempt, which counts from then on. If
+// another writer recorded an event first, the error is *EndedError or ErrReplan. After
+// *EndedError the runner calls Finalize and acknowledges the request. After ErrReplan it
+// discards what it started and calls Plan again with redelivered set, because seed,
+// attempt and line numbers may differ.
 func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, error) {
 	if p.Ended != nil {
 		return nil, &EndedError{Event: *p.Ended}
@@ -231,11 +236,10 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 	return &StartedAttempt{Plan: p, Runner: s.Runner, Position: seq, InputHeap: s.InputHeap, started: seq}, nil
 }
 
-// HandBack records that the runner gives the run back, at no cost of an
-// attempt: every chunk of its output must be appended before. *EndedError means
-// that the execution is over and only to be settled, ErrSuperseded that the run
-// was no longer this runner's. It is recorded even if ctx ends meanwhile, unless with
-// ErrAbandoned.
+// HandBack records that the runner hands the run back, which costs no attempt. Every
+// chunk of its output MUST be appended before. Errors are *EndedError if the execution
+// has ended and only needs Finalize, and ErrSuperseded if the run no longer belonged to
+// this runner. Cancelling ctx does not interrupt the append, except with ErrAbandoned.
 func (l *Ledger) HandBack(ctx context.Context, r *StartedAttempt, reason string) error {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -252,13 +256,13 @@ func (l *Ledger) HandBack(ctx context.Context, r *StartedAttempt, reason string)
 	})
 }
 
-// withRunPosition does something under the run's position. After a conflict it
-// refreshes the position from the record, which do then receives, and does it
-// again; ErrSuperseded when the run is no longer this runner's.
+// withRunPosition calls do, which appends at the position of the run. After a conflict
+// it refreshes the position from the ledger and calls do again with the history. The
+// error is ErrSuperseded if the run no longer belongs to this runner.
 //
-// The position never moves past an event that took the run away, an end or a
-// hand-back, our own included: whatever is tried afterwards meets a conflict
-// and learns the truth.
+// The position never moves past an event that took the run away, an end or a hand-back,
+// including one by this runner. A later append then meets a conflict, and the history
+// shows the reason.
 func (l *Ledger) withRunPosition(ctx context.Context, r *StartedAttempt, doing string, do func(*history) error) error {
 	req := r.Plan.Request
 	stale := false

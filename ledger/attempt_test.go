@@ -97,7 +97,7 @@ func TestHandBackOfARunThatIsNotOurs(t *testing.T) {
 	if err := b.HandBack(t.Context(), old, "draining"); !errors.Is(err, ledger.ErrSuperseded) {
 		t.Errorf("superseded: %v", err)
 	}
-	// A cancel in between does not hinder it.
+	// A request to cancel in between does not prevent it.
 	b.append(&events.ExecutionCancelRequested{ExecutionID: req.ExecutionID, Actor: alice})
 	if err := b.HandBack(t.Context(), current, "draining"); err != nil {
 		t.Errorf("after a cancel request: %v", err)
@@ -116,7 +116,7 @@ func TestPlanCancelsWhatWasToBeCancelled(t *testing.T) {
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1", Session: "s"})
 	b.append(&events.ExecutionCancelRequested{ExecutionID: req.ExecutionID, Actor: alice})
-	// The optimistic plan of a first delivery meets the request at Start.
+	// Start rejects the plan of a first delivery, which was made without a read.
 	p, err := b.Plan(t.Context(), req, false)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 			if next.Plan.FirstLine != tt.line || next.Plan.FirstByte != tt.byte {
 				t.Fatalf("continues at line %d, byte %d; want %d, %d", next.Plan.FirstLine, next.Plan.FirstByte, tt.line, tt.byte)
 			}
-			// The attempt before still writes, but that is void: the third
+			// The attempt before still writes, but that output is void. The third attempt
 			// continues after the second.
 			run.Plan.Attempt = 1
 			if _, err := b.AppendOutput(t.Context(), run, tt.line, tt.byte, []events.Line{whole("late")}); err != nil {
@@ -245,7 +245,7 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 	}
 }
 
-// A reader learns that a script was begun anew, and where.
+// The started event warns that a script was started again, and from which line on.
 func TestOutputOfEarlierTriesIsPointedOut(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})

@@ -10,16 +10,15 @@ import (
 
 const cancelledMessage = "Cancelled by user"
 
-// Cancel ends an execution at a client's request and returns the position of
-// the cancelled event. Success means that event is on record. CodeNotFound: no
-// such execution; CodeConflict: it has ended, before or in the meantime, in
-// another way or by an earlier cancel.
+// Cancel ends an execution at a client's request and returns the position of the
+// cancelled event, which is recorded. Errors are CodeNotFound for an unknown execution,
+// CodeConflict for one that has ended, by an earlier cancel or otherwise, CodeExhausted
+// and CodeUnavailable.
 //
-// The runner is asked first, so that it can stop the script and account for
-// its output; without an answer in Options.CancelWait the ledger ends the
-// execution itself. From the moment the request is on record the caller's
-// cancellation no longer stops it. A run that waits for its turn has no runner:
-// it is ended at once.
+// Cancel first asks the runner, which can stop the script and account for its output. If
+// no runner answers within Options.CancelWait, the ledger ends the execution. Once the
+// request to cancel is recorded, cancelling ctx does not interrupt Cancel. A run that
+// waits for its turn has no runner and is ended immediately.
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -37,12 +36,11 @@ func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor eve
 	return l.cancelled(ctx, tenant, execution, actor)
 }
 
-// errStarted is returned by cancelQueued for a run that a runner may have to
-// stop.
+// errStarted is returned by cancelQueued for a run that a runner may have to stop.
 var errStarted = errors.New("the run has no turn to wait for, or was started")
 
-// cancelQueued ends a run that has a turn in a session and was not started. The
-// expected position keeps a runner that is about to start it from doing so.
+// cancelQueued ends a run that has a turn in a logical session and was not started. The
+// expected position prevents a runner from starting it at the same time.
 func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	h, req, err := l.loadExecution(ctx, tenant, execution)
 	switch {
@@ -70,7 +68,7 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 		return 0, notRunning(execution, e)
 	}
 	if err == nil {
-		// Its request waits in the queue for a turn that it does not need any more.
+		// The request waits in the queue for a turn that it no longer needs.
 		err = l.release(ctx, *req)
 	}
 	if err != nil {
@@ -79,9 +77,9 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 	return e.Seq, nil
 }
 
-// requestCancel records the request, unless the execution is unknown or over. Of
-// requests that meet, one is recorded: it counts for the others, which would only
-// take each other's place.
+// requestCancel records the request, unless the execution is unknown or has ended. Of
+// concurrent requests one is recorded and counts for all of them, because more events
+// would only cause conflicts.
 func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, actor events.Actor) error {
 	lost := false
 	return retry(ctx, "cancel execution "+execution, func() error {
@@ -105,8 +103,7 @@ func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, ac
 	})
 }
 
-// askRunner gives the runner its chance. Whatever comes of it, the record
-// decides.
+// askRunner asks the runner to stop. The caller reads the outcome from the ledger.
 func (l *Ledger) askRunner(ctx context.Context, tenant, execution string) {
 	ctx, stop := context.WithTimeout(ctx, l.opts.CancelWait)
 	defer stop()
@@ -115,7 +112,8 @@ func (l *Ledger) askRunner(ctx context.Context, tenant, execution string) {
 	}
 }
 
-// cancelled makes sure that the execution has ended, and answers how.
+// cancelled ends the execution unless it has ended, and returns the position of the
+// cancelled event. The error is CodeConflict if it ended otherwise.
 func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	h, err := l.history(ctx, tenant, execution)
 	if err != nil {
@@ -132,8 +130,8 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 			return 0, err
 		}
 		if err != nil {
-			// The execution is over, which is what was asked for. Its work
-			// message is still unacknowledged: whoever gets it settles the rest.
+			// The execution has ended, as requested. Its request is not acknowledged yet,
+			// so that the runner that receives it finalizes the execution.
 			l.opts.Logger.WarnContext(ctx, "settling a cancelled execution", "execution", execution, "err", err)
 		}
 		terminal = &e
@@ -144,9 +142,9 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 	return terminal.Seq, nil
 }
 
-// endCancelled appends the cancelled event on the server's behalf, unless the
-// execution has ended, and settles. The event returned is the one on record;
-// it is set even with an error when only settling went wrong.
+// endCancelled appends the cancelled event for the server unless the execution has
+// ended, and finalizes. It returns the recorded terminal event, which is set even with
+// an error if only finalizing failed.
 func (l *Ledger) endCancelled(ctx context.Context, req Request, actor events.Actor) (events.Event, error) {
 	return l.end(ctx, req, func(h *history) events.Data {
 		return cancelledBy(actor, req.ExecutionID, h.attempt())

@@ -69,8 +69,7 @@ func TestCancelRefuses(t *testing.T) {
 	}
 }
 
-// TestCancelAsksTheRunner: the runner that answers writes the end, whichever
-// it is.
+// TestCancelAsksTheRunner: a runner that answers records the end, with any status.
 func TestCancelAsksTheRunner(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{CancelWait: time.Minute})
@@ -100,8 +99,8 @@ func TestCancelAsksTheRunner(t *testing.T) {
 	}
 }
 
-// TestCancelDoesNotWaitForEver: a runner that hears but does not answer loses
-// the say.
+// TestCancelDoesNotWaitForEver: if the runner does not answer, the ledger ends the
+// execution.
 func TestCancelDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{CancelWait: 20 * time.Millisecond})
@@ -121,8 +120,8 @@ func TestCancelDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// TestCancelIsOvertaken lets the run end between the server's decision to end
-// it and its append.
+// TestCancelIsOvertaken ends the run between the ledger's decision to end it and the
+// append.
 func TestCancelIsOvertaken(t *testing.T) {
 	t.Parallel()
 	for _, at := range []events.Type{events.TypeExecutionCancelRequested, events.TypeExecutionCancelled} {
@@ -148,11 +147,10 @@ func TestCancelIsOvertaken(t *testing.T) {
 	}
 }
 
-// Cancels that meet do not keep each other from being decided: the request of the
-// first one counts for all.
+// Concurrent cancels do not prevent a decision: the request of the first counts for all.
 func TestCancelsThatMeet(t *testing.T) {
 	t.Parallel()
-	const racers = 150 // more than the tries of a decision
+	const racers = 150 // more than maxTries
 	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	req := b.submit(ledger.Submission{})
@@ -184,7 +182,7 @@ func TestCancelsThatMeet(t *testing.T) {
 	}
 	for i, err := range errs {
 		switch {
-		case ledger.CodeOf(err) == ledger.CodeConflict: // it came after the end
+		case ledger.CodeOf(err) == ledger.CodeConflict: // the call came after the end
 		case err != nil || positions[i] != ends[0].Seq:
 			t.Errorf("a cancel answered %d, %v; the end is at %d", positions[i], err, ends[0].Seq)
 		}

@@ -8,11 +8,11 @@ import (
 	"daybook/events"
 )
 
-// CollectHeaps records that heaps of a tenant are kept no longer. They must share
-// a subject, that is the first two characters of their keys, and a Decided
-// position. A heap of which anything was recorded after that, a tag above all,
-// is left out: the decision did not know of it. recorded is called with the
-// position of each event, once it is on disk, in the order of the list. It is not
+// CollectHeaps records that heaps of a tenant are collected. The heaps MUST share a
+// subject, which is the first two characters of their keys, and a Decided position.
+// CollectHeaps skips a heap if any later event about it exists, such as a tag edit,
+// because the decision did not take the event into account. It calls recorded with the
+// position of each event once the event is on disk, in the order of the list. It is not
 // idempotent: a heap collected twice is recorded twice.
 func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.HeapCollected, recorded func(heap string, seq uint64)) error {
 	if len(list) == 0 {
@@ -75,10 +75,10 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 	return nil
 }
 
-// ExplainRemoval explains why a recorded heap is no longer in the blob store. The error
-// is CodeGone: it wraps *events.RemovedError for a collected heap and
-// *events.LostError for one lost with accepted damage. Without an event that says
-// why, the error is events.ErrDamaged: another program removed the heap.
+// ExplainRemoval returns why a recorded heap is no longer in the blob store, as a
+// CodeGone error. The error wraps *events.RemovedError for a collected heap and
+// *events.LostError for a heap lost with accepted damage. If no event gives the reason,
+// another program removed the heap, and the error is events.ErrDamaged.
 func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
 	doing := "find out why heap " + heap + " was removed"
 	edits, _, err := l.store.TagEdits(ctx, tenant, heap)

@@ -7,7 +7,7 @@ import (
 	"daybook/events"
 )
 
-// Submission asks for a run.
+// Submission holds the arguments of Submit.
 type Submission struct {
 	Tenant string
 	// Code is the JavaScript or TypeScript source: up to 16 MiB of valid UTF-8
@@ -17,18 +17,18 @@ type Submission struct {
 	FileName string
 	// Heap is the key of the heap to restore; empty for a fresh isolate.
 	Heap string
-	// RequireHeap refuses a heap that is not recorded, with CodeNotFound. Otherwise
-	// the run starts from a fresh isolate, with a warning. It is no part of what is
-	// asked for: a repeated submission is answered as before.
+	// RequireHeap refuses a heap that is not recorded, with CodeNotFound. Otherwise the
+	// run starts from a fresh isolate, with a warning. RequireHeap is not part of the
+	// fingerprint of the request: a repeated submission is answered as before.
 	RequireHeap bool
 	// Session is the name to log the run under: 1-128 visible characters, or empty.
 	Session string
-	// LogicalSession is the id of the session that keeps state in which the run
-	// takes the next turn, or empty. It starts from what the turn before leaves,
-	// once that has ended; Heap must be empty.
+	// LogicalSession is the id of the logical session in which the run takes the next
+	// turn, or empty. The run starts from the heap of the turn before, after that turn
+	// has ended. Heap MUST then be empty.
 	LogicalSession string
-	// Interactive runs have somebody waiting. One that was started and interrupted
-	// is not begun anew.
+	// Interactive reports that a user waits for the run. An interactive run is not
+	// started again after an interruption.
 	Interactive bool
 	// HeapMemoryMaxMB and ExecutionTimeoutSecs override the defaults; nil keeps them.
 	HeapMemoryMaxMB      *int
@@ -36,34 +36,35 @@ type Submission struct {
 	// Tags replace the tags of the output heap on completion. Nil leaves them,
 	// empty clears them.
 	Tags map[string]string
-	// Globals are values that the run finds as properties of globalThis before its
-	// code is evaluated, by name, each as JSON: at most 16 names, each an identifier
-	// of ASCII characters, and at most 16 MiB of JSON together. They are no part of
-	// the code: positions and hashes are those of Code.
+	// Globals are JSON values by name. The run finds them as properties of globalThis
+	// before its code is evaluated. At most 16 names are accepted, each an identifier of
+	// ASCII characters, with at most 16 MiB of JSON together. They are not part of Code,
+	// so that positions and hashes are those of Code.
 	Globals map[string]json.RawMessage
-	// IdempotencyKey, if not empty, makes the same key give the same execution for ever.
+	// IdempotencyKey, if not empty, permanently identifies the execution: the same key
+	// always returns the same execution.
 	IdempotencyKey string
-	// Context is the conversation context the run is asked for in; nil for none. It
-	// is no part of what is asked for.
+	// Context is the conversation context in which the run is requested; nil for none. It
+	// is not part of the fingerprint of the request.
 	Context *events.ContextRef
-	// Warnings are recorded and returned before those of the ledger. They are no part of
-	// what is asked for.
+	// Warnings are recorded and returned before those of the ledger. They are not part of
+	// the fingerprint of the request.
 	Warnings    []string
 	Actor       events.Actor
 	Traceparent string
 }
 
-// Receipt answers a submission.
+// Receipt is the result of Submit.
 type Receipt struct {
 	ExecutionID string
 	// Seq is the position of the requested event.
 	Seq uint64
-	// Repeated is true when an idempotency key found its earlier execution.
+	// Repeated reports whether the idempotency key identified an earlier execution.
 	Repeated bool
 	Warnings []string
 }
 
-// Request is a run to be done, as a runner receives it.
+// Request is the request of a run, as a runner receives it.
 type Request struct {
 	Tenant      string
 	Seq         uint64
@@ -72,8 +73,8 @@ type Request struct {
 	events.ExecutionRequested
 }
 
-// NewRequest reads a request from its event, as a consumer delivers it. It
-// reports false for any other event.
+// NewRequest returns the request in its event, as a consumer delivers it. It returns
+// false for any other event.
 func NewRequest(e events.Event) (Request, bool) {
 	d, ok := e.Data.(*events.ExecutionRequested)
 	if !ok {
@@ -82,39 +83,41 @@ func NewRequest(e events.Event) (Request, bool) {
 	return Request{Tenant: e.Tenant, Seq: e.Seq, RequestedAt: e.Time, Traceparent: e.Traceparent, ExecutionRequested: *d}, true
 }
 
-// Plan is what a runner is to do with a request, decided from the stream.
+// Plan is what a runner does with a request. Ledger.Plan derives it from the ledger.
 type Plan struct {
 	Request Request
-	// Attempt to run next, from 1. Seed and StartTime are those of the first
+	// Attempt is the next attempt, from 1. Seed and StartTime are those of the first
 	// attempt.
 	Attempt   int
 	Seed      [16]byte
 	StartTime time.Time
-	// FirstLine and FirstByte number the output to come.
+	// FirstLine and FirstByte are the numbers of the first output line, from 1, and of
+	// its first byte, from 0.
 	FirstLine, FirstByte int64
 	// Position is the last position on the execution's control subject.
 	Position uint64
-	// After is the execution whose end the run has to wait for: its turn has not
-	// come. The end of the turns before releases the request. Again, if it is not 0,
-	// is the time after which the run MUST be planned again without that: no run was
-	// requested for a turn before it yet.
+	// After, if not empty, is the execution whose end the run has to wait for, because an
+	// earlier turn of the session has not ended. The end of the last such turn releases
+	// the request. Again, if not 0, is the time after which the run MUST be planned again
+	// without a release: an earlier turn has no requested run yet.
 	After string
 	Again time.Duration
-	// Runner started the attempt before this one, which has neither ended nor been
-	// handed back; empty when there is none.
+	// Runner is the runner of the attempt before, if that attempt has neither ended nor
+	// been handed back; otherwise empty.
 	Runner string
-	// Heap is the heap to restore, empty for a fresh isolate: what was asked for,
-	// or what the run's session is at.
+	// Heap is the heap to restore; empty for a fresh isolate. It is the requested heap or
+	// the session head.
 	Heap string
-	// Calls are what earlier attempts called, all with their answers: the next
-	// one is given these instead of calling again. Callable is what the first
-	// attempt was allowed to call, and Resumed tells that it is known.
+	// Calls are the host calls of earlier attempts, all with their answers. The next
+	// attempt receives these answers and does not call again. Callable are the tools by
+	// server that the first attempt was allowed to call. CallableKnown reports whether
+	// that is recorded.
 	Calls         []RecordedCall
 	Callable      map[string][]string
 	CallableKnown bool
-	// Ended is the terminal event when the execution has already ended (also
-	// when planning itself ended it: cancelled while queued, or too many
-	// attempts). There is then nothing to run, only to settle.
+	// Ended is the terminal event of an execution that has ended, or nil. Planning may
+	// have ended it, because it was cancelled in the queue or had too many attempts. The
+	// runner then runs nothing and calls Finalize.
 	Ended *events.Event
 }
 
@@ -122,37 +125,36 @@ type Plan struct {
 type StartedAttempt struct {
 	Plan   Plan
 	Runner string
-	// Position is the last known position on the control subject at which the run
-	// was this runner's.
+	// Position is the last known position on the execution's control subject at which the
+	// run belonged to this runner.
 	Position uint64
-	// InputHeap is the heap really restored; empty for a fresh isolate.
+	// InputHeap is the heap that was restored; empty for a fresh isolate.
 	InputHeap string
 
 	// started is the position of the started event of this attempt.
 	started uint64
 }
 
-// Start is what a runner knows when it takes a run. InputHeap is the heap
-// really restored, which differs from the one asked for when that is not on
-// record.
+// Start holds what a runner knows when it starts an attempt. InputHeap is the heap that
+// it restored. It differs from the requested heap if that one is not recorded.
 type Start struct {
 	Runner    string
 	Engine    events.Engine
 	InputHeap string
-	// Callable is what the script may call: tools by server.
+	// Callable are the tools by server that the script may call.
 	Callable map[string][]string
 	Layers   []string
 	Warnings []string
 }
 
-// Result is how a runner says a run ended; Complete turns it into the terminal
-// event.
+// Result is the outcome of a run, as the runner reports it. Complete turns it into the
+// terminal event.
 type Result struct {
-	// Value is the script's result; nil when there is none.
+	// Value is the script's result; nil for none.
 	Value          *string
 	ValueTruncated bool
-	// Error is the message; empty when completed. For a timeout or a cancellation
-	// the documented message is filled in. Reason classifies it.
+	// Error is the error message; empty for a completed run. An empty message of a
+	// timed-out or cancelled run becomes the documented one. Reason classifies the error.
 	Error            string
 	Reason           string
 	Heap             *events.HeapRecord
@@ -162,7 +164,7 @@ type Result struct {
 	// TimersCancelled counts the timers that were cancelled because the run failed.
 	TimersCancelled int
 	// Pristine reports whether the built-in objects of the input heap are those of a
-	// fresh isolate; nil where that is not known.
+	// fresh isolate; nil if that is not known.
 	Pristine *bool
 	Warnings []string
 }

@@ -13,8 +13,8 @@ import (
 	"daybook/ledger"
 )
 
-// slowAppends is a store that takes some time for each append, and of which
-// another process is always first if lost is set.
+// slowAppends is a store whose appends take some time. If lost is set, another process
+// is always first.
 type slowAppends struct {
 	*jetstream.Store
 	takes time.Duration
@@ -33,8 +33,8 @@ func (s slowAppends) Append(ctx context.Context, e events.Event, after int64) (u
 	return s.Store.Append(ctx, e, after)
 }
 
-// Many clients that change the same object at the same time wait in order. The
-// rest is refused as contention, never as a server that cannot be reached.
+// Many clients that change the same object at the same time wait in order. The others
+// are refused with CodeExhausted, and not as if the server were unreachable.
 func TestContentionIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -61,7 +61,8 @@ func TestContentionIsNoOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, lost := range []bool{false, true} {
-				// Together they take longer than the answer may. On a slow machine a stall of half of that time would be an outage.
+				// Together the appends take longer than the time limit of an answer. On a
+				// slow machine a stall of half of that time would look like an outage.
 				l := ledger.New(slowAppends{b.store, 125 * time.Millisecond, lost}, ledger.Options{AnswerWait: 5 * time.Second})
 				errs := make([]error, 60)
 				var wg sync.WaitGroup
@@ -88,14 +89,14 @@ func TestContentionIsNoOutage(t *testing.T) {
 	}
 }
 
-// A server that does not answer is no contention.
+// A server that does not answer is not contention.
 func TestOutageIsNoContention(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	session := b.open("an outage")
 	l := ledger.New(slowAppends{b.store, time.Hour, false}, ledger.Options{AnswerWait: 50 * time.Millisecond})
 	var wg sync.WaitGroup
-	for range 3 { // one appends, the others wait for it
+	for range 3 { // one appends, the others wait for the lock
 		wg.Go(func() {
 			_, err := l.ResetSession(t.Context(), ledger.Reset{Tenant: tenant, SessionID: session, Actor: alice})
 			if ledger.CodeOf(err) != ledger.CodeUnavailable {
@@ -143,7 +144,7 @@ func TestTagEditsDoNotReadAllEarlierOnes(t *testing.T) {
 	if read > 2*edits {
 		t.Errorf("%d edits read %d events", edits, read)
 	}
-	// Another process sets what this one has deleted.
+	// Another process sets the tags that this one deleted.
 	if _, err := b.SetTags(t.Context(), tenant, heapA, map[string]string{"a": "again", "e": "f"}, alice); err != nil {
 		t.Fatal(err)
 	}

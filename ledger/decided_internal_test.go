@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What is decided is recorded although the caller has gone, unless the process ends.
+// A decision is recorded even if the caller is no longer there, unless the process
+// exits.
 func TestDecided(t *testing.T) {
 	t.Parallel()
 	caller, leave := context.WithCancel(t.Context())

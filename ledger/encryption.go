@@ -7,27 +7,28 @@ import (
 	"daybook/events"
 )
 
-// Keys are what the content of sessions is encrypted under.
+// Keys holds the content keys of sessions.
 type Keys interface {
 	events.Keys
-	// Current returns the key that new content of a session goes under, made if
-	// there is none. A new key is on disk when it returns.
+	// Current returns the id of the key for new content of a session. It creates a key if
+	// there is none; a new key is on disk when Current returns.
 	Current(tenant, sessionID string) (id string, err error)
 }
 
-// ContentKeyID is the key that the content of the run is encrypted under; empty for a
-// run whose content is recorded as it is.
+// ContentKeyID returns the id of the key that the content of the run is encrypted with;
+// empty if the content is not encrypted.
 func (r Request) ContentKeyID() string { return events.ContentKeyID(&r.ExecutionRequested) }
 
-// executionEvent makes an event of a run, encrypted like its request.
+// executionEvent returns a new event of a run, encrypted with the key of its request.
 func (l *Ledger) executionEvent(req Request, d events.Data) events.Event {
 	e := l.event(req.Tenant, req.Traceparent, d)
 	e.EncryptWithKey = req.ContentKeyID()
 	return e
 }
 
-// encryptRequest chooses the key for a run that is asked for, and hides the hashes of
-// what it encrypts. Where sessions are not erasable, and outside of them, nothing happens.
+// encryptRequest chooses the content key for a requested run and replaces the hashes of
+// encrypted content by keyed hashes. It does nothing outside of a named session and
+// without Options.EncryptNamedSessions.
 func (l *Ledger) encryptRequest(tenant string, req *events.ExecutionRequested) (keyID string, err error) {
 	if l.opts.Keys == nil || !l.opts.EncryptNamedSessions || req.SessionID == "" {
 		return "", nil
@@ -41,8 +42,8 @@ func (l *Ledger) encryptRequest(tenant string, req *events.ExecutionRequested) (
 	return keyID, err
 }
 
-// keyedHash is a hash as it is recorded beside content encrypted under a key; with
-// an empty key it is the hash itself.
+// keyedHash returns the hash that is recorded for content encrypted with a key. With an
+// empty key it is the hash itself.
 func (l *Ledger) keyedHash(keyID, hash string) (string, error) {
 	if keyID == "" || hash == "" {
 		return hash, nil
@@ -57,8 +58,8 @@ func (l *Ledger) keyedHash(keyID, hash string) (string, error) {
 	return hash, err
 }
 
-// RecordShred records that the content of a session is erased, and returns the
-// event. The keys are the caller's to destroy, afterwards.
+// RecordShred records that the content of a session is shredded, and returns the event.
+// The caller MUST destroy the keys afterwards.
 func (l *Ledger) RecordShred(ctx context.Context, tenant string, d *events.SessionShredded) (events.Event, error) {
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err

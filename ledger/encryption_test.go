@@ -13,7 +13,7 @@ import (
 	"daybook/ledger"
 )
 
-// sealedBook is a book whose sessions are erasable.
+// sealedBook is a book with encrypted sessions.
 func sealedBook(t *testing.T, opts ledger.Options) *book {
 	t.Helper()
 	keys, err := keyring.Open(t.TempDir())
@@ -24,8 +24,8 @@ func sealedBook(t *testing.T, opts ledger.Options) *book {
 	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
 }
 
-// Calls of a run whose content is encrypted can be continued by whoever has the
-// key, and tell nobody else what was sent and answered, nor let them try it out.
+// The host calls of an encrypted run can be replayed with the content key. Without it,
+// neither the texts nor the hashes reveal the arguments and answers.
 func TestSealedHostCalls(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"
@@ -75,8 +75,8 @@ func TestSealedHostCalls(t *testing.T) {
 	}
 }
 
-// TestSealedGlobals: values of a run whose content is encrypted are encrypted with it,
-// inline and in blobs, and a reader with the key gets them.
+// TestSealedGlobals: globals of an encrypted run are encrypted, inline and in blobs, and
+// a reader with the key can read them.
 func TestSealedGlobals(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"

@@ -8,34 +8,34 @@ import (
 	"daybook/events"
 )
 
-// Code classifies an error for every interface; each adapter has one table
-// from codes to its own answers. The list is append-only.
+// Code classifies an error for every interface. Each adapter has one table that maps
+// codes to its own answers. The list is append-only.
 type Code string
 
 // The codes.
 const (
-	CodeInvalid     Code = "invalid"     // the request breaks a rule it could have kept
+	CodeInvalid     Code = "invalid"     // the request breaks a rule that does not depend on the state
 	CodeTooLarge    Code = "too_large"   // a body or field is over its limit
-	CodeNotFound    Code = "not_found"   // no such execution, heap or session
-	CodeConflict    Code = "conflict"    // the state does not allow it
-	CodeGone        Code = "gone"        // it existed and was deliberately removed
-	CodeExhausted   Code = "exhausted"   // over a quota; retry later
-	CodeUnavailable Code = "unavailable" // cannot serve now; retry later
-	CodeInternal    Code = "internal"    // our fault
+	CodeNotFound    Code = "not_found"   // the execution, heap or session does not exist
+	CodeConflict    Code = "conflict"    // the current state does not allow the request
+	CodeGone        Code = "gone"        // the object existed and was deliberately removed
+	CodeExhausted   Code = "exhausted"   // a quota or limit is reached; retry later
+	CodeUnavailable Code = "unavailable" // the server cannot serve the request now; retry later
+	CodeInternal    Code = "internal"    // a defect of Daybook
 )
 
-// Error is an answer to a request that could not be honoured. Message is for
-// the user: it names the field and the rule and says what to do.
+// Error is the answer to a request that was refused or failed. Message is for the user:
+// it names the field and the rule, and what to do.
 type Error struct {
 	Code    Code
 	Field   string // the request field at fault, or empty
 	Message string
 	Err     error // the cause, for logs; may be nil
-	// Permanent is true for a CodeUnavailable that lasts until an operator acts.
-	// The same request fails again until then.
+	// Permanent reports whether a CodeUnavailable lasts until an operator acts. The same
+	// request fails again until then.
 	Permanent bool
-	// RetryAfter is when a CodeExhausted request may succeed; 0 where that is not
-	// known.
+	// RetryAfter is the time after which a CodeExhausted request may succeed; 0 if that
+	// is not known.
 	RetryAfter time.Duration
 }
 
@@ -45,12 +45,12 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalid makes a CodeInvalid error about one field.
+// Invalid returns a CodeInvalid error about one field.
 func Invalid(field, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// CodeOf classifies any error: CodeInternal for one it does not know.
+// CodeOf returns the code of an error. It is CodeInternal for an unknown error.
 func CodeOf(err error) Code {
 	var e *Error
 	var u *events.UnwritableError
@@ -71,13 +71,12 @@ func CodeOf(err error) Code {
 	}
 }
 
-// unavailable wraps what the store answered when it could not do something:
-// the request was fine, and may be repeated.
+// unavailable wraps an error of the store. The request was valid and may be repeated.
 func unavailable(doing string, err error) error {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused // the store has refused it with an answer for the client
 	}
-	// Repeating these is of no use: one needs an operator, the other a fix.
+	// Repeating does not help: ErrDamaged needs an operator, ErrTooLarge a fix.
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrTooLarge) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -95,7 +94,7 @@ func isBlobDamaged(err error) bool {
 	return ok
 }
 
-// Temporary reports whether an error is a CodeUnavailable that passes without an
+// Temporary reports whether an error is a CodeUnavailable that may pass without an
 // operator.
 func Temporary(err error) bool {
 	if CodeOf(err) != CodeUnavailable || errors.Is(err, events.ErrDamaged) {
@@ -108,27 +107,27 @@ func Temporary(err error) bool {
 	return !unwritable
 }
 
-// EndedError is returned to a runner whose run was ended by somebody else in
-// the meantime. There is nothing left to run, only to settle.
+// EndedError is returned if another writer ended the execution first. The runner MUST
+// NOT run it and only calls Finalize.
 type EndedError struct {
-	// Event is the terminal event on record.
+	// Event is the recorded terminal event.
 	Event events.Event
 }
 
-// Error names the execution and how it ended.
+// Error returns the id of the execution and its final status.
 func (e *EndedError) Error() string {
 	s, _ := e.Event.Type.Status()
 	return fmt.Sprintf("execution %s has already ended: %s", e.Event.About(), s)
 }
 
-// Errors that tell a runner what became of its run.
+// Errors that a runner handles.
 var (
-	// ErrReplan is returned by Start when the plan is out of date: somebody else
-	// recorded something first. Discard what was started and call Plan again
-	// with redelivered set.
+	// ErrReplan is returned by Start if the plan is out of date, because another writer
+	// recorded an event first. The runner MUST discard what it started and call Plan
+	// again with redelivered set.
 	ErrReplan = errors.New("the plan is out of date: plan again from the record")
-	// ErrSuperseded is returned when a newer attempt has taken the run over, or
-	// this one was handed back: nothing this runner knows counts any more.
+	// ErrSuperseded is returned if a newer attempt has replaced this one, or if this
+	// attempt was handed back. Nothing that this runner reports counts any more.
 	ErrSuperseded = errors.New("a newer attempt has taken this run over")
 	// ErrHeld is returned by Plan for a second delivery of a request whose run a
 	// runner still holds. The caller MUST leave the run and both deliveries alone.

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// excerptBytes bounds an Excerpt, its mark of omission not counted.
+// excerptBytes is the maximum length of an Excerpt in bytes, without its ellipsis.
 const excerptBytes = 80
 
-// Excerpt prepares a client's text to be shown within quotes in a message:
-// escaped, so that it stays in its line, and cut where it is long.
+// Excerpt returns a client's text for use within quotes in a message: escaped, so that
+// it stays on its line, and cut to 80 bytes.
 func Excerpt(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

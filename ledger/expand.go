@@ -11,10 +11,10 @@ import (
 	"daybook/events"
 )
 
-// MaxTaught bounds how many entries of the catalogue one opening adds.
+// MaxTaught is the maximum number of catalog entries that one expansion adds.
 const MaxTaught = 1000
 
-// Why the continuity of a session broke.
+// Reasons for a break in the continuity of a session.
 const (
 	BreakHeapLost         = "heap_lost"
 	BreakEngineChanged    = "engine_changed"
@@ -22,59 +22,60 @@ const (
 	BreakPrincipalChanged = "principal_changed"
 )
 
-// Expansion says what code in a session is to be told it may use.
+// Expansion holds the arguments of ExpandSession.
 type Expansion struct {
 	Tenant, Session string
-	// Entries are what is asked for: ids and hashes of declarations, in any order.
+	// Entries are the requested catalog entries: ids and hashes of declarations, in any
+	// order.
 	Entries []events.TaughtEntry
-	// Primary is the first source used, in lexicographic order. It counts only
-	// where the session is bound to none yet.
+	// Primary is the first source of the entries in lexicographic order. It counts only
+	// if the session has no primary source yet.
 	Primary string
-	// Sources has the hash of what each source offers now, Known that of each
-	// entry's declaration, by id.
+	// Sources holds the hash of everything that each source offers now. Known holds the
+	// hash of each declaration by entry id.
 	Sources, Known map[string]string
-	// Principal is who the sources are used as; empty where that makes no
-	// difference.
+	// Principal is the identity that the sources are used with; empty if the sources do
+	// not depend on it.
 	Principal   string
 	Actor       events.Actor
 	Traceparent string
 }
 
-// ExpansionResult is what became of a Teaching.
+// ExpansionResult is the result of ExpandSession.
 type ExpansionResult struct {
-	// Added are the entries that the session was not told of before, All those in
-	// force now, both in the order of their symbols.
+	// Added are the entries that are new to the session, and All the entries in force,
+	// both in the order of their symbols.
 	Added, All []events.TaughtEntry
 	// Revision counts the expansions.
 	Revision int64
-	// NewSymbolSpace is true when no symbol from before holds: the session was
-	// told of nothing yet, or its continuity broke.
+	// NewSymbolSpace reports whether no earlier symbol is valid, because the session had
+	// no entries yet or its continuity broke.
 	NewSymbolSpace bool
-	// Broken is why it broke, empty when it did not. StateLost is true when the
-	// session's state went with it; PreviousHeap and PreviousExecution are that
-	// state, and the run that left it.
+	// Broken is the reason of the break; empty without one. StateLost reports whether the
+	// state of the session was lost with it. PreviousHeap and PreviousExecution are that
+	// state and the run that left it.
 	Broken                          string
 	StateLost                       bool
 	PreviousHeap, PreviousExecution string
-	// Seq is the position of what was recorded; 0 when nothing was.
+	// Seq is the position of the recorded event; 0 if nothing was recorded.
 	Seq uint64
 }
 
-// ReuseKey is everything a session's binding depends on. Two openings with equal
-// keys meet the same binding and the same symbols.
+// ReuseKey holds everything that the binding of a session depends on. Two expansions
+// with equal keys have the same binding and the same symbols.
 type ReuseKey struct {
 	Tenant    string
 	SessionID string
 	Primary   string
-	// CatalogSHA256 is the hash of what the primary source offers, Entries the
-	// sorted ids asked for, comma-separated.
+	// CatalogSHA256 is the hash of everything that the primary source offers. Entries are
+	// the sorted ids of the requested entries, comma-separated.
 	CatalogSHA256 string
 	Entries       string
 	Principal     string
 	EngineID      string
 }
 
-// Key is the ReuseKey of a teaching on an engine.
+// Key returns the ReuseKey of an expansion on an engine.
 func (t Expansion) Key(engineID string) ReuseKey {
 	ids := make([]string, len(t.Entries))
 	for i, e := range t.Entries {
@@ -87,12 +88,13 @@ func (t Expansion) Key(engineID string) ReuseKey {
 	}
 }
 
-// ExpandSession tells a session of entries of the catalogue. Those it knows already
-// cost nothing; new ones are given symbols and recorded. Before that it finds
-// out whether the session can go on from where it is: when its heap cannot be
-// restored, or its sources are not what they were, the break is recorded, and
-// with a lost heap the next turn starts from a fresh isolate. Errors are
-// CodeNotFound for an unknown session, CodeTooLarge and CodeUnavailable.
+// ExpandSession adds catalog entries to a session. It assigns symbols to new entries and
+// records them; known entries are skipped.
+//
+// Before that it checks whether the session can continue. It records a break if the
+// session head cannot be restored or if the sources have changed. After a lost heap the
+// next turn starts from a fresh isolate. Errors are CodeNotFound for an unknown session,
+// CodeTooLarge, CodeExhausted and CodeUnavailable.
 func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionResult, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -118,7 +120,7 @@ func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionRes
 	return done, err
 }
 
-// expand records what is new to the session.
+// expand records the entries that are new to the session.
 func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done *ExpansionResult) error {
 	done.NewSymbolSpace = len(s.Taught) == 0
 	if done.NewSymbolSpace && s.lastBreak != nil {
@@ -168,7 +170,7 @@ func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expans
 	case err != nil || reason != "":
 		return reason, h, reason != "", err
 	case len(s.Taught) == 0:
-		return "", h, false, nil // the session has no symbol that could be void
+		return "", h, false, nil // without symbols a break has no effect
 	case s.Binding.Principal != t.Principal:
 		return BreakPrincipalChanged, h, false, nil
 	case l.opts.EngineID != "" && s.Binding.EngineID != "" && s.Binding.EngineID != l.opts.EngineID:
@@ -185,8 +187,8 @@ func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expans
 }
 
 // headUnavailable returns why the session head cannot be restored (empty if it can), and
-// the head. While a started run can still replace the head, the head is taken to
-// be intact. While runs only wait for their turns, it is the head of the first.
+// the head. While a started run can still replace the head, it treats the head as
+// intact. While runs only wait for their turns, the head is that of the first such turn.
 func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s LogicalSession) (reason string, h sessionHead, err error) {
 	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
 	if next.Reset || next.After == "" {
@@ -208,7 +210,7 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s LogicalSe
 	case s.Next.Reset || s.Next.ExecutionID == "":
 		return "", h, nil
 	}
-	// A runner may know more: its engine, for example, which this process need not.
+	// A runner may know more than this process, for example its engine.
 	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
 	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost
@@ -216,8 +218,8 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s LogicalSe
 	return reason, h, err
 }
 
-// firstHead returns the head of the first turn that is not over, at most that of
-// t. running is set when that turn's run was started, or not requested yet.
+// firstHead returns the head of the first turn that has not ended, at most that of t.
+// running is set if the run of that turn was started or is not requested yet.
 func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	for {
 		h, err := l.headForTurn(ctx, tenant, t)
@@ -232,7 +234,7 @@ func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (s
 	}
 }
 
-// rebind records a break, and applies it to the session.
+// rebind records a break and applies it to the session.
 func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, reason string, from sessionHead, lost bool) (seq uint64, err error) {
 	d := &events.SessionRebound{
 		SessionID: s.ID, Reason: reason, PreviousHeap: from.heap, PreviousExecutionID: from.from, Next: s.Next, Actor: t.Actor,
@@ -247,9 +249,10 @@ func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, rea
 	return e.Seq, s.apply(e)
 }
 
-// AssignRef gives a session a short name that holds for one holder, a
-// connection for example, or finds the one it has: "s0" for the holder's first
-// session, "s1" for the next. It survives restarts.
+// AssignRef returns the short name of a session for a holder, for example a connection.
+// It assigns a name if there is none: "s0" for the holder's first session, "s1" for the
+// next. Short names survive restarts. seq is the position of the new event; 0 if the
+// name was assigned before.
 func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -275,7 +278,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 	return ref, seq, err
 }
 
-// ResolveRef is the session that a short name stands for, or CodeNotFound.
+// ResolveRef returns the session of a short name, or CodeNotFound.
 func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)

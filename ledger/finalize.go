@@ -8,11 +8,10 @@ import (
 	"daybook/events"
 )
 
-// Finalize records what belongs to the end of an execution and is still missing:
-// the tags given to a completed run, and its session entry. It releases the next
-// turn of the run's logical session. It is safe to
-// repeat, and to race with itself in any process. Everything is recorded even
-// if ctx ends meanwhile.
+// Finalize records the tags and the session entry of an ended execution unless they are
+// recorded, and releases the next turn of its logical session. It is idempotent and safe
+// to call concurrently, also from several processes. Cancelling ctx does not interrupt
+// it.
 func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event) error {
 	if events.EndingOf(terminal.Data) == nil || terminal.Seq == 0 {
 		return fmt.Errorf("settle execution %s: %s at position %d is not a recorded end", r.ExecutionID, terminal.Type, terminal.Seq)
@@ -35,7 +34,7 @@ func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event)
 	return l.settle(ctx, r, terminal, input)
 }
 
-// lockSession keeps other writers of this process out of the run's session.
+// lockSession locks the run's named session against other writers of this process.
 func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err error) {
 	if r.Session == "" {
 		return func() {}, nil
@@ -43,11 +42,11 @@ func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err
 	return l.sessions.lock(ctx, sessionLock(r.Tenant, r.SessionID))
 }
 
-// sessionLock is the key in Ledger.sessions of a tenant's session.
+// sessionLock returns the key in Ledger.sessions of a tenant's session.
 func sessionLock(tenant, session string) string { return tenant + " " + session }
 
-// settle is Settle under the session's lock. input is the heap the run
-// restored.
+// settle is Finalize for a caller that holds the session's lock. input is the heap that
+// the run restored.
 func (l *Ledger) settle(ctx context.Context, r Request, terminal events.Event, input string) error {
 	return errors.Join(l.releaseNext(ctx, r, terminal), l.recordRunTags(ctx, r, terminal), l.recordSessionEntry(ctx, r, terminal, input))
 }
@@ -57,7 +56,7 @@ func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.E
 	if tags == nil || heap == nil || terminal.Type != events.TypeExecutionCompleted {
 		return nil
 	}
-	// An edit of the run comes after its end.
+	// The tag edit of the run is stored after its terminal event.
 	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.ContentKeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
@@ -105,7 +104,8 @@ func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal eve
 			if err != nil {
 				return err
 			}
-			// An entry comes after its terminal event: only then can it be there.
+			// An entry is stored after its terminal event, so that only a newer event can
+			// be the entry.
 			if last.Seq > terminal.Seq {
 				switch _, err := l.store.Entry(ctx, r.Tenant, r.SessionID, r.ExecutionID, terminal.Seq); {
 				case err == nil:

@@ -96,7 +96,7 @@ func TestSettleEntries(t *testing.T) {
 	if diff := cmp.Diff(want, b.entries("s")); diff != "" {
 		t.Error(diff)
 	}
-	// Runs without a session leave no entry, other sessions count on their own.
+	// Runs without a session leave no entry. Other sessions have indices of their own.
 	if _, err := b.Complete(ctx, b.start(b.submit(ledger.Submission{}), false), events.StatusCompleted, ledger.Result{}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,13 +108,13 @@ func TestSettleEntries(t *testing.T) {
 	}
 }
 
-// TestSettleUsesTheLastAttempt: the entry tells the heap that the attempt
-// which ended restored, also when another runner settles.
+// TestSettleUsesTheLastAttempt: the entry holds the heap that the last attempt restored,
+// also if another runner finalizes.
 func TestSettleUsesTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s", Heap: heapA})
-	b.start(req, false) // restored nothing, and died
+	b.start(req, false) // restored no heap, and its runner died
 	p, _ := b.Plan(t.Context(), req, true)
 	run, err := b.Start(t.Context(), p, ledger.Start{InputHeap: heapA})
 	if err != nil {
@@ -141,9 +141,9 @@ func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentSettling: several runners of two processes end runs of one
-// session and settle them twice. Indices are contiguous and every run has one
-// entry; within one process their order is that of the ends.
+// TestConcurrentSettling: several runners of two processes end runs of one session and
+// finalize them twice. Indices are contiguous, and every run has one entry. Within one
+// process their order is that of the ends.
 func TestConcurrentSettling(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {

@@ -9,21 +9,20 @@ import (
 
 const timedOutMessage = "Execution timed out"
 
-// Complete ends a run and does all that belongs to its end: the terminal
-// event, the tags it was given, and its session entry. It returns the terminal
-// event on record, which is another's when somebody ended the execution first;
-// the caller compares. With the event, an error means that only settling went
-// wrong: leave the work message unacknowledged, redelivery settles. Without,
-// the end is not known to be recorded; ErrSuperseded means it never will be.
+// Complete records the terminal event of a run, its tags and its session entry. It
+// returns the recorded terminal event. If another writer ended the execution first, this
+// is the event of that writer; the caller compares. An error with an event means that
+// only finalizing failed: the runner MUST leave the request unacknowledged, and the
+// redelivery finalizes. An error without an event means that the end may not be
+// recorded; after ErrSuperseded it never will be.
 //
-// A cancel requested meanwhile does not change the outcome: a run that stopped
-// because of it is reported as cancelled by its runner, and one that made it to
-// its end keeps its status.
+// A cancel that was requested meanwhile does not change the status. The runner reports a
+// run that stopped because of the cancel as cancelled. A run that reached its end keeps
+// its status.
 //
-// Within this process entries of a session are in the order of the terminal
-// events. Across processes a runner could, between its terminal event and its
-// entry, be overtaken by another: the index then follows the entries. Everything
-// is recorded even if ctx ends meanwhile.
+// Within this process, the entries of a session are in the order of the terminal events.
+// Another process may record its entry between the terminal event and the entry of this
+// one; the index follows the entries. Cancelling ctx does not interrupt Complete.
 func (l *Ledger) Complete(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Event, error) {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -39,8 +38,8 @@ func (l *Ledger) Complete(ctx context.Context, r *StartedAttempt, status events.
 	return terminal, l.settle(ctx, r.Plan.Request, terminal, input)
 }
 
-// Finish records only the terminal event; Settle must follow. Prefer Complete,
-// which keeps the order of a session's entries.
+// Finish records only the terminal event. The caller MUST call Finalize afterwards.
+// Prefer Complete, which keeps the order of a session's entries.
 func (l *Ledger) Finish(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Event, error) {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -48,8 +47,8 @@ func (l *Ledger) Finish(ctx context.Context, r *StartedAttempt, status events.St
 	return terminal, err
 }
 
-// finish returns the terminal event on record and the heap its attempt
-// restored.
+// finish records the end. It returns the recorded terminal event and the heap that its
+// attempt restored.
 func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (terminal events.Event, input string, err error) {
 	req := r.Plan.Request
 	end, err := l.ending(ctx, r, status, res)
@@ -81,7 +80,7 @@ func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.St
 	return terminal, input, err
 }
 
-// ending makes the terminal payload, storing large text first.
+// ending returns the terminal payload. It stores large text first.
 func (l *Ledger) ending(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Ending, error) {
 	req := r.Plan.Request
 	var content events.EndingContent
@@ -122,7 +121,8 @@ func (l *Ledger) ending(ctx context.Context, r *StartedAttempt, status events.St
 	}, nil
 }
 
-// errorMessage gives the endings with one documented message that message.
+// errorMessage returns the error message to record: the given one, or the documented
+// message of the status.
 func errorMessage(status events.Status, message string) string {
 	switch {
 	case status == events.StatusCompleted:
@@ -138,10 +138,10 @@ func errorMessage(status events.Status, message string) string {
 	}
 }
 
-// end ends an execution on the server's behalf, unless it has ended, and
-// settles. The event returned is the terminal event on record; it is set even
-// with an error when only settling went wrong. When ending returns nil, the
-// execution is left as it is and the error is errStarted.
+// end ends an execution for the server unless it has ended, and finalizes. It returns
+// the recorded terminal event, which is set even with an error if only finalizing
+// failed. If ending returns nil, the execution is left as it is and the error is
+// errStarted.
 func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) events.Data) (events.Event, error) {
 	doing := "end execution " + req.ExecutionID
 	unlock, err := l.lockSession(ctx, req)

@@ -183,8 +183,8 @@ func TestCompleteMeetsOthers(t *testing.T) {
 	})
 }
 
-// TestDecidedSurvivesTheCaller: what happened is recorded although the one who
-// reports it has been told to stop.
+// TestDecidedSurvivesTheCaller: an outcome is recorded although the context of the
+// caller is canceled.
 func TestDecidedSurvivesTheCaller(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(t.Context())
@@ -204,8 +204,8 @@ func TestDecidedSurvivesTheCaller(t *testing.T) {
 	}
 }
 
-// TestCancelOutlivesTheClient: once the request is on record, the client may
-// hang up.
+// TestCancelOutlivesTheClient: once the request to cancel is recorded, the client may
+// disconnect.
 func TestCancelOutlivesTheClient(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -278,7 +278,7 @@ func TestStoreFailures(t *testing.T) {
 		if e.Seq == 0 || len(b.entries("late")) != 0 {
 			t.Fatalf("returned %+v", e)
 		}
-		// Redelivery repairs it.
+		// The redelivery finalizes.
 		p, err := b.Plan(t.Context(), req, true)
 		if err != nil || p.Ended == nil {
 			t.Fatal(err)

@@ -12,15 +12,15 @@ import (
 	"daybook/events"
 )
 
-// Bounds of the values that a submission gives to its run.
+// Limits of the globals of a submission.
 const (
-	// MaxGlobals is the number of values.
+	// MaxGlobals is the maximum number of values.
 	MaxGlobals = 16
-	// MaxGlobalsBytes is the length of their JSON.
+	// MaxGlobalsBytes is the maximum length of all names and their JSON values in bytes.
 	MaxGlobalsBytes = 16 << 20
 )
 
-// globalForm is the form of a value's name.
+// globalForm matches the name of a value.
 var globalForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}$`)
 
 func checkGlobals(globals map[string]json.RawMessage) error {
@@ -45,8 +45,8 @@ func checkGlobals(globals map[string]json.RawMessage) error {
 	return nil
 }
 
-// encodeGlobals returns the values as the JSON of one object, the same for the same
-// values; empty for none. The values must have passed checkGlobals.
+// encodeGlobals returns the values as one JSON object, which is the same for the same
+// values; empty for none. The values MUST have passed checkGlobals.
 func encodeGlobals(globals map[string]json.RawMessage) string {
 	if len(globals) == 0 {
 		return ""
@@ -60,8 +60,8 @@ func encodeGlobals(globals map[string]json.RawMessage) string {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
-// globalsBody prepares encoded values for the event of a request. They share the
-// space of the source: what does not fit beside it becomes a blob.
+// globalsBody prepares encoded values for the event of a request. They share the space
+// of the source in the event; values that do not fit beside the source become a blob.
 func (l *Ledger) globalsBody(ctx context.Context, tenant, keyID, globals string, source events.Body) (*events.Body, error) {
 	if globals == "" {
 		return nil, nil

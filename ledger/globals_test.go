@@ -11,9 +11,9 @@ import (
 	"daybook/ledger"
 )
 
-// TestGlobalsAreRecorded: the values stand in the request beside the code, whose
-// text and hash are those that were given. What does not fit beside the code becomes
-// a blob, and the largest request of all is an event.
+// TestGlobalsAreRecorded: the request holds the values beside the code, whose text and
+// hash are unchanged. Values that do not fit beside the code become a blob. The largest
+// possible request fits an event.
 func TestGlobalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -66,8 +66,8 @@ func TestGlobalsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestGlobalsAreAskedFor: an idempotency key stands for the values as well, and a
-// request without values has the hash that it had before there were any.
+// TestGlobalsAreAskedFor: the fingerprint includes the values, and a request without
+// values has the hash that it had before globals existed.
 func TestGlobalsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	b := bookOn(t, storetest.Start(t), ledger.Options{})

@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// headCache remembers what was read of the turns of sessions. Forgetting all of it
-// costs only look-ups.
+// headCache caches what was read about the turns of sessions. Dropping it costs only
+// look-ups.
 type headCache struct {
 	mu sync.Mutex
-	by map[headKey]sessionHead // states after a turn, which never change
-	// blocked is the last turn of each session that was found to have a run without
-	// an end.
+	by map[headKey]sessionHead // session heads after a turn, which never change
+	// blocked holds, for each session, a turn whose run had no end when it was read.
 	blocked map[string]turnRun
-	// ended are turns of sessions that have ended without a start.
+	// ended holds ranges of turns that ended without a start.
 	ended map[endedKey]endedTurns
-	// over is the newest turn of each session known to be over, and with it all
+	// over is the newest turn of each session that is known to have ended, with all turns
 	// before it.
 	over map[string]int64
 }
@@ -27,8 +26,9 @@ type headKey struct {
 
 type endedKey struct{ tenant, session string }
 
-// endedTurns are the turns queued after one position and up to another. Each has ended
-// before it was started, or its run has another turn.
+// endedTurns is the range of the turns queued after one position and up to another,
+// which is included. Each of them ended before it was started, or its run has another
+// turn.
 type endedTurns struct{ after, upTo uint64 }
 
 type turnRun struct {
@@ -36,7 +36,7 @@ type turnRun struct {
 	execution string
 }
 
-// maxHeads bounds each map of heads; an entry takes about 300 bytes.
+// maxHeads limits each map of headCache; an entry takes about 300 bytes.
 const maxHeads = 10_000
 
 func (c *headCache) get(session string, turn int64) (sessionHead, bool) {
@@ -59,15 +59,16 @@ func (c *headCache) put(session string, turn int64, h sessionHead) {
 	c.over[session] = max(c.over[session], turn)
 }
 
-// final returns the newest turn of a session that is known to be over.
+// final returns the newest turn of a session that is known to have ended with all turns
+// before it; 0 if none is known.
 func (c *headCache) final(session string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over[session]
 }
 
-// pastEnded returns the position from which on the turns after a position are to be
-// looked at, if those between are known to have ended.
+// pastEnded returns the position after which the turns queued after a position must be
+// read: it leaves out turns that are known to have ended without a start.
 func (c *headCache) pastEnded(tenant, session string, after uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +78,7 @@ func (c *headCache) pastEnded(tenant, session string, after uint64) uint64 {
 	return after
 }
 
-// passEnded remembers that the turns queued after a position and up to another have
+// passEnded remembers that the turns queued after one position and up to another have
 // ended without a start.
 func (c *headCache) passEnded(tenant, session string, after, upTo uint64) {
 	c.mu.Lock()
@@ -113,7 +114,7 @@ func (c *headCache) blockedBefore(session string, turn int64) (turnRun, bool) {
 	return run, ok && run.number < turn
 }
 
-// unblock forgets a run that has ended.
+// unblock drops a run that has ended.
 func (c *headCache) unblock(session string, run turnRun) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +123,8 @@ func (c *headCache) unblock(session string, run turnRun) {
 	}
 }
 
-// stillRunning returns the run that a turn waits for, if the remembered one is
-// such a run. It spares reading each of the turns between.
+// stillRunning returns the remembered run that a turn waits for, or an empty id. It
+// avoids reading each turn between the two.
 func (l *Ledger) stillRunning(ctx context.Context, tenant, session string, turn int64) (execution string, err error) {
 	run, ok := l.heads.blockedBefore(session, turn)
 	if !ok {

@@ -8,12 +8,13 @@ import (
 	"daybook/events"
 )
 
-// MaxAttempts is how often a run is started before it is given up.
+// MaxAttempts is the maximum number of attempts of a run.
 const MaxAttempts = 3
 
-// History returns the recorded events of an execution, control and output events,
-// in ledger order. An unknown execution is CodeNotFound. The whole history is held
-// in memory: up to the output cap of the run. EachEvent holds a part at a time.
+// History returns the recorded events of an execution, control and output events, in
+// ledger order. The error is CodeNotFound for an unknown execution. The whole history is
+// held in memory, which is up to the output cap of the run. EachEvent holds only a part
+// of it at a time.
 func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]events.Event, error) {
 	var all []events.Event
 	err := l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
@@ -27,8 +28,8 @@ func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]event
 }
 
 // EachEvent calls fn with the recorded events of an execution, control and output
-// events, in ledger order. An unknown execution is CodeNotFound, before the first
-// call. An error of fn is returned as it is.
+// events, in ledger order. The error is CodeNotFound for an unknown execution, before
+// the first call. An error of fn is returned unchanged.
 func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
 	if err := checkTenant(tenant); err != nil {
 		return err
@@ -52,8 +53,8 @@ func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn fun
 	return nil
 }
 
-// Requested returns the position of the request of an execution. An unknown
-// execution is CodeNotFound.
+// Requested returns the position of the request of an execution. The error is
+// CodeNotFound for an unknown execution.
 func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (position uint64, err error) {
 	errFirst := errors.New("found")
 	err = l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
@@ -66,30 +67,31 @@ func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (posit
 	return 0, err
 }
 
-// history is what the control events of an execution say.
+// history is the state of an execution, derived from its control events.
 type history struct {
 	events []events.Event
-	// position is that of the last event on the control subject; 0: none yet.
+	// position is that of the last event on the control subject; 0 means none yet.
 	position uint64
 	// terminal is the event that ended the execution, or nil.
 	terminal *events.Event
 	// cancel is the first request to cancel, or nil.
 	cancel *events.ExecutionCancelRequested
-	// first and newest are the started events of the first and the last attempt;
-	// startedAt is the position of the newest.
+	// first and newest are the started events of the first and the newest attempt.
+	// startedAt is the position of newest.
 	first, newest *events.ExecutionStarted
 	startedAt     uint64
-	// attempts counts started events not handed back.
+	// attempts counts the started events of attempts that were not handed back.
 	attempts int
-	// handedBack is true when the newest attempt was.
+	// handedBack reports whether the newest attempt was handed back.
 	handedBack bool
-	// calls are what the script called, by number.
+	// calls are the host calls of the script, ordered by number.
 	calls []RecordedCall
-	// unknown is an event of a newer version, or nil.
+	// unknown is an event whose type this version does not know, or nil.
 	unknown *events.Event
 }
 
-// history reads the control events of an execution, or a CodeNotFound error.
+// history reads the control events of an execution. The error is CodeNotFound for an
+// unknown one.
 func (l *Ledger) history(ctx context.Context, tenant, execution string) (*history, error) {
 	if err := checkTenant(tenant); err != nil {
 		return nil, err
@@ -120,7 +122,7 @@ func fold(list []events.Event) *history {
 }
 
 func (h *history) apply(e *events.Event, requested bool) {
-	// The requested event lives on a subject of its own.
+	// The requested event is on a subject of its own.
 	if !requested {
 		h.position = e.Seq
 	}
@@ -153,7 +155,7 @@ func (h *history) apply(e *events.Event, requested bool) {
 	}
 }
 
-// attempt is the number of the newest attempt; 0: never started.
+// attempt returns the number of the newest attempt; 0 means never started.
 func (h *history) attempt() int {
 	if h.newest == nil {
 		return 0
@@ -161,7 +163,7 @@ func (h *history) attempt() int {
 	return h.newest.Attempt
 }
 
-// inputHeap is the heap really restored by the newest attempt.
+// inputHeap returns the heap that the newest attempt restored.
 func (h *history) inputHeap() string {
 	if h.newest == nil {
 		return ""
@@ -169,8 +171,8 @@ func (h *history) inputHeap() string {
 	return h.newest.InputHeap
 }
 
-// decidable reports whether this version may add to the history: it must not
-// when it does not understand all of it.
+// decidable returns an error if the history holds an event that this version does not
+// know. This version MUST NOT add to such a history.
 func (h *history) decidable(execution string) error {
 	if h.unknown != nil {
 		return newer(execution, *h.unknown)

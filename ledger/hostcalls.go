@@ -10,47 +10,48 @@ import (
 	"daybook/events"
 )
 
-// maxInlineCallable is the longest list of what a script may call that each start
-// repeats, in bytes. Longer ones are stored once.
+// maxInlineCallable is the maximum length in bytes of a list of callable tools that each
+// started event repeats. Longer lists are stored once as a blob.
 const maxInlineCallable = 2 << 10
 
-// HostCall is a call that a script makes.
+// HostCall is a host call of a script.
 type HostCall struct {
 	// Number counts the calls of the execution from 1.
 	Number       int
 	Server, Tool string
-	// Arguments is their JSON text.
+	// Arguments is the JSON text of the arguments.
 	Arguments []byte
 }
 
-// HostReturn is the answer to a call.
+// HostReturn is the answer to a host call.
 type HostReturn struct {
 	Number   int
 	Outcome  events.HostOutcome
 	Duration time.Duration
-	// AnsweredAt is the script's time of the answer, in whole milliseconds.
+	// AnsweredAt is the time of the answer on the script's clock, in whole milliseconds.
 	AnsweredAt time.Time
-	// Result is a value's JSON text, or a message.
+	// Result is the JSON text of a value, or an error message.
 	Result []byte
 }
 
-// RecordedCall is a call on record.
+// RecordedCall is a host call in the ledger.
 type RecordedCall struct {
 	Number       int
 	Server, Tool string
-	// ArgumentsSHA256 is the hash as it is recorded: for a run whose content is
-	// encrypted it is hidden, see Made.
+	// ArgumentsSHA256 is the recorded hash. It is a keyed hash if the content of the run
+	// is encrypted; see MatchesArguments.
 	ArgumentsSHA256 string
-	// Answer is nil for a call whose answer is not on record, or was never to
-	// reach the script.
+	// Answer is nil if the answer is not recorded, or if the call was cancelled and its
+	// answer was never given to the script.
 	Answer *RecordedAnswer
 
 	keyID string
-	// hide makes of a hash what is recorded of it; nil leaves it as it is.
+	// hide returns the keyed hash of a hash; nil if the hash is recorded as it is.
 	hide func(hash string) (string, error)
 }
 
-// MatchesArguments reports whether the call was made with the arguments, their JSON text.
+// MatchesArguments reports whether the call was made with these arguments, given as JSON
+// text. It returns false if the content key is not available.
 func (c RecordedCall) MatchesArguments(arguments []byte) bool {
 	hash := events.Hash(arguments)
 	if c.hide != nil {
@@ -62,23 +63,24 @@ func (c RecordedCall) MatchesArguments(arguments []byte) bool {
 	return hash == c.ArgumentsSHA256
 }
 
-// RecordedAnswer is the answer on record to a call.
+// RecordedAnswer is the recorded answer to a host call.
 type RecordedAnswer struct {
-	// Position is where it is on record: answers reached the script in this order.
+	// Position is the position of the answer. Answers reached the script in the order of
+	// their positions.
 	Position   uint64
 	OK         bool
 	AnsweredAt time.Time
 	sha256     string
-	body       *events.Body // nil when only its hash is recorded
-	// read returns the text of body after checking its hash.
+	body       *events.Body // nil if only the hash is recorded
+	// read returns the text of body after it has checked the hash.
 	read func(ctx context.Context) ([]byte, error)
 }
 
-// HasText reports whether more than the hash of the answer is recorded.
+// HasText reports whether the text of the answer is recorded, and not only its hash.
 func (a *RecordedAnswer) HasText() bool { return a.body != nil }
 
-// Text reads the answer. A run may have a thousand answers of many MiB each, so the
-// caller reads them one at a time. It is nil without an error when HasText is false.
+// Text reads the answer. A run may have a thousand answers of many MiB each, so callers
+// should read one at a time. It returns nil without an error if HasText is false.
 func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
 	if a.body == nil {
 		return nil, nil
@@ -86,8 +88,9 @@ func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
 	return a.read(ctx)
 }
 
-// RecordCall records that the script calls something. The call may leave once it
-// returns. *EndedError and ErrSuperseded mean that it must not.
+// RecordCall records a host call. The caller MUST NOT send the call before RecordCall
+// has returned without an error. Errors are *EndedError, ErrSuperseded, and those of the
+// store.
 func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) error {
 	req := r.Plan.Request
 	body, hash, err := l.hostBody(ctx, req, c.Arguments)
@@ -101,9 +104,9 @@ func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) 
 	return l.recordHost(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
 }
 
-// RecordReturn records the answer to a call. The script may have it once it
-// returns. Errors are those of RecordCall. It is recorded even if ctx ends
-// meanwhile: the call was made.
+// RecordReturn records the answer to a host call. The caller MUST NOT give the answer to
+// the script before RecordReturn has returned without an error. Errors are those of
+// RecordCall. Cancelling ctx does not interrupt it, because the call was made.
 func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostReturn) error {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -119,8 +122,8 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostRetu
 	return l.recordHost(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
 }
 
-// hostBody is what is kept of arguments or a result, and the hash that is
-// recorded of them.
+// hostBody returns the body to record for arguments or a result, nil if only hashes are
+// recorded, and the hash to record.
 func (l *Ledger) hostBody(ctx context.Context, req Request, text []byte) (*events.Body, string, error) {
 	hash, err := l.keyedHash(req.ContentKeyID(), events.Hash(text))
 	if err != nil || l.opts.HostCallHashes {
@@ -145,8 +148,8 @@ func (l *Ledger) recordHost(ctx context.Context, r *StartedAttempt, d events.Dat
 	})
 }
 
-// HostCalls returns the calls of an execution on record, by number, with their
-// answers where these are.
+// HostCalls returns the recorded host calls of an execution, ordered by number, with
+// their recorded answers.
 func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]RecordedCall, error) {
 	h, err := l.history(ctx, tenant, execution)
 	if err != nil {
@@ -155,7 +158,8 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 	return l.loadResults(tenant, h), nil
 }
 
-// loadResults prepares the calls of a history for readers.
+// loadResults sets the functions of the calls of a history that need the store and the
+// keys.
 func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
 		c := &h.calls[i]
@@ -170,7 +174,7 @@ func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
 	return h.calls
 }
 
-// answerText reads an answer, which may be stored apart, and checks its hash.
+// answerText reads an answer, which may be a blob, and checks its hash.
 func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyID string, a *RecordedAnswer) ([]byte, error) {
 	text := []byte(a.body.Text)
 	if a.body.Blob != nil {
@@ -189,14 +193,14 @@ func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyI
 	return text, nil
 }
 
-// applyHost takes up what an event says of a call.
+// applyHost adds the event of a host call or its answer.
 func (h *history) applyHost(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.HostCalled:
 		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, keyID: events.ContentKeyID(d)})
 	case *events.HostReturned:
 		if d.Number < 1 || d.Number > len(h.calls) || d.Outcome == events.HostCancelled {
-			return // a call that was given up never got its answer
+			return // the answer of a cancelled call was never given to the script
 		}
 		h.calls[d.Number-1].Answer = &RecordedAnswer{
 			Position: e.Seq, OK: d.Outcome == events.HostOK, AnsweredAt: d.AnsweredAt.Time, sha256: d.ResultSHA256, body: d.Content.Value().Result,
@@ -204,8 +208,8 @@ func (h *history) applyHost(e *events.Event) {
 	}
 }
 
-// resumeCalls gives a plan what earlier attempts called, if all of it can be fed
-// back; otherwise it says why the run cannot go on.
+// resumeCalls adds the calls of earlier attempts to a plan. If one of them cannot be
+// answered from the ledger, it returns why the run cannot continue.
 func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why string, err error) {
 	if h.first.Callable != nil {
 		if p.Callable, err = l.callable(ctx, p.Request.Tenant, h.first.Callable); err != nil {
@@ -231,7 +235,7 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 	return "", nil
 }
 
-// callable reads what the first attempt was allowed to call.
+// callable reads which tools the first attempt was allowed to call.
 func (l *Ledger) callable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
 	text := []byte(b.Text)
 	if b.Blob != nil {
@@ -247,7 +251,7 @@ func (l *Ledger) callable(ctx context.Context, tenant string, b *events.Body) (m
 	return servers, nil
 }
 
-// callableBody is what a start says of what the script may call.
+// callableBody returns the list of callable tools as a started event holds it.
 func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[string][]string) (*events.Body, error) {
 	if len(servers) == 0 {
 		return nil, nil
@@ -266,8 +270,8 @@ func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[st
 	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: truncate(string(text), events.PreviewBytes)}}, nil
 }
 
-// endAfterCalls ends a run that was interrupted after it had called something
-// outside, and that cannot be fed what it got: doing it again might do harm.
+// endAfterCalls ends an interrupted run whose host calls cannot be answered from the
+// ledger. To call again might do harm.
 func (l *Ledger) endAfterCalls(ctx context.Context, r Request, why string) (events.Event, error) {
 	return l.end(ctx, r, func(h *history) events.Data {
 		return events.NewEnding(events.StatusFailed, events.Ending{

@@ -24,8 +24,8 @@ func (c *countedTexts) Text(ctx context.Context, tenant, hash string) ([]byte, e
 	return c.Store.Text(ctx, tenant, hash)
 }
 
-// The plan of a run that was interrupted holds no answers in memory: a run may have a
-// thousand answers of many MiB each.
+// The plan of an interrupted run holds no answers in memory: a run may have a thousand
+// answers of many MiB each.
 func TestAnswersAreReadOneAtATime(t *testing.T) {
 	t.Parallel()
 	store := &countedTexts{Store: storetest.Start(t)}

@@ -7,11 +7,11 @@ import (
 	"daybook/events"
 )
 
-// ReasonInterrupted is the reason of a run that was broken off and is not begun
-// anew.
+// ReasonInterrupted is the reason of a run that was interrupted and is not started
+// again.
 const ReasonInterrupted = "interrupted"
 
-// endInterrupted ends a run that is not to be begun anew.
+// endInterrupted ends a run that must not be started again.
 func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, error) {
 	return l.end(ctx, r, func(h *history) events.Data {
 		return events.NewEnding(events.StatusFailed, events.Ending{
@@ -23,8 +23,8 @@ func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, e
 	})
 }
 
-// Interrupt ends a run whose client has gone with the process that served it,
-// unless it has ended. It returns the position of the event that ends it.
+// Interrupt ends a run whose client was connected to a process that has exited, unless
+// the run has ended. It returns the position of the terminal event.
 func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq uint64, err error) {
 	h, err := l.history(ctx, tenant, execution)
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	return e.Seq, err
 }
 
-// InterruptSession is Interrupt for the run that has the last turn of a session,
-// if there is one that has not ended. It returns 0 when there is none.
+// InterruptSession is Interrupt for the run that has the last turn of a session. It
+// returns 0 if there is no such run.
 func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -68,7 +68,7 @@ func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (
 	}
 	seq, err = l.Interrupt(ctx, tenant, next.ExecutionID)
 	if CodeOf(err) == CodeNotFound {
-		return 0, nil // its turn was queued, and its request never followed
+		return 0, nil // its turn was queued, and its request was never recorded
 	}
 	return seq, err
 }

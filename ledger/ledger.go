@@ -1,14 +1,3 @@
-// Package ledger is the write side of Daybook: the commands, the rules they
-// obey, and the events they append. It decides from the stream alone, by
-// expected positions, never from a projection.
-//
-// Commands come from two sides. Clients submit, cancel and tag (submit.go,
-// cancel.go, tags.go); runners plan, start, report and finish runs (attempt.go,
-// output.go, finish.go, finalize.go). Both end in an append whose acknowledgement
-// means the event is on disk.
-//
-// The package knows no NATS, V8, SQLite or HTTP; what it needs of the world it
-// declares here as small interfaces.
 package ledger
 
 import (
@@ -20,97 +9,97 @@ import (
 	"daybook/events"
 )
 
-// Log stores events.
+// Log appends events.
 type Log interface {
-	// Append stores e and returns its position once it is on disk. With
-	// AnyPosition it appends unconditionally; otherwise after MUST be the
-	// position of the last event on e's subject (0: none yet), else nothing is
-	// stored and the error is events.ErrConflict. A repeated append of the same
-	// event id after an unknown outcome is stored once.
+	// Append stores e and returns its position once it is on disk. With AnyPosition it
+	// appends unconditionally. Otherwise after MUST be the position of the last event on
+	// e's subject (0: none yet); if it is not, nothing is stored and the error is
+	// events.ErrConflict. An append of the same event id that is repeated after an
+	// unknown outcome is stored once.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
 }
 
-// AnyPosition tells Append to expect nothing.
+// AnyPosition makes Append unconditional.
 const AnyPosition int64 = -1
 
-// Histories reads events back by what they concern, oldest first, straight
-// from the stream.
+// Histories reads events from the ledger by the object they concern, oldest first.
 type Histories interface {
-	// Execution returns the requested event and then every other control event
-	// of an execution (not its output). It is empty for an unknown execution.
+	// Execution returns the requested event of an execution and then its other control
+	// events, without output. It returns no events for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
-	// LastControl returns the last of the control events of an execution besides the
-	// requested one, or events.ErrNotFound. It does not read the requested event.
+	// LastControl returns the newest control event of an execution other than the
+	// requested event, or events.ErrNotFound. It does not read the requested event.
 	LastControl(ctx context.Context, tenant, execution string) (events.Event, error)
-	// ExecutionEvents calls fn with every event of an execution stored before the
-	// call, output too, in order. Without any it is events.ErrNotFound.
+	// ExecutionEvents calls fn with every event of an execution that was stored before
+	// the call, including output, in order. The error is events.ErrNotFound if there are
+	// none.
 	ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
-	// Output calls fn for each output event of an execution stored after the
-	// given position.
+	// Output calls fn for each output event of an execution stored after a position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
 	// LastEntry returns the newest entry or reset of a named session, or
-	// events.ErrNotFound. The session is named by its key (events.SessionID).
+	// events.ErrNotFound. sessionID is the key of the session; see events.SessionID.
 	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
-	// SessionLog calls fn for each event on the subject of a named session, its
-	// entries and resets, stored after a position, oldest first.
+	// SessionLog calls fn for each entry and reset of a named session stored after a
+	// position, oldest first.
 	SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error
-	// Entry returns the session entry of an execution, or events.ErrNotFound,
-	// looking only at entries stored after the given position.
+	// Entry returns the session entry of an execution, or events.ErrNotFound. It reads
+	// only entries stored after a position.
 	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)
-	// TagEdits returns the tag edits of a heap, and the events that it was
-	// collected by, and the position of the last event on the heap's subject (0:
-	// none), for a conditional append.
+	// TagEdits returns the tag edits and the collected events of a heap. It also returns
+	// the position of the last event on the heap's subject (0: none), for a conditional
+	// append.
 	TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error)
-	// HeapEvents calls fn for each event stored after a position on a heap's
-	// subject, which other heaps share, and returns the position of the last one
-	// there (0: none).
+	// HeapEvents calls fn for each event on a heap's subject stored after a position.
+	// Other heaps share the subject. It returns the position of the last event there (0:
+	// none).
 	HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error)
 }
 
-// Heaps stores heap blobs by tenant and hash.
+// Heaps describes heap blobs by tenant and hash.
 type Heaps interface {
-	// HeapInfo describes a stored heap, or returns events.ErrNotFound, or
-	// events.ErrRemoved for one that was removed on purpose.
+	// HeapInfo returns the metadata of a stored heap. Errors are events.ErrNotFound, and
+	// events.ErrRemoved for a heap that was removed deliberately.
 	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
-	// VerifyHeap reads a heap and checks its hash. The errors are those of HeapInfo,
-	// and events.ErrDamaged.
+	// VerifyHeap reads a heap and checks its hash. Errors are those of HeapInfo and
+	// events.ErrDamaged.
 	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
 	// LostHeap returns the position of the event that records the loss of a heap
 	// with accepted damage, or events.ErrNotFound.
 	LostHeap(ctx context.Context, tenant, hash string) (uint64, error)
 }
 
-// Texts stores text too large for an event, by tenant and hash.
+// Texts stores text that is too large for an event, by tenant and hash.
 type Texts interface {
-	// PutText stores text under its hash; storing it again costs nothing.
+	// PutText stores text under its hash. To store the same text again costs nothing.
 	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
-	// PutEncryptedText stores text encrypted under a key, under the hash of that.
+	// PutEncryptedText stores text encrypted with a content key, under the hash of the
+	// encrypted text.
 	PutEncryptedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error)
-	// Text returns a stored text after checking its hash, events.ErrNotFound, or
-	// events.ErrDamaged.
+	// Text returns a stored text after it has checked the hash. Errors are
+	// events.ErrNotFound and events.ErrDamaged.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
 // Canceller reaches the runner of an execution.
 type Canceller interface {
-	// IsHeld reports whether a runner holds the execution now: it waits a few seconds
-	// at most for an answer.
+	// IsHeld reports whether a runner holds the execution now. It waits at most a few
+	// seconds for an answer.
 	IsHeld(ctx context.Context, tenant, execution string) (bool, error)
-	// RequestCancel asks whoever runs the execution to stop it and waits for
-	// the answer. It reports false when nobody runs it or nobody answered in
-	// time; the caller then ends the execution itself.
+	// RequestCancel asks the runner of an execution to stop it and waits for the answer.
+	// It returns false if there is no runner or no answer in time; the caller MUST then
+	// end the execution.
 	RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error)
 }
 
 // Releaser reaches the queue of requests.
 type Releaser interface {
-	// Release has a request delivered to a runner at once that was given back with
-	// a delay, and waits until that is noted. It does nothing to a request that was
-	// never delivered or is acknowledged.
+	// Release makes the queue deliver a delayed request to a runner immediately. It
+	// returns once the queue has noted that. It does nothing to a request that was never
+	// delivered or is acknowledged.
 	Release(ctx context.Context, tenant, pool string, position uint64) error
 }
 
-// Store is everything the ledger needs of the world.
+// Store is the set of everything that a Ledger reads and writes.
 type Store interface {
 	Log
 	Histories
@@ -122,75 +111,74 @@ type Store interface {
 	Agents
 }
 
-// Options set up a Ledger. The zero value works.
+// Options configures a Ledger. The zero value is valid.
 type Options struct {
-	// Pool is the pool runs are submitted to; default events.DefaultPool.
+	// Pool is the pool that runs are submitted to. Default: events.DefaultPool.
 	Pool string
-	// Stateless makes every run a plain one: no heap in, none out.
+	// Stateless runs every script in a fresh isolate and saves no heap.
 	Stateless bool
-	// HeapMemoryMB is the default heap limit in MiB (64), HeapMemoryCeilingMB
-	// the largest a request may ask for (256; never below the default).
+	// HeapMemoryMB is the default heap limit in MiB. Default: 64. HeapMemoryCeilingMB is
+	// the maximum that a request may ask for. Default: 256, but at least HeapMemoryMB.
 	HeapMemoryMB        int
 	HeapMemoryCeilingMB int
-	// TimeoutSecs is the default wall-clock limit in seconds (30).
+	// TimeoutSecs is the default wall-clock limit in seconds. Default: 30.
 	TimeoutSecs int
-	// OutputMaxBytes caps stored output per run: 0 is the default of 64 MiB,
-	// negative is uncapped.
+	// OutputMaxBytes limits the stored output of a run in bytes. Default: 64 MiB. A
+	// negative value means no limit.
 	OutputMaxBytes int64
-	// EngineID is the engine of the runners, when known: a heap made by another
-	// is then refused at once. Empty leaves that to the runner.
+	// EngineID is the engine of the runners, if known. A heap of another engine is then
+	// refused immediately. If EngineID is empty, the runner checks the engine.
 	EngineID string
-	// HostCallHashes keeps of what scripts call and get only the hashes.
+	// HostCallHashes records only the hashes of the arguments and answers of host calls.
 	HostCallHashes bool
-	// Keys are those that content is encrypted under; nil without. Erasable encrypts
-	// the content of runs in a named session, so that it can be erased.
+	// Keys holds the content keys; nil for none. EncryptNamedSessions encrypts the
+	// content of runs in a named session, so that it can be shredded.
 	Keys                 Keys
 	EncryptNamedSessions bool
-	// AnswerWait is how long a client's command may take; default 4.5 s. A ledger
-	// that takes longer is CodeUnavailable.
+	// AnswerWait is the time limit of a client's command. A command that takes longer
+	// fails with CodeUnavailable. Default: 4.5 s.
 	AnswerWait time.Duration
-	// CancelWait is how long Cancel waits for a runner (2 s).
+	// CancelWait is the time that Cancel waits for a runner. Default: 2 s.
 	CancelWait time.Duration
-	// TurnGrace is how long a turn of a session waits for its run to be requested
-	// before it is passed over (5 s).
+	// TurnGrace is the time that a turn of a logical session waits for the request of its
+	// run. After that the session skips the turn. Default: 5 s.
 	TurnGrace time.Duration
-	// SessionTurns is how many turns of a logical session may wait at once; 0 is
-	// the default of 1,000, negative is unlimited.
+	// SessionTurns is the maximum number of waiting turns of a logical session. Default:
+	// 1,000. A negative value means no limit.
 	SessionTurns int
 	// Admit, if set, decides whether a tenant may have one more run. The ledger calls it
-	// for a submission that is valid and whose idempotency key is unused, before it
-	// records or stores anything. Admit may remove the conversation context of s and add
-	// warnings. An error refuses the run: an *Error is the answer, an
-	// *events.UnwritableError the reason of a CodeUnavailable.
-	// After a nil error the ledger calls done once: with the position of the recorded
-	// request, or with 0 if nothing was recorded or another submission was first with
-	// the key. Nil: every run is admitted.
+	// for a valid submission whose idempotency key is unused, before it records or stores
+	// anything. Admit may remove the conversation context of s and add warnings. An error
+	// refuses the run: an *Error is the answer, and an *events.UnwritableError becomes a
+	// CodeUnavailable with its reason. If the error is nil, the ledger calls done once:
+	// with the position of the recorded request, or with 0 if nothing was recorded or
+	// another submission used the key first. Default: every run is admitted.
 	Admit func(ctx context.Context, s *Submission) (done func(seq uint64), err error)
-	// Lost, if set, tells which event names events after a position as lost, and false
-	// where none are.
+	// Lost, if set, returns the position of the event that records events after a
+	// position as lost. It returns false if none are lost.
 	Lost func(after uint64) (namedAt uint64, lost bool)
-	// Now is the clock; default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Ledger is the write side. It is safe for concurrent use and holds no state
-// that cannot be lost.
+// Ledger is the write side. It is safe for concurrent use and holds no state that cannot
+// be lost.
 type Ledger struct {
 	store Store
 	opts  Options
-	// sessions and heaps serialize, within this process, the writers of one
-	// session's entries and of one bucket of tag edits. They only spare
-	// conflicts and keep entries in the order of terminal events; correctness
-	// rests on expected positions alone.
+	// sessions and heaps serialize, within this process, the writers of the entries of
+	// one session and of the tag edits on one subject. They avoid conflicts and keep
+	// entries in the order of terminal events. Correctness depends on expected positions
+	// only.
 	sessions, heaps keyedLocks
-	// heads and tagged spare look-ups.
+	// heads and tagged avoid look-ups.
 	heads  headCache
 	tagged tagged
 }
 
-// New makes a ledger over a store. It starts nothing.
+// New returns a Ledger that uses store. It starts nothing.
 func New(store Store, opts Options) *Ledger {
 	return &Ledger{store: store, opts: opts.withDefaults()}
 }
@@ -214,7 +202,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// commitTimeout is how long an append of a runner may take once it is decided.
+// commitTimeout limits an append of a runner once the decision is made.
 const commitTimeout = 30 * time.Second
 
 func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {

@@ -8,30 +8,31 @@ import (
 	"sync/atomic"
 )
 
-// keyedLocks is a set of mutexes that exist only while somebody holds or wants
-// them. The zero value is ready to use.
+// keyedLocks is a set of mutexes by key. A mutex exists only while a caller holds it or
+// waits for it. The zero value is ready to use.
 type keyedLocks struct {
 	mu    sync.Mutex
 	locks map[string]*keyedLock
 }
 
 type keyedLock struct {
-	// free holds one token while nobody holds the lock.
+	// free holds one token while the lock is not held.
 	free chan struct{}
-	// users counts holders and waiters, unlocks the holders that had the time to do
-	// their work; both guarded by keyedLocks.mu.
+	// users counts holders and waiters. unlocks counts the holders that had the time to
+	// do their work. Both are guarded by keyedLocks.mu.
 	users, unlocks int
-	// holder is the command of the newest holder; nil if it is no client's.
+	// holder is the client's command of the newest holder; nil if there is none.
 	holder atomic.Pointer[answer]
 }
 
-// errContended reports that other holders took turns while a caller waited for a
-// lock: the work under the lock proceeds.
+// errContended reports that other callers obtained a lock while a caller waited for it.
+// The work under the lock makes progress.
 var errContended = errors.New("others held the lock in turn")
 
-// lock waits for the key's mutex, or for ctx, and returns what releases it. Waiters
-// get it in the order in which they came. If ctx ends first, the error is the cause,
-// and errContended if another waiter was served meanwhile.
+// lock waits for the mutex of the key, or for ctx, and returns the function that unlocks
+// it. Waiters obtain the mutex in the order of their calls. If ctx is done first, the
+// error is its cause, and also errContended if another waiter obtained the mutex
+// meanwhile.
 func (k *keyedLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
 	l, before := k.join(key)
 	select {

@@ -10,59 +10,58 @@ import (
 	"daybook/events"
 )
 
-// MaxIntentBytes bounds the intent a session is opened with.
+// MaxIntentBytes is the maximum length of an intent in bytes.
 const MaxIntentBytes = 512
 
-// Sessions reads the events of sessions that keep state, straight from the
-// stream.
+// Sessions reads the events of logical and ACP sessions from the ledger.
 type Sessions interface {
-	// LastLogical returns the last event of a session, or events.ErrNotFound.
+	// LastLogical returns the newest event of a session, or events.ErrNotFound.
 	LastLogical(ctx context.Context, tenant, session string) (events.Event, error)
 	// NextLogical returns the first event of a session stored after a position, or
 	// events.ErrNotFound.
 	NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error)
-	// Logical calls fn for each event of a session stored after a position,
-	// oldest first. An error of fn is returned as it is.
+	// Logical calls fn for each event of a session stored after a position, oldest first.
+	// An error of fn is returned unchanged.
 	Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error
-	// Intent returns the event that says which session an intent stands for, by
-	// the intent's key, or events.ErrNotFound.
+	// Intent returns the event that maps the key of an intent to its session, or
+	// events.ErrNotFound.
 	Intent(ctx context.Context, tenant, key string) (events.Event, error)
-	// Refs returns the short names given out to a holder, oldest first, and the
-	// position of the last (0: none), for a conditional append.
+	// Refs returns the events that assigned short names for a holder, oldest first. It
+	// also returns the position of the last (0: none), for a conditional append.
 	Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error)
 }
 
-// Opening asks for a session that keeps state.
+// Opening holds the arguments of OpenSession.
 type Opening struct {
 	Tenant string
-	// Kind is what it is used through; empty means events.SessionLogical.
+	// Kind is the kind of the session; empty means events.SessionLogical.
 	Kind events.SessionKind
-	// Intent names the session of a tenant: the same text is the same session, for
-	// ever, byte for byte. 1 to 512 bytes; only a session of another kind than
-	// events.SessionLogical may be without one, and is then a new one.
+	// Intent permanently identifies a session of the tenant, byte for byte: the same text
+	// always opens the same session. It has 1 to 512 bytes. It may be empty only for a
+	// kind other than events.SessionLogical; the session is then a new one.
 	Intent string
-	// Parent is the session it is split off from, or empty.
+	// Parent is the session that the new one is forked from, or empty.
 	Parent string
-	// Head is the heap its first turn starts from; empty for a fresh isolate.
+	// Head is the heap that the first turn starts from; empty for a fresh isolate.
 	Head        string
 	Actor       events.Actor
 	Traceparent string
 }
 
-// Opened answers an Opening.
+// Opened is the result of OpenSession.
 type Opened struct {
 	// SessionID is the session's canonical id.
 	SessionID string
-	// New is true when this opened it.
+	// New reports whether the call opened the session.
 	New bool
-	// Seq is the position of the event that opened it, when New.
+	// Seq is the position of the event that opened the session; set only if New is true.
 	Seq uint64
 }
 
-// OpenSession opens a session that keeps state, or finds the one that its
-// intent stands for. Of any number of openings with one intent, in any number
-// of processes, one makes the session. Errors are CodeInvalid, naming the field,
-// and CodeUnavailable; repeating an opening with an intent is always safe.
+// OpenSession opens a session, or finds the one with the same intent. Of several
+// concurrent calls with one intent, in any number of processes, exactly one opens the
+// session. Errors are CodeInvalid, naming the field, CodeExhausted and CodeUnavailable.
+// To repeat a call with an intent is always safe.
 func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -132,8 +131,8 @@ func (l *Ledger) checkOpening(o Opening) error {
 	return nil
 }
 
-// CheckIntent tells whether a text can be an intent: 1 to 512 bytes of valid
-// UTF-8. Nothing is trimmed or folded. The error is a CodeInvalid *Error.
+// CheckIntent returns a CodeInvalid *Error if a text cannot be an intent, which is 1 to
+// 512 bytes of valid UTF-8. The text is neither trimmed nor case-folded.
 func CheckIntent(intent string) error {
 	switch {
 	case intent == "":
@@ -153,8 +152,8 @@ func checkSessionID(field, id string) error {
 	return nil
 }
 
-// sessionForIntent is the id of the session that an intent stands for. The first to ask
-// decides it.
+// sessionForIntent returns the session id of an intent. The first call for an intent
+// chooses the id.
 func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, err error) {
 	key := events.IntentKey(o.Tenant, o.Intent)
 	err = retry(ctx, "look up the intent", func() error {
@@ -177,7 +176,7 @@ func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, er
 	return id, err
 }
 
-// LogicalSession is what is on record about a session that keeps state.
+// LogicalSession is the state of a logical or ACP session, derived from its events.
 type LogicalSession struct {
 	ID       string
 	Kind     events.SessionKind
@@ -187,22 +186,22 @@ type LogicalSession struct {
 	Parent   string
 	// Next is where the next turn continues.
 	Next events.SessionNext
-	// Revision counts expansions. Binding is what the symbols in force hold for,
-	// Taught are those: what was given out since the last break. Symbols is how
-	// many were given out ever.
+	// Revision counts expansions. Taught are the entries in force, which were added since
+	// the last break, and Binding is what their symbols depend on. Symbols counts the
+	// symbols that were ever assigned.
 	Revision int64
 	Binding  events.SessionBinding
 	Taught   []events.TaughtEntry
 	Symbols  int
-	// Position is that of the session's last event.
+	// Position is that of the session's newest event.
 	Position uint64
 
 	// lastBreak is the last break in its continuity, or nil.
 	lastBreak *events.SessionRebound
 }
 
-// LogicalSession reads a session from the stream. An unknown one is
-// CodeNotFound.
+// LogicalSession reads a session from the ledger. The error is CodeNotFound for an
+// unknown session.
 func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ LogicalSession, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -245,7 +244,7 @@ func (s *LogicalSession) apply(e events.Event) error {
 	return nil
 }
 
-// nextTurn is where the next turn of a session continues after its last event.
+// nextTurn returns where the next turn of a session continues after its newest event.
 func nextTurn(e events.Event) (events.SessionNext, error) {
 	switch d := e.Data.(type) {
 	case *events.SessionOpened:

@@ -30,8 +30,8 @@ func TestP02_TenantsAreApart(t *testing.T) {
 	}
 }
 
-// TestP07_ManyOpensAtOnce: of 100 openings with one intent, in two processes,
-// one makes the session.
+// TestP07_ManyOpensAtOnce: of 100 concurrent calls with one intent, in two processes,
+// one opens the session.
 func TestP07_ManyOpensAtOnce(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -92,15 +92,15 @@ func teaching(session string, ids ...string) ledger.Expansion {
 	return t
 }
 
-// TestTeachCutShort: a process that dies between recording a break and the
-// declarations after it leaves a session whose next opening tells of the break.
+// TestTeachCutShort: a process dies after it recorded a break and before the
+// declarations. The next expansion reports the break.
 func TestTeachCutShort(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
 	s := b.open("cut short")
 	run := b.turn(s)
-	b.end(run, events.StatusCompleted, heapA) // which nobody has stored
+	b.end(run, events.StatusCompleted, heapA) // whose blob is not stored
 	if _, err := b.ExpandSession(t.Context(), teaching(s, "a")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,7 @@ func TestTeachCutShort(t *testing.T) {
 	b.plan(b.turn(s), "", "")
 }
 
-// TestTeachAtOnce: expansions from many at once each get symbols and a revision
-// of their own.
+// TestTeachAtOnce: concurrent expansions each get their own symbols and revision.
 func TestTeachAtOnce(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

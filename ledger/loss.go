@@ -7,13 +7,13 @@ import (
 	"daybook/events"
 )
 
-// ReasonHistoryLost is the reason of a run given up because events were lost after
-// it was requested.
+// ReasonHistoryLost is the reason of a run that is not run because events were lost
+// after its request.
 const ReasonHistoryLost = "history_lost"
 
-// planBehindLoss plans a run that was requested before events that were lost, which
-// the event at namedAt says. It has ended, or nobody can know whether it was begun,
-// and what it did: it is not run, and not once more.
+// planBehindLoss plans a run that was requested before events that were lost. The event
+// at namedAt records the loss. A run without a recorded end may have been started, and
+// its effects are unknown, so that it is ended and not run again.
 func (l *Ledger) planBehindLoss(ctx context.Context, r Request, namedAt uint64) (Plan, error) {
 	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
 	switch {

@@ -17,9 +17,9 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// nats.go v1.55.0: storing an object starts this goroutine and takes its
-		// channel away when done; if that comes first, it waits on a nil channel
-		// for ever. It is the client library's, not ours to end.
+		// nats.go v1.55.0: storing an object starts this goroutine and clears its channel
+		// when done. If the channel is cleared first, the goroutine waits on a nil channel
+		// permanently. It belongs to the client library, and this package cannot end it.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
@@ -33,7 +33,7 @@ var (
 	engine = "engine-a"
 )
 
-// book is a ledger over a real stream, with what tests do to it.
+// book is a ledger over a real stream, with helpers for tests.
 type book struct {
 	*ledger.Ledger
 	t     testing.TB
@@ -45,7 +45,7 @@ func openBook(t testing.TB, opts ledger.Options) *book {
 	return bookOn(t, storetest.Start(t), opts)
 }
 
-// bookOn makes a further ledger on a stream, as another process would.
+// bookOn returns another ledger on a stream, as in another process.
 func bookOn(t testing.TB, store *jetstream.Store, opts ledger.Options) *book {
 	if opts.Logger == nil {
 		opts.Logger = storetest.Logger(t)
@@ -66,7 +66,7 @@ func (b *book) submit(s ledger.Submission) ledger.Request {
 	return b.request(r.ExecutionID)
 }
 
-// request reads a request back, as a runner would receive it.
+// request reads a request, as a runner would receive it.
 func (b *book) request(id string) ledger.Request {
 	b.t.Helper()
 	req, ok := ledger.NewRequest(b.control(id)[0])
@@ -89,7 +89,7 @@ func (b *book) start(req ledger.Request, redelivered bool) *ledger.StartedAttemp
 	return run
 }
 
-// control reads the control events of an execution past the ledger.
+// control reads the control events of an execution directly from the store.
 func (b *book) control(id string) []events.Event {
 	b.t.Helper()
 	list, err := b.store.Execution(b.t.Context(), tenant, id)
@@ -99,7 +99,7 @@ func (b *book) control(id string) []events.Event {
 	return list
 }
 
-// terminals returns the terminal events on record: there must be one at most.
+// terminals returns the recorded terminal events, of which there must be one at most.
 func (b *book) terminals(id string) []events.Event {
 	b.t.Helper()
 	var out []events.Event
@@ -153,7 +153,7 @@ func (b *book) lastSeq() uint64 {
 	return seq
 }
 
-// append writes an event past the ledger.
+// append stores an event directly in the store.
 func (b *book) append(d events.Data) uint64 {
 	b.t.Helper()
 	seq, err := b.store.Append(b.t.Context(), events.New(tenant, time.Now(), d), ledger.AnyPosition)
@@ -163,14 +163,14 @@ func (b *book) append(d events.Data) uint64 {
 	return seq
 }
 
-// fromTheFuture is an event of a type nobody knows yet.
+// fromTheFuture is an event of an unknown type.
 func fromTheFuture(id string) *events.Unknown {
 	return &events.Unknown{
 		Type: "daybook.execution.paused.v1", StoredSubject: "ledger.0001." + events.ExecSubject(tenant, id), Concerns: id, Body: []byte(`{}`),
 	}
 }
 
-// types lists the types of events, shortened to their middle part.
+// types returns the types of events, shortened to their middle part.
 func types(list []events.Event) string {
 	var names []string
 	for _, e := range list {
@@ -194,8 +194,8 @@ func wantCode(t testing.TB, err error, code ledger.Code, parts ...string) {
 	}
 }
 
-// interposed lets a test act between a ledger's decision and its append, or
-// fail the append.
+// interposed lets a test act between a ledger's decision and its append, or fail the
+// append.
 type interposed struct {
 	*jetstream.Store
 	before func(ctx context.Context, e events.Event) error

@@ -9,8 +9,8 @@ import (
 	"daybook/events"
 )
 
-// The refusal of a command of which nothing was sent says that nothing was recorded, also
-// when the time for the answer is up.
+// If a command is refused and no event was sent, the error says that nothing was
+// recorded, also if the time limit of the answer has passed.
 func TestNothingSent(t *testing.T) {
 	t.Parallel()
 	if HasSentNothing(t.Context()) {

@@ -8,13 +8,13 @@ import (
 	"daybook/events"
 )
 
-// AppendOutput records a chunk of output lines and returns its position.
-// Output needs no expected position: chunks count by attempt and offset. The
-// chunk must keep the bounds of events.ExecutionOutput; one that does not, or
-// whose text is not valid UTF-8 on one line, is CodeInvalid and not recorded.
+// AppendOutput records a chunk of output lines and returns its position. It needs no
+// expected position, because chunks count by attempt and offset. The chunk MUST keep the
+// limits of events.ExecutionOutput. A chunk that does not, or whose text is not valid
+// UTF-8 or has a line break, is CodeInvalid and not recorded.
 //
-// Chunks of a run must be appended one after the other, each after the one
-// before is acknowledged: a chunk behind a lost one would not count.
+// The caller MUST append the chunks of a run one after the other, each after the one
+// before was acknowledged. A chunk after a lost one does not count.
 func (l *Ledger) AppendOutput(ctx context.Context, r *StartedAttempt, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error) {
 	if err := checkChunk(firstLine, firstByte, lines); err != nil {
 		return 0, err
@@ -34,8 +34,8 @@ func (l *Ledger) AppendOutput(ctx context.Context, r *StartedAttempt, firstLine,
 	return seq, nil
 }
 
-// TruncateOutput records that output reached its cap: firstLine and firstByte
-// number what would have come next, limit is the cap in bytes.
+// TruncateOutput records that output reached its cap. firstLine and firstByte are the
+// numbers of the first line and byte that are left out. limit is the cap in bytes.
 func (l *Ledger) TruncateOutput(ctx context.Context, r *StartedAttempt, firstLine, firstByte, limit int64) error {
 	req := r.Plan.Request
 	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionOutputTruncated{

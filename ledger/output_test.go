@@ -17,7 +17,7 @@ func TestAppendOutputBounds(t *testing.T) {
 		name        string
 		line, start int64
 		lines       []events.Line
-		want        string // in the refusal; empty: accepted
+		want        string // in the error; empty means accepted
 	}{
 		{"one line", 1, 0, line("x"), ""},
 		{"most lines", 1, 0, make([]events.Line, events.OutputMaxLines), ""},
@@ -54,7 +54,7 @@ func TestHistoryIsInLedgerOrder(t *testing.T) {
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	run := b.start(req, false)
-	// Another execution's events lie in between.
+	// Events of another execution lie in between.
 	noise := b.start(b.submit(ledger.Submission{Code: "2"}), false)
 	for i := range int64(3) {
 		for _, r := range []*ledger.StartedAttempt{run, noise} {

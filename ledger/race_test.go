@@ -10,9 +10,9 @@ import (
 	"daybook/ledger"
 )
 
-// TestCancelsAgainstEnds lets clients of two processes cancel runs that are
-// being taken, ended and handed back: each run ends once, and everybody is told
-// the truth about how.
+// TestCancelsAgainstEnds lets clients of two processes cancel runs that are being
+// started, ended and handed back. Each run ends once, and each caller receives the
+// recorded end.
 func TestCancelsAgainstEnds(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -76,7 +76,7 @@ func TestCancelsAgainstEnds(t *testing.T) {
 	t.Logf("%d of %d runs were cancelled", byCancel, runs)
 }
 
-// runToEnd does what a runner does, and returns the end it was told.
+// runToEnd acts as a runner and returns the terminal event that it received.
 func runToEnd(t *testing.T, b *book, req ledger.Request, status events.Status, handBack bool) events.Event {
 	for redelivered := false; ; redelivered = true {
 		p, err := b.Plan(t.Context(), req, redelivered)

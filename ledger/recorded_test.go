@@ -11,10 +11,10 @@ import (
 	"daybook/ledger"
 )
 
-// noting is a store that notes what commands record, as the store of a server does.
+// noting is a store that notes the events of commands, as the store of a server does.
 type noting struct {
 	*jetstream.Store
-	before *[]bool // whether the command had recorded something, for each event
+	before *[]bool // for each event, whether the command had recorded one before
 }
 
 func (s noting) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
@@ -26,7 +26,7 @@ func (s noting) Append(ctx context.Context, e events.Event, after int64) (uint64
 	return seq, err
 }
 
-// The store learns which events continue a command of which one is recorded.
+// The store can detect events of a command that has recorded one already.
 func TestHasRecorded(t *testing.T) {
 	t.Parallel()
 	var before []bool

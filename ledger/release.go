@@ -7,19 +7,19 @@ import (
 	"daybook/events"
 )
 
-// releaseNext has the request delivered whose turn has come because a run has
-// ended. It is safe to repeat, in any process: a run that was started is left
+// releaseNext releases the request whose turn has come because a run has ended. It is
+// idempotent and safe to call from several processes: a run that was started is left
 // alone.
 //
-// Every end is followed by a call, and each reads the turns after its end is
-// recorded. So of several runs that end at the same time, the last one to be
-// recorded finds all the others ended.
+// It is called after every end, and each call reads the turns after its end is recorded.
+// If several runs end at the same time, the call for the last recorded end finds all the
+// others ended.
 func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Event) error {
 	if r.Turn == nil {
 		return nil
 	}
-	// A run that was started had its turn. One that was not may have ended while
-	// others are before it, and then the last of those releases the next.
+	// A run that was started had its turn. A run that was not may have ended while
+	// earlier turns have not; the end of the last of those then releases the next turn.
 	started := events.EndingOf(terminal.Data).Attempt > 0
 	if !started {
 		head, err := l.headForTurn(ctx, r.Tenant, *r.Turn)
@@ -27,8 +27,8 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 			return err
 		}
 	}
-	// Each of many cancelled turns comes here: what one of them passed over the others
-	// need not read.
+	// A session with many cancelled turns calls this for each. The turns that one call
+	// has skipped are not read again by the others.
 	from, ended := r.Turn.QueuedSeq, true
 	for after := l.heads.pastEnded(r.Tenant, r.Turn.SessionID, from); ; {
 		e, err := l.store.NextLogical(ctx, r.Tenant, r.Turn.SessionID, after)
@@ -48,13 +48,14 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 		case err != nil:
 			return err
 		case next == nil:
-			// If its run is still requested, its plan finds that its turn has come, or the
-			// end of the turn before it releases it; if not, the turn after passes it over.
+			// If the run is requested later, its plan finds that its turn has come, or the
+			// end of the turn before releases it. If it is never requested, the turn after
+			// skips it.
 			ended = false
 		case next.Turn == nil || next.Turn.SessionID != d.SessionID || next.Turn.Number != d.Number:
-			// The run has another turn, and this one never will have a run.
+			// The run has another turn, and this turn never gets a run.
 		case h.newest != nil:
-			return nil // it had its turn, and releases the next one when it ends
+			return nil // it had its turn; its end releases the next turn
 		case h.terminal == nil:
 			return l.release(ctx, *next)
 		}

@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-// countingTurns counts how often the turns of a session are read.
+// countingTurns counts the reads of turns.
 type countingTurns struct {
 	*jetstream.Store
 	reads atomic.Int64
@@ -23,8 +23,8 @@ func (s *countingTurns) NextLogical(ctx context.Context, tenant, session string,
 	return s.Store.NextLogical(ctx, tenant, session, after)
 }
 
-// Many cancelled turns behind each other are passed over once, and not again for each
-// of them, and the turn behind them is released.
+// Consecutive cancelled turns are skipped once, and not again for each of them. The turn
+// after them is released.
 func TestCancelledTurnsArePassedOnce(t *testing.T) {
 	t.Parallel()
 	const cancelled = 40
@@ -58,7 +58,7 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 	b.plan(last, "", heapA)
 }
 
-// releases keeps the requests that are released.
+// releases stores the released requests.
 type releases struct {
 	*jetstream.Store
 	positions []uint64
@@ -69,8 +69,8 @@ func (s *releases) Release(ctx context.Context, tenant, pool string, position ui
 	return s.Store.Release(ctx, tenant, pool, position)
 }
 
-// A turn whose request came after the turns before it had ended is released like any
-// other: it has not ended because its request was not found once.
+// A turn whose request came after the earlier turns had ended is released like any
+// other. It does not count as ended because its request was missing once.
 func TestLateRequestIsReleased(t *testing.T) {
 	t.Parallel()
 	store := &releases{Store: storetest.Start(t)}
@@ -87,8 +87,8 @@ func TestLateRequestIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// submit submits a run and calls then when its turn is queued, before its request is
-	// recorded.
+	// submit submits a run and calls then after its turn is queued and before its request
+	// is recorded.
 	submit := func(then func()) ledger.Request {
 		t.Helper()
 		slow := ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {

@@ -9,14 +9,14 @@ import (
 	"daybook/events"
 )
 
-// Reset asks to set a session to a heap of its own, or to nothing.
+// Reset holds the arguments of ResetSession.
 type Reset struct {
 	Tenant string
-	// Name is that of a named session. Empty means SessionID, the id of a logical or
-	// ACP session.
+	// Name is the name of a named session. If it is empty, SessionID is the id of a
+	// logical or ACP session.
 	Name, SessionID string
-	// Heap is the new session head: one that a run of the session left or started
-	// from, or that the session was opened with. Empty means a fresh isolate.
+	// Heap is the new session head. A run of the session MUST have left it or started
+	// from it, or the session was opened with it. Empty means a fresh isolate.
 	Heap string
 	// IdempotencyKey, if set, makes a repeated reset return the first one.
 	IdempotencyKey string
@@ -24,23 +24,24 @@ type Reset struct {
 	Traceparent    string
 }
 
-// ResetDone is what became of a Reset.
+// ResetDone is the result of ResetSession.
 type ResetDone struct {
 	SessionID string
 	Kind      events.SessionKind
-	// Seq is the position of the reset. Repeated reports whether it was recorded
-	// before, under the same idempotency key.
+	// Seq is the position of the reset. Repeated reports whether an earlier call with the
+	// same idempotency key recorded it.
 	Seq      uint64
 	Repeated bool
 }
 
-// ResetSession records that a session continues from a heap of its own lineage, or
-// from a fresh isolate. In a logical or ACP session the reset takes its place among
-// the turns: runs accepted before it keep the state that they have or wait for, runs
-// accepted after it start from the reset head, once those before have ended.
+// ResetSession records that a session continues from a heap of its own lineage, or from
+// a fresh isolate. In a logical or ACP session the reset is ordered among the turns.
+// Runs accepted before it keep the state that they have or wait for. Runs accepted after
+// it start from the reset head, once the earlier runs have ended.
+//
 // Errors are CodeInvalid for a heap of another lineage, CodeNotFound for an unknown
 // session or heap, CodeGone for a collected or lost heap, CodeConflict for a heap of
-// another engine or a reused idempotency key, and CodeUnavailable.
+// another engine or a reused idempotency key, CodeExhausted and CodeUnavailable.
 func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetDone, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -54,9 +55,9 @@ func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetDone, err er
 	return l.reset(ctx, r, place)
 }
 
-// SetSessionHeap lets the next turn of a logical or ACP session start from any
-// recorded heap of the tenant that this engine made; empty means a fresh isolate. It
-// returns the position of the reset.
+// SetSessionHeap sets the session head of a logical or ACP session to any recorded heap
+// of the tenant that this engine can restore; empty means a fresh isolate. It returns
+// the position of the reset.
 func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -89,33 +90,36 @@ func (l *Ledger) checkReset(r Reset) error {
 	return nil
 }
 
-// resetPlace is the subject that a reset is recorded on.
+// resetPlace gives access to the subject on which a reset is recorded.
 type resetPlace interface {
-	// session is the session's id.
+	// session returns the session's id.
 	session() string
 	// each calls fn for the session's events after a position, oldest first.
 	each(ctx context.Context, after uint64, fn func(events.Event) error) error
-	// missing is the error for a session without events.
+	// missing returns the error for a session without events.
 	missing() error
-	// last returns the session's newest event. It is CodeNotFound if there is none.
+	// last returns the session's newest event. The error is CodeNotFound if there is
+	// none.
 	last(ctx context.Context) (events.Event, error)
-	// next completes a reset that follows the newest event.
+	// next returns the reset event that follows the newest event.
 	next(ctx context.Context, last events.Event) (*events.SessionReset, error)
-	// owns reports whether the reset heap is of the session's lineage.
+	// owns reports whether the session's lineage holds the reset heap.
 	owns(ctx context.Context, past *sessionPast) (bool, error)
 }
 
-// sessionPast is what the events of a session say about a reset. It stays small, however
-// long the session is: many clients may wait with one for the session's lock.
+// sessionPast collects from the events of a session what a reset depends on. It stays
+// small for long sessions, because many clients may hold one while they wait for the
+// session's lock.
 type sessionPast struct {
 	heap, key string
 	// began and newest are the positions of the first and the last event.
 	began, newest uint64
-	// done is the reset under the hash of the idempotency key, at doneAt, or nil.
+	// done is the earlier reset with the same hash of the idempotency key, or nil; doneAt
+	// is its position.
 	done   *events.SessionReset
 	doneAt uint64
-	// named is whether an event names the heap. If not, runs are the session's runs, in
-	// order, and parent the session that it was split off from.
+	// named reports whether an event names the heap. If not, runs are the session's runs
+	// in order, and parent is the session that it was forked from.
 	named  bool
 	runs   []string
 	parent string
@@ -155,8 +159,8 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 	if r.IdempotencyKey != "" {
 		past.key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
 	}
-	// The whole session is read once, and not under the lock: the lock is held only
-	// for the newest event and the append, however long the session is.
+	// The whole session is read once, without the lock. Under the lock, only the newest
+	// event is read, so that the lock is held briefly even for long sessions.
 	if past.key != "" || r.Heap != "" {
 		if err := place.each(ctx, 0, past.see); err != nil {
 			return done, unavailable("read session "+cmp.Or(r.Name, r.SessionID), err)
@@ -283,8 +287,8 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 	return d, nil
 }
 
-// owns looks at what the session's events name, then at its runs, newest first,
-// then at the session it was split off from.
+// owns first checks the heaps that the session's events name. Then it reads the
+// session's runs, newest first, and then the session that it was forked from.
 func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
 	for !past.named {
 		for _, id := range slices.Backward(past.runs) {

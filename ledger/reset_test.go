@@ -30,8 +30,8 @@ func (b *book) reset(r ledger.Reset) ledger.ResetDone {
 	return done
 }
 
-// A reset takes its place among the turns: those before it keep their state, those
-// after it start from the reset head once the others have ended.
+// A reset is ordered among the turns. Earlier turns keep their state; later turns start
+// from the reset head once the earlier ones have ended.
 func TestResetTakesItsPlaceAmongTheTurns(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -52,7 +52,7 @@ func TestResetTakesItsPlaceAmongTheTurns(t *testing.T) {
 	b.plan(after, before.ExecutionID, "")
 	b.end(before, events.StatusCompleted, b.stored("third"))
 	b.plan(after, "", first)
-	b.end(after, events.StatusTimedOut, "") // leaves the session where it was
+	b.end(after, events.StatusTimedOut, "") // leaves the session head as it was
 	next := b.turn(s)
 	b.plan(next, "", first)
 	b.end(next, events.StatusCompleted, second)
@@ -68,7 +68,7 @@ func TestResetRefusals(t *testing.T) {
 	s, o := b.open("mine"), b.open("other")
 	b.end(b.turn(s), events.StatusCompleted, mine)
 	b.end(b.turn(o), events.StatusCompleted, other)
-	b.end(b.turn(s), events.StatusCompleted, heapA) // whose blob is not there
+	b.end(b.turn(s), events.StatusCompleted, heapA) // whose blob is not stored
 	for name, c := range map[string]struct {
 		r    ledger.Reset
 		code ledger.Code
@@ -106,7 +106,7 @@ func TestResetIsIdempotentByKey(t *testing.T) {
 	wantCode(t, err, ledger.CodeConflict, "idempotency_key")
 }
 
-// The log of a named session goes on after a reset.
+// The log of a named session continues after a reset.
 func TestResetOfANamedSession(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -127,7 +127,7 @@ func TestResetOfANamedSession(t *testing.T) {
 	wantCode(t, err, ledger.CodeInvalid, "not of this session")
 }
 
-// A reset finds that another process has recorded one under the same key just before.
+// A reset finds that another process has recorded one with the same key just before.
 func TestResetBesideAnotherProcess(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

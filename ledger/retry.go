@@ -10,19 +10,19 @@ import (
 	"daybook/events"
 )
 
-// maxTries bounds how often a decision is taken again because another writer was
-// first. Each lost try means that another writer succeeded, so the bound is only
-// reached under a load that should be shed.
+// maxTries limits how often a decision is repeated because another writer was first.
+// Each lost try means that another writer succeeded, so that the limit is reached only
+// under a load that should be shed.
 const maxTries = 100
 
-// contentionRetry is when a command may be repeated that other writers kept from
-// being decided.
+// contentionRetry is the time after which a client may repeat a command that failed
+// because other writers were first.
 const contentionRetry = time.Second
 
-// retry takes a decision, and takes it again while its append meets
-// events.ErrConflict. do MUST read the ledger again each time. An error of the
-// store becomes CodeUnavailable, one of the ledger is returned as it is. If other
-// writers win until the tries or the time are used up, the error is CodeExhausted.
+// retry calls do, and repeats it while its append fails with events.ErrConflict. do MUST
+// read the ledger each time. An error of the store becomes CodeUnavailable; an error of
+// the ledger is returned unchanged. If other writers are first until the tries or the
+// time are used up, the error is CodeExhausted.
 func retry(ctx context.Context, doing string, do func() error) error {
 	for try := range maxTries {
 		err := do()
@@ -49,13 +49,14 @@ func retry(ctx context.Context, doing string, do func() error) error {
 
 const nothingRecorded = "nothing was recorded"
 
-// contended is the error of a command that other writers kept from being decided.
+// contended returns the error of a command that failed because other writers were first
+// each time.
 func contended(doing, recorded string, err error) error {
 	return &Error{Code: CodeExhausted, RetryAfter: contentionRetry, Err: err, Message: fmt.Sprintf(
 		"%s: too many other requests change the same object at the same time; %s; try again in %d s", doing, recorded, int(contentionRetry.Seconds()))}
 }
 
-// notLocked is the error of a command that did not get a lock of keyedLocks.
+// notLocked returns the error of a command that did not obtain a lock of keyedLocks.
 func notLocked(doing string, err error) error {
 	if errors.Is(err, errContended) {
 		return contended(doing, nothingRecorded, err)
@@ -63,8 +64,8 @@ func notLocked(doing string, err error) error {
 	return unavailable(doing, err)
 }
 
-// pause waits a random while, longer after more tries, so that writers in
-// several processes do not meet again and again.
+// pause waits for a random time of up to 20 ms that grows with the tries, so that
+// writers in several processes do not collide repeatedly.
 func pause(ctx context.Context, try int) error {
 	if try == 0 {
 		return context.Cause(ctx)

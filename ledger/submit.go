@@ -11,15 +11,16 @@ import (
 	"daybook/events"
 )
 
-// Submit records that a run is to be done and returns its id. Once it returns,
-// the run is on disk and will end in exactly one terminal event. The code is
-// not parsed: a syntax error is a failed execution.
+// Submit records the request of a run and returns its id. When it returns, the request
+// is on disk, and the run will end in exactly one terminal event. The code is not
+// parsed: a syntax error is a failed execution.
 //
-// Errors are *Error: CodeInvalid and CodeTooLarge name the field and the rule
-// and leave no trace in the ledger; CodeNotFound that a required heap is not recorded; CodeConflict tells that an idempotency key
-// was used for something else, or that the heap was made by another engine;
-// CodeGone that the heap was collected; CodeUnavailable that nothing is known to be recorded. Repeating a submission
-// with its idempotency key is always safe.
+// Errors are *Error. CodeInvalid and CodeTooLarge name the field and the rule, and
+// nothing is recorded. CodeNotFound: a required heap is not recorded. CodeConflict: the
+// idempotency key was used for another request, or another engine made the heap.
+// CodeGone: the heap was collected. CodeExhausted: a quota or limit is reached, or other
+// writers were always first. CodeUnavailable: the request may or may not be recorded. To
+// repeat a submission with its idempotency key is always safe.
 func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -30,17 +31,18 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 	return l.submit(ctx, run)
 }
 
-// validSubmission is a Submission that breaks no rule, and the event that records it.
+// validSubmission is a valid Submission with the payload of its requested event.
 type validSubmission struct {
 	Submission
 	req *events.ExecutionRequested
-	// limitWarnings are what differs from the limits that were asked for.
+	// limitWarnings describe how the limits differ from the requested ones.
 	limitWarnings []string
 	// asked is the fingerprint of the submission.
 	asked string
 }
 
-// validate checks a submission and gives it its id. It reads nothing.
+// validate checks a submission and assigns the execution id. It reads nothing from the
+// ledger.
 func (l *Ledger) validate(s Submission) (validSubmission, error) {
 	if s.FileName == "" {
 		s.FileName = defaultFileName
@@ -76,7 +78,8 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 	return validSubmission{Submission: s, req: req, limitWarnings: warnings, asked: req.RequestSHA256}, nil
 }
 
-// submit answers a repeated submission, and admits and records any other one.
+// submit returns the first receipt for a repeated submission. It admits and records any
+// other submission.
 func (l *Ledger) submit(ctx context.Context, run validSubmission) (Receipt, error) {
 	r, err := l.lookUp(ctx, run)
 	if !errors.Is(err, events.ErrNotFound) {
@@ -85,8 +88,8 @@ func (l *Ledger) submit(ctx context.Context, run validSubmission) (Receipt, erro
 	return l.admitted(ctx, "submit the run", &run.Submission, func() (Receipt, error) { return l.record(ctx, run) })
 }
 
-// lookUp returns the receipt of the execution that the idempotency key of a submission
-// names, or events.ErrNotFound if there is none.
+// lookUp returns the receipt of the execution with the submission's idempotency key, or
+// events.ErrNotFound.
 func (l *Ledger) lookUp(ctx context.Context, run validSubmission) (Receipt, error) {
 	if !run.req.Idempotent {
 		return Receipt{}, events.ErrNotFound
@@ -94,9 +97,9 @@ func (l *Ledger) lookUp(ctx context.Context, run validSubmission) (Receipt, erro
 	return l.repeated(ctx, run.Tenant, run.req, run.asked)
 }
 
-// admitted asks Options.Admit for a submission that asks for something new, calls do,
-// which records it, and reports the position of the event. do MUST read from s what
-// the admission may have changed.
+// admitted asks Options.Admit for a new submission, calls do, which records it, and
+// reports the position of the event to Admit. do MUST read s only when it is called,
+// because the admission may have changed s.
 func (l *Ledger) admitted(ctx context.Context, doing string, s *Submission, do func() (Receipt, error)) (r Receipt, err error) {
 	if l.opts.Admit == nil {
 		return do()
@@ -156,11 +159,11 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 		if req.Turn, left, err = l.queueTurn(ctx, s, req.ExecutionID); err != nil {
 			return Receipt{}, err
 		}
-		// The turn is taken, and the session waits for the request.
+		// The turn is recorded, and the session waits for the request.
 		var stop context.CancelFunc
 		ctx, stop = commitContext(ctx)
 		defer stop()
-		if left > 0 { // later, the run would be accepted and its turn passed over
+		if left > 0 { // a later request would be accepted although its turn is skipped
 			ctx, stop = context.WithTimeout(ctx, left)
 			defer stop()
 		}
@@ -205,7 +208,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	return nil
 }
 
-// checkTurn holds for runs in a session that keeps state.
+// checkTurn checks a submission with a turn in a logical session.
 func checkTurn(s Submission) error {
 	if s.Heap != "" {
 		return Invalid("heap", "heap cannot be given together with a logical session: the run starts from what the session's last run left; leave one of the two out")
@@ -213,7 +216,7 @@ func checkTurn(s Submission) error {
 	return checkSessionID("logical_session", s.LogicalSession)
 }
 
-// refuseState names the first argument that has no meaning without heaps.
+// refuseState returns an error for the first argument that needs heaps.
 func refuseState(s Submission) error {
 	var field string
 	switch {
@@ -231,8 +234,8 @@ func refuseState(s Submission) error {
 	return Invalid(field, "%s is not available: this server runs in stateless mode, where no heap is kept; leave it out", field)
 }
 
-// checkInputHeap refuses a heap that cannot be restored, and warns of one that
-// is not on record: such a run starts from a fresh isolate.
+// checkInputHeap refuses a heap that cannot be restored. If the heap is not recorded and
+// not required, it returns a warning, and the run starts from a fresh isolate.
 func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, required bool) (warnings []string, err error) {
 	if heap == "" {
 		return nil, nil
@@ -259,9 +262,9 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 	return nil, nil
 }
 
-// repeated answers a submission whose execution id is already on record:
-// with the first receipt, or with a conflict when something else was asked. It
-// returns events.ErrNotFound when the id is free.
+// repeated returns the first receipt for a submission whose execution id is recorded, or
+// a conflict if the requests differ. The error is events.ErrNotFound if the id is
+// unused.
 func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.ExecutionRequested, fingerprint string) (Receipt, error) {
 	past, err := l.store.Execution(ctx, tenant, req.ExecutionID)
 	if err != nil {
@@ -284,10 +287,10 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 	return Receipt{ExecutionID: req.ExecutionID, Seq: past[0].Seq, Repeated: true, Warnings: first.Warnings}, nil
 }
 
-// fingerprint is the hash of everything a submission asks for: not of who asked
-// or when, and not of the server's defaults, so that the same request is the
-// same after a change of configuration. The form is part of the ledger's
-// format: stored hashes are compared with it for ever.
+// fingerprint returns the hash of everything that a submission asks for. Client, time
+// and the server's defaults are not included, so that a request keeps its fingerprint
+// after a change of configuration. The form is part of the ledger's format and MUST NOT
+// change: recorded hashes are compared with it.
 func fingerprint(s Submission, source string, stateful bool) string {
 	globals := encodeGlobals(s.Globals)
 	if globals != "" {

@@ -29,7 +29,7 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 		name string
 		s    ledger.Submission
 		code ledger.Code
-		want []string // in the message
+		want []string // parts of the message
 	}{
 		{"code too long", ledger.Submission{Code: strings.Repeat("x", 16<<20+1)}, ledger.CodeTooLarge, []string{"code", "16 MiB"}},
 		{"code not UTF-8", ledger.Submission{Code: "a\xff"}, ledger.CodeInvalid, []string{"code", "UTF-8"}},
@@ -106,7 +106,7 @@ func manyGlobals(n int) map[string]json.RawMessage {
 	return list
 }
 
-// worstTags keeps every single bound, yet takes six bytes of JSON per byte.
+// worstTags keeps each limit, but takes six bytes of JSON per byte.
 func worstTags() map[string]string {
 	tags := map[string]string{}
 	for i := range 64 {
@@ -203,8 +203,8 @@ func TestSubmitStateless(t *testing.T) {
 	}
 }
 
-// TestSubmitFitsAnEvent goes to the bounds of everything at once, in the
-// characters that take most room.
+// TestSubmitFitsAnEvent submits the maximum of each field at once, in the characters
+// that take most space.
 func TestSubmitFitsAnEvent(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -264,7 +264,7 @@ func TestIdempotencyKey(t *testing.T) {
 	same.FileName = "main.ts"
 	same.ExecutionTimeoutSecs = ptr(5)
 	same.Actor = events.Actor{Principal: "bob", Transport: "mcp-http"}
-	// Another process with other defaults: the request is still the same.
+	// Another process with other defaults: the request has the same fingerprint.
 	again, err := bookOn(t, store, ledger.Options{HeapMemoryMB: 128, TimeoutSecs: 60}).Submit(t.Context(), same)
 	if want := (ledger.Receipt{ExecutionID: first.ExecutionID, Seq: first.Seq, Repeated: true}); err != nil || !cmp.Equal(again, want) {
 		t.Errorf("repeated: %+v, %v; want %+v", again, err, want)
@@ -308,7 +308,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range receipts {
 		wg.Go(func() {
-			// Odd ones ask for something else under the same key.
+			// Odd submissions ask for something else with the same key.
 			receipts[i], errs[i] = books[i/10].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i % 2), IdempotencyKey: "k"})
 		})
 	}

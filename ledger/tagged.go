@@ -6,31 +6,30 @@ import (
 	"daybook/events"
 )
 
-// tagged remembers, by heap, what is known of the tag edits of the heap. Forgetting
-// it costs only reads.
+// tagged caches what is known about the tag edits of heaps. Dropping it costs only
+// reads.
 type tagged struct {
 	mu sync.Mutex
 	by map[string]knownEdits // guarded by mu
 }
 
-// knownEdits is what is known of the tag edits of a heap.
+// knownEdits is what is known about the tag edits of a heap.
 type knownEdits struct {
-	// upTo is the position up to which all edits were looked at and understood.
+	// upTo is the position up to which all edits are known.
 	upTo uint64
-	// newest is the position of the edit that counts among them, and from the
-	// position from which it holds; 0: there is none.
+	// newest is the position of the edit in force among the known ones, and from the
+	// position from which it holds; 0 means none.
 	newest, from uint64
 }
 
-// maxTagged bounds the heaps that tagged remembers.
+// maxTagged is the maximum number of heaps in tagged.
 const maxTagged = 10_000
 
-// upTo returns the position up to which the edits of a heap are known, 0 if it is
-// not known.
+// upTo returns the position up to which the edits of a heap are known; 0 means unknown.
 func (t *tagged) upTo(tenant, heap string) uint64 { return t.known(tenant, heap).upTo }
 
-// beforeNewest returns a position after which the edits of a heap are to be read to
-// find the one that counts.
+// beforeNewest returns a position after which the edits of a heap must be read to find
+// the edit in force.
 func (t *tagged) beforeNewest(tenant, heap string) uint64 {
 	known := t.known(tenant, heap)
 	if known.newest == 0 {
@@ -45,8 +44,8 @@ func (t *tagged) known(tenant, heap string) knownEdits {
 	return t.by[tenant+" "+heap]
 }
 
-// advance notes the edits of a heap that are stored after a position and up to
-// another one. If there may be edits before that are not known, nothing is noted.
+// advance adds the edits of a heap that are stored after one position and up to another,
+// which is included. It does nothing if edits before the range may be unknown.
 func (t *tagged) advance(tenant, heap string, after, upTo uint64, edits []events.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

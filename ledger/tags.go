@@ -9,9 +9,9 @@ import (
 	"daybook/events"
 )
 
-// SetTags replaces all tags of a heap and returns the position of the edit. Any
-// well-formed heap key may be tagged, also one not on record yet. Nil tags
-// clear. Errors are CodeInvalid, or CodeUnavailable.
+// SetTags replaces all tags of a heap and returns the position of the edit. The heap key
+// MUST be well-formed; it need not be recorded yet. Nil tags delete all. Errors are
+// CodeInvalid, CodeExhausted and CodeUnavailable.
 func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -21,8 +21,8 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	// The new tags do not depend on the earlier ones: the edits that were looked at
-	// before need not be read again.
+	// The new tags do not depend on earlier ones, so that known edits need not be read
+	// again.
 	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
 		return &events.HeapTagged{
 			Heap:    heap,
@@ -33,15 +33,15 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	})
 }
 
-// DeleteTags removes the tags of a heap with the given keys, or all with nil
-// keys, and returns the position of the edit. Keys are trimmed; empty and
-// unknown ones are ignored. When nothing is left to remove nothing is recorded,
-// and the position is that of the newest edit, 0 when there is none. Errors are
-// CodeInvalid, or CodeUnavailable.
+// DeleteTags deletes the tags of a heap with the given keys, or all tags if keys is nil,
+// and returns the position of the edit. Keys are trimmed; empty and unknown keys are
+// ignored. If no tag would be deleted, nothing is recorded, and the position is that of
+// the newest edit, or 0 without one. Errors are CodeInvalid, CodeExhausted and
+// CodeUnavailable.
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	// The edits before the one that counts need not be read again.
+	// The edits before the one in force need not be read again.
 	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
 		tags := currentTags(edits)
 		before := len(tags)
@@ -63,9 +63,10 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 	})
 }
 
-// editTagsUnder records an edit of a heap's tags, encrypted under a key if keyID is
-// not empty. edit gets the heap's edits stored after a position: no other can come in
-// between. It returns nil when there is nothing to record.
+// editTagsUnder records an edit of a heap's tags, encrypted if keyID is not empty. It
+// calls edit with the heap's edits stored after a position. If another edit is stored
+// before the append, the append fails and edit is called again. edit returns nil if
+// there is nothing to record.
 func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, after uint64, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
@@ -74,7 +75,7 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 		return 0, err
 	}
 	doing := "edit the tags of heap " + heap
-	// Heaps share subjects by the first two characters.
+	// Heaps with the same first two characters share a subject.
 	unlock, err := l.heaps.lock(ctx, tenant+" "+heap[:2])
 	if err != nil {
 		return 0, notLocked(doing, err)
@@ -126,9 +127,9 @@ func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint
 	return edits, position, nil
 }
 
-// newestEdit is the edit that counts, and the position from which it holds: the one
-// with the highest such position, since a run's tags hold from its completed event.
-// It is the zero event when there is none.
+// newestEdit returns the edit in force and the position from which it holds. This is the
+// edit with the highest such position; the tags of a run hold from its completed event.
+// It returns the zero event if there is none.
 func newestEdit(edits []events.Event) (newest events.Event, at uint64) {
 	for _, e := range edits {
 		d, ok := e.Data.(*events.HeapTagged)
@@ -136,7 +137,7 @@ func newestEdit(edits []events.Event) (newest events.Event, at uint64) {
 			continue
 		}
 		from := e.Seq
-		if d.AppliesAt != 0 && d.AppliesAt < e.Seq { // what it says of the future does not count
+		if d.AppliesAt != 0 && d.AppliesAt < e.Seq { // a position after the edit itself does not count
 			from = d.AppliesAt
 		}
 		if from >= at {

@@ -6,8 +6,8 @@ import (
 	"daybook/events"
 )
 
-// An edit cannot hold from a position that comes after it: a book that somebody
-// tampered with must not put an edit on top for ever.
+// An edit cannot hold from a position after its own. Otherwise a manipulated ledger
+// could put one edit above all later ones permanently.
 func TestAnEditDoesNotHoldFromTheFuture(t *testing.T) {
 	t.Parallel()
 	edit := func(seq, from uint64) events.Event {
@@ -16,7 +16,7 @@ func TestAnEditDoesNotHoldFromTheFuture(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		edits []events.Event
-		want  uint64 // position of the one that counts
+		want  uint64 // position of the edit in force
 	}{
 		{"none", nil, 0},
 		{"later ones replace", []events.Event{edit(5, 0), edit(9, 0)}, 9},
@@ -30,8 +30,8 @@ func TestAnEditDoesNotHoldFromTheFuture(t *testing.T) {
 	}
 }
 
-// What is not known of the edits of a heap is not passed over: the position that is
-// remembered does not jump over edits that were not looked at.
+// Unknown edits of a heap are not skipped: the cached position does not pass edits that
+// were not read.
 func TestKnownEditsHaveNoGap(t *testing.T) {
 	t.Parallel()
 	edit := func(seq, from uint64) events.Event {

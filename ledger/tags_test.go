@@ -24,7 +24,7 @@ func TestTagEdits(t *testing.T) {
 		return func() (uint64, error) { return b.DeleteTags(ctx, tenant, heapA, keys, alice) }
 	}
 	type tags = map[string]string
-	// Each step follows the one before; nil tags: nothing is recorded.
+	// Each step follows the one before. Nil tags mean that nothing is recorded.
 	steps := []struct {
 		name string
 		do   func() (uint64, error)
@@ -89,8 +89,8 @@ func TestTagsRefuse(t *testing.T) {
 
 func second(_ uint64, err error) error { return err }
 
-// TestTagsOfARunHoldFromItsEnd: an edit recorded between a run's end and its
-// tags is the newer one.
+// TestTagsOfARunHoldFromItsEnd: an edit recorded between a run's end and the run's tags
+// is the newer one.
 func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -118,8 +118,8 @@ func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentTagEditsLoseNothing deletes one key each, in two processes:
-// a lost edit would leave a key.
+// TestConcurrentTagEditsLoseNothing deletes one key per call, in two processes. A lost
+// edit would leave a key.
 func TestConcurrentTagEditsLoseNothing(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

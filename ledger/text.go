@@ -8,25 +8,25 @@ import (
 	"daybook/events"
 )
 
-// inlineJSONBytes bounds inline text as JSON, where a control character takes
-// six bytes: with the largest tags, or with a result and an error both, an
-// event still fits events.MaxEventBytes.
+// inlineJSONBytes limits inline text as JSON, where a control character takes six bytes.
+// An event still fits events.MaxEventBytes with the largest tags, or with both a result
+// and an error.
 const inlineJSONBytes = 2 * events.InlineBytes
 
-// Bounds of the warnings a runner may put on record.
+// Limits of the recorded warnings of a runner.
 const (
 	maxWarnings     = 32
 	maxWarningBytes = 512
 )
 
-// storeBody keeps short text for the event and stores longer text as a blob first,
-// so that no event is ever refused for its size.
+// storeBody returns short text inline and stores longer text as a blob first, so that no
+// event is refused for its size.
 func (l *Ledger) storeBody(ctx context.Context, tenant, text string) (events.Body, error) {
 	return l.storeEncryptedBody(ctx, tenant, "", text)
 }
 
-// storeEncryptedBody is body for an event that is encrypted under a key, if it is not
-// empty, and the blob with it.
+// storeEncryptedBody is storeBody for an encrypted event. If keyID is not empty, it also
+// encrypts the blob.
 func (l *Ledger) storeEncryptedBody(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {
@@ -35,7 +35,7 @@ func (l *Ledger) storeEncryptedBody(ctx context.Context, tenant, keyID, text str
 	return l.blobUnder(ctx, tenant, keyID, text)
 }
 
-// blobUnder stores a text as a blob, encrypted under a key if it is not empty.
+// blobUnder stores a text as a blob, encrypted if keyID is not empty.
 func (l *Ledger) blobUnder(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	put := l.store.PutText
 	if keyID != "" {
@@ -50,7 +50,7 @@ func (l *Ledger) blobUnder(ctx context.Context, tenant, keyID, text string) (eve
 	return events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: truncate(text, events.PreviewBytes)}}, nil
 }
 
-// jsonLen is the length of v as the event will hold it.
+// jsonLen returns the length of v in bytes as an event holds it.
 func jsonLen(v any) int {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -59,7 +59,7 @@ func jsonLen(v any) int {
 	return len(b)
 }
 
-// clampWarnings cuts a runner's warnings to a bounded number and length.
+// clampWarnings limits the number and length of a runner's warnings.
 func clampWarnings(in []string) []string {
 	if len(in) > maxWarnings {
 		in = in[:maxWarnings]

@@ -2,9 +2,9 @@ package ledger
 
 import "daybook/events"
 
-// sessionTrace is the trace context of a run in a session that keeps state: the
-// client's own, or else one whose trace id is that of the session, so that a
-// collector shows the runs of a session together, from any server.
+// sessionTrace returns the trace context of a run in a logical session: that of the
+// client, or one whose trace id is derived from the session. A collector then shows the
+// runs of a session together, from any server.
 func sessionTrace(s Submission, execution string) string {
 	if given := validTraceparent(s.Traceparent); given != "" {
 		return given

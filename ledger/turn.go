@@ -9,23 +9,24 @@ import (
 	"daybook/events"
 )
 
-// ReasonTurnSkipped is the reason of a run that fails without being started
-// because its session went on without it.
+// ReasonTurnSkipped is the reason of a run that fails without a start because its
+// session skipped its turn.
 const ReasonTurnSkipped = "turn_skipped"
 
-// ReasonSessionHeadLost is the reason of a run that cannot go on from where its
-// session is at, because that heap cannot be restored.
+// ReasonSessionHeadLost is the reason of a run that cannot continue because the session
+// head cannot be restored.
 const ReasonSessionHeadLost = "session_head_lost"
 
-// turnGrace is how long a turn waits for its run to be requested. It only keeps
-// a slow writer from losing its turn; nothing rests on clocks.
+// turnGrace is the default of Options.TurnGrace. It only prevents a slow writer from
+// losing its turn; correctness does not depend on clocks.
 const turnGrace = 5 * time.Second
 
-// queueTurn gives a run the next turn of its session. If the request never
-// follows, the turn is passed over. A submission that is repeated with its idempotency
-// key takes the turn that it took before, if that is the newest and less than half of its
-// time is over: the turns have no gap then. left is what remains of that time for the
-// request; 0 for a new turn, which has longer than the answer may take.
+// queueTurn assigns the next turn of its session to a run. If the request is never
+// recorded, the session skips the turn. A submission that is repeated with its
+// idempotency key keeps its earlier turn if this is the newest turn and less than half
+// of its grace time has passed, so that the turns have no gap. left is the rest of that
+// time for the request; 0 for a new turn, whose grace time is longer than the time limit
+// of the answer.
 func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (turn *events.Turn, left time.Duration, err error) {
 	err = retry(ctx, "queue the run in its session", func() error {
 		last, err := l.store.LastLogical(ctx, s.Tenant, s.LogicalSession)
@@ -64,8 +65,8 @@ func turnOf(d *events.SessionTurnQueued, seq uint64) *events.Turn {
 	return &events.Turn{SessionID: d.SessionID, Number: d.Number, After: d.After, Reset: d.Reset, Heap: d.Heap, QueuedSeq: seq}
 }
 
-// planTurn completes the plan of a run that has a turn: what it waits for, or
-// what it starts from.
+// planTurn adds to the plan of a run with a turn what the run waits for, or the heap
+// that it starts from.
 func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
 	r := p.Request
 	skipped, err := l.skippedBefore(ctx, r)
@@ -94,22 +95,21 @@ func (l *Ledger) endSkipped(ctx context.Context, r Request) (events.Event, error
 	})
 }
 
-// errStop ends a reading that has found what it looked for.
+// errStop stops a read that has found its result.
 var errStop = errors.New("found")
 
-// skippedBefore reports whether a run's turn was given up before the run was
-// requested. Both are decided by their positions alone: a skip after the
-// request does not count.
+// skippedBefore reports whether a run's turn was skipped before the run was requested.
+// Only the positions count: a skip after the request has no effect.
 func (l *Ledger) skippedBefore(ctx context.Context, r Request) (bool, error) {
 	if r.Seq == r.Turn.QueuedSeq+1 {
-		return false, nil // nothing came between
+		return false, nil // no event is between the two
 	}
 	_, skipped, err := l.turn(ctx, r.Tenant, r.Turn.SessionID, r.Turn.Number, r.Turn.QueuedSeq-1)
 	return skipped != 0 && skipped < r.Seq, err
 }
 
-// turn finds the event that queued a turn, looking after a position, and the
-// position at which the turn was given up (0: it was not).
+// turn returns the event that queued a turn, read from after a position, and the
+// position of the event that skipped it (0: not skipped).
 func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64, after uint64) (queued events.Event, skipped uint64, err error) {
 	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
 		switch d := e.Data.(type) {
@@ -138,21 +138,22 @@ func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64,
 	}
 }
 
-// sessionHead is the state that a session is in at a turn.
+// sessionHead is the heap that a turn of a session starts from.
 type sessionHead struct {
-	// running is the run to wait for; empty when the others are final. again, if it
-	// is not 0, is how long that run may still be requested.
+	// running is the run to wait for; empty if the other fields are final. again, if not
+	// 0, is the time for which that run may still be requested.
 	running string
 	again   time.Duration
-	// heap is the state; empty for a fresh isolate. from is the run that left it,
-	// empty when none did.
+	// heap is empty for a fresh isolate. from is the run that left it; empty if no run
+	// did.
 	heap, from string
 }
 
-// headForTurn finds what a turn starts from: the heap that the run before left, or
-// if it left none, what that one started from, and so on. Before the first turn
-// and after a break that is what the turn itself says. A run that never started
-// may have ended before those ahead of it: they are waited for as well.
+// headForTurn returns the heap that a turn starts from. This is the heap that the run
+// before left. If that run left none, it is the heap that the run started from, and so
+// on. Before the first turn, and after a break or reset, the turn itself holds the heap.
+// A run that was never started may have ended before earlier turns; headForTurn waits
+// for those as well.
 func (l *Ledger) headForTurn(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	h, err := l.traceHead(ctx, tenant, t)
 	if err == nil && h.running == "" && t.After != "" && !t.Reset {
@@ -161,7 +162,7 @@ func (l *Ledger) headForTurn(ctx context.Context, tenant string, t events.Turn) 
 	return h, err
 }
 
-// traceHead is inherit without remembering.
+// traceHead is headForTurn without the cache.
 func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	var found *sessionHead
 	own := t.Number
@@ -175,8 +176,8 @@ func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (s
 			}
 		}
 		if t.Number < own {
-			// The turn before this one was never started. What it waited for may still
-			// be what everything behind it waits for.
+			// The turn before this one was never started. The run that it waited for may
+			// still be the run that all later turns wait for.
 			if running, err := l.stillRunning(ctx, tenant, t.SessionID, t.Number); running != "" || err != nil {
 				return sessionHead{running: running}, err
 			}
@@ -201,7 +202,7 @@ func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (s
 				found = &sessionHead{heap: h.inputHeap(), from: t.After}
 			}
 			if found != nil && h.newest != nil {
-				return *found, nil // it was started when those ahead of it had ended
+				return *found, nil // it was started after all earlier turns had ended
 			}
 		}
 		t = *before
@@ -212,9 +213,9 @@ func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (s
 	return *found, nil
 }
 
-// turnBefore reads what became of the turn before another: its run's history,
-// nil if it never had one, and its own place. before is nil while it is to be
-// waited for: for again when its run may still be requested.
+// turnBefore reads the turn before another. h is the history of its run, nil if it never
+// had a run. before is the turn itself, nil if it has not ended yet. again is then the
+// time for which its run may still be requested, 0 if the run is requested.
 func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, again time.Duration, err error) {
 	for {
 		h, req, err := l.loadExecution(ctx, tenant, t.After)
@@ -222,7 +223,8 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 		case err != nil:
 			return nil, nil, 0, err
 		case req != nil && req.Turn != nil && req.Turn.SessionID == t.SessionID && req.Turn.Number == t.Number-1:
-			// It is the one. If it was skipped it is not yet ended, but will be.
+			// This is the turn before. If it was skipped, it may not have ended yet, but it
+			// will.
 			if h.terminal == nil {
 				return nil, nil, 0, h.decidable(t.After)
 			}
@@ -237,7 +239,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 			return nil, nil, 0, fmt.Errorf("turn %d of session %s follows one that is not recorded: %w", t.Number, t.SessionID, events.ErrDamaged)
 		}
 		if req != nil {
-			return nil, turnOf(d, queued.Seq), 0, nil // the run has another turn, and this one never will
+			return nil, turnOf(d, queued.Seq), 0, nil // the run has another turn, and this turn never gets a run
 		}
 		if skipped == 0 {
 			if left := l.opts.TurnGrace - l.opts.Now().Sub(queued.Time); left > 0 {
@@ -247,7 +249,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 				return nil, nil, 0, err
 			}
 		}
-		// The request may have come before the skip, which then does not count.
+		// A request recorded before the skip makes the skip void.
 		if _, req, err = l.loadExecution(ctx, tenant, t.After); err != nil {
 			return nil, nil, 0, err
 		}
@@ -257,7 +259,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 	}
 }
 
-// loadExecution reads an execution; both are nil when it was never requested.
+// loadExecution reads an execution. Both results are nil if it was never requested.
 func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*history, *Request, error) {
 	h, err := l.history(ctx, tenant, execution)
 	if CodeOf(err) == CodeNotFound {
@@ -273,7 +275,7 @@ func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*
 	return h, &req, nil
 }
 
-// skip records that a turn is given up, and returns where.
+// skip records that a turn is skipped and returns the position of that event.
 func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQueued) (seq uint64, err error) {
 	err = retry(ctx, "pass over a turn of session "+d.SessionID, func() error {
 		last, err := l.store.LastLogical(ctx, tenant, d.SessionID)

@@ -28,8 +28,8 @@ func (b *book) turn(session string) ledger.Request {
 	return b.submit(ledger.Submission{Code: "1", LogicalSession: session})
 }
 
-// plan plans a run that is expected to wait for the run after, or if that is
-// empty to start from heap.
+// plan plans a run. The run is expected to wait for after, or to start from heap if
+// after is empty.
 func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
@@ -42,7 +42,7 @@ func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 	return p
 }
 
-// end runs a request to an end with a heap, or none.
+// end runs a request and completes it with a heap, or without one.
 func (b *book) end(req ledger.Request, status events.Status, heap string) {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
@@ -91,7 +91,8 @@ func TestTurnsFollowEachOther(t *testing.T) {
 	b.plan(three, "", heapB)
 }
 
-// TestTurnsInherit: a run that leaves no heap leaves the state it started from.
+// TestTurnsInherit: after a run that leaves no heap, the next turn starts from the heap
+// that the run started from.
 func TestTurnsInherit(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -104,7 +105,7 @@ func TestTurnsInherit(t *testing.T) {
 			s := b.open(name)
 			first, second := b.turn(s), b.turn(s)
 			end(first)
-			b.plan(second, "", "") // nothing yet: a fresh isolate
+			b.plan(second, "", "") // no heap yet: a fresh isolate
 			b.end(second, events.StatusCompleted, heapA)
 			for range 3 {
 				end(b.turn(s))
@@ -114,8 +115,8 @@ func TestTurnsInherit(t *testing.T) {
 	}
 }
 
-// TestCancelledTurnKeepsTheOrder: a queued run that is cancelled ends before
-// those ahead of it, which are waited for all the same.
+// TestCancelledTurnKeepsTheOrder: a queued run that is cancelled ends before earlier
+// turns. Later turns still wait for those.
 func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -131,8 +132,8 @@ func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 	b.plan(three, "", heapA)
 }
 
-// TestTurnWithoutRequest: a writer that dies between its two appends leaves a
-// turn that never gets a request.
+// TestTurnWithoutRequest: a writer that dies between its two appends leaves a turn that
+// never gets a request.
 func TestTurnWithoutRequest(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -155,12 +156,12 @@ func TestTurnWithoutRequest(t *testing.T) {
 		t.Fatalf("turn %d after a lost one", three.Turn.Number)
 	}
 	b.end(one, events.StatusCompleted, heapA)
-	b.plan(three, events.DerivedID(tenant, "k"), "") // it may still come
+	b.plan(three, events.DerivedID(tenant, "k"), "") // it may still be requested
 	now = now.Add(time.Minute)
 	b.plan(three, "", heapA)
-	b.plan(three, "", heapA) // decided for good
+	b.plan(three, "", heapA) // the skip is final
 
-	// The same submission again, with its key, gets a turn of its own.
+	// The same submission, repeated with its key, gets a new turn.
 	b.end(three, events.StatusCompleted, heapB)
 	again := b.submit(lost)
 	if again.Turn.Number != 4 {
@@ -169,9 +170,9 @@ func TestTurnWithoutRequest(t *testing.T) {
 	b.plan(again, "", heapB)
 }
 
-// TestTurnOfRepeatedSubmission: a submission that took a turn, was not recorded and is
-// repeated with its key has the same turn, unless its time is half over or another run
-// has the next one.
+// TestTurnOfRepeatedSubmission: a submission queued a turn and was not recorded.
+// Repeated with its key it has the same turn, unless half of the turn's time has passed
+// or another run has the next turn.
 func TestTurnOfRepeatedSubmission(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -217,8 +218,8 @@ func TestTurnOfRepeatedSubmission(t *testing.T) {
 	}
 }
 
-// TestTimeOfRepeatedTurn: the request of a turn that was taken before is recorded while the
-// turn waits for it, or not at all. It is not accepted to be passed over.
+// TestTimeOfRepeatedTurn: the request for an earlier turn is recorded while the session
+// waits for it, or not at all. It is not accepted after its turn can be skipped.
 func TestTimeOfRepeatedTurn(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -254,8 +255,8 @@ func TestTimeOfRepeatedTurn(t *testing.T) {
 	}
 }
 
-// TestLateRequest: a request that is recorded after its turn was passed over
-// never runs, and one recorded just before does.
+// TestLateRequest: a request that is recorded after its turn was skipped never runs. A
+// request recorded just before does.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{TurnGrace: time.Nanosecond})
@@ -359,8 +360,8 @@ func TestTurnRules(t *testing.T) {
 	wantCode(t, err, ledger.CodeInvalid, "stateless")
 }
 
-// TestManyWritersOfOneSession: turns are numbered without a gap whoever asks,
-// from however many processes.
+// TestManyWritersOfOneSession: turns are numbered without a gap with several writers in
+// several processes.
 func TestManyWritersOfOneSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -440,8 +441,8 @@ func TestOpenSession(t *testing.T) {
 	}
 }
 
-// TestOpenSessionCutShort: a process that dies after the intent was taken leaves
-// a session for the next to open.
+// TestOpenSessionCutShort: a process dies after it recorded the intent. The next call
+// opens the session.
 func TestOpenSessionCutShort(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -466,7 +467,7 @@ func TestOpenSessionCutShort(t *testing.T) {
 	}
 }
 
-// A session is opened once its intent is recorded, also if the client has gone.
+// After its intent is recorded, a session is opened even if the client disconnects.
 func TestOpenSessionWithoutItsClient(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})

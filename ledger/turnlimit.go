@@ -8,20 +8,20 @@ import (
 	"daybook/events"
 )
 
-// defaultSessionTurns is how many turns of a session may wait unless
-// Options.SessionTurns says otherwise.
+// defaultSessionTurns is the default of Options.SessionTurns.
 const defaultSessionTurns = 1000
 
-// turnRetry is when to ask again for a turn of a session that has too many.
+// turnRetry is the time after which a client may ask again for a turn of a session with
+// too many waiting turns.
 const turnRetry = 5 * time.Second
 
-// checkTurns refuses another turn with CodeExhausted while too many turns of the
-// session wait. last is the session's last event and next where it continues.
-// The turns that wait are counted by number, from the oldest one that is not
-// over to the newest: a turn that was cancelled counts until those before it are
-// over.
+// checkTurns refuses another turn with CodeExhausted while too many turns of the session
+// wait. last is the position of the session's newest event, and next is where the
+// session continues. Waiting turns are counted by number, from the oldest one that has
+// not ended to the newest: a cancelled turn counts until all earlier turns have ended.
 func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last uint64, next events.SessionNext) error {
-	// The new turn is next.Turn+1. Once this turn is over, at most SessionTurns wait.
+	// The new turn is next.Turn+1. Once the turn oldest has ended, at most SessionTurns
+	// wait.
 	oldest := next.Turn - int64(l.opts.SessionTurns)
 	if l.opts.SessionTurns < 0 || oldest < 1 || l.heads.final(session) >= oldest {
 		return nil
@@ -49,9 +49,9 @@ func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last ui
 		session, l.opts.SessionTurns, running, int(turnRetry.Seconds()))}
 }
 
-// queuedTurn finds the event that queued a turn. Every event of a session says
-// which turn was the last, so the first that says this one is found by halving
-// the positions up to the session's last event.
+// queuedTurn returns the event that queued a turn. Every event of a session holds the
+// number of the last turn, so that a binary search over the positions up to the
+// session's newest event finds it.
 func (l *Ledger) queuedTurn(ctx context.Context, tenant, session string, number int64, last uint64) (*events.SessionTurnQueued, error) {
 	for from, to := uint64(1), last; from <= to; {
 		middle := from + (to-from)/2

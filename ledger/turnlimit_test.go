@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-// full asks for a turn and expects that too many wait, for the run given.
+// full asks for a turn and expects that too many turns wait for the given run.
 func (b *book) full(session string, running ledger.Request) {
 	b.t.Helper()
 	before := b.lastSeq()
@@ -25,8 +25,8 @@ func (b *book) full(session string, running ledger.Request) {
 	}
 }
 
-// A session takes as many turns as may wait, whichever process asks, and more
-// when some have ended. Other sessions are not affected.
+// A session accepts as many turns as may wait, from any process, and more after some
+// have ended. Other sessions are not affected.
 func TestLimitOfTurns(t *testing.T) {
 	t.Parallel()
 	opts := ledger.Options{SessionTurns: 3}
@@ -40,7 +40,7 @@ func TestLimitOfTurns(t *testing.T) {
 	bookOn(t, b.store, opts).full(s, runs[0])
 	b.turn(other)
 
-	// A turn that is cancelled counts until the ones before it are over.
+	// A cancelled turn counts until the earlier turns have ended.
 	b.cancel(runs[1])
 	b.full(s, runs[0])
 	b.end(runs[0], events.StatusCompleted, heapA)
@@ -49,7 +49,7 @@ func TestLimitOfTurns(t *testing.T) {
 	cold.full(s, runs[2])
 	b.full(s, runs[2])
 
-	// A repeated request asks for no turn.
+	// A repeated request queues no turn.
 	keyed := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: other, IdempotencyKey: "again", Actor: alice}
 	for range 5 {
 		if _, err := b.Submit(t.Context(), keyed); err != nil {
@@ -69,7 +69,7 @@ func TestLimitOfTurns(t *testing.T) {
 	}
 }
 
-// reads counts what is read of executions.
+// reads counts the reads of executions.
 type reads struct {
 	*jetstream.Store
 	n, released atomic.Int64
@@ -85,8 +85,8 @@ func (r *reads) Release(ctx context.Context, tenant, pool string, position uint6
 	return r.Store.Release(ctx, tenant, pool, position)
 }
 
-// Cancelling a turn that waits costs the same however many wait, in either
-// order, and the last of them to end releases the first that is left.
+// Cancelling a waiting turn costs the same however many wait, in either order. The last
+// one to end releases the first that is left.
 func TestCancellingManyTurns(t *testing.T) {
 	t.Parallel()
 	store := &reads{Store: storetest.Start(t)}
@@ -118,7 +118,7 @@ func TestCancellingManyTurns(t *testing.T) {
 	b.plan(left, "", heapA)
 }
 
-// A run that waits is cancelled at once, by the one event that says so.
+// A waiting run is cancelled immediately, by a single event.
 func TestCancelWaitingTurn(t *testing.T) {
 	t.Parallel()
 	store := &reads{Store: storetest.Start(t)}
@@ -141,7 +141,7 @@ func TestCancelWaitingTurn(t *testing.T) {
 	if _, err := b.Cancel(t.Context(), tenant, two.ExecutionID, alice); ledger.CodeOf(err) != ledger.CodeConflict {
 		t.Errorf("a second cancel: %v", err)
 	}
-	// A runner that was about to start it finds it ended.
+	// A runner that is about to start it finds it ended.
 	three := b.turn(s)
 	b.end(one, events.StatusCompleted, heapA)
 	p := b.plan(three, "", heapA)

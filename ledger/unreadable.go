@@ -8,14 +8,14 @@ import (
 	"daybook/events"
 )
 
-// ReasonRequestUnreadable is the reason of a run that is not done because its
-// requested event is damaged.
+// ReasonRequestUnreadable is the reason of a run that is not run because its requested
+// event is damaged.
 const ReasonRequestUnreadable = "request_unreadable"
 
-// EndUnreadable ends an execution whose requested event, at a position, cannot be
-// read. tenant and execution are those of the event's subject; nothing of the
-// event itself is repeated. It does nothing to an execution that has ended.
-// Neither tags nor a session entry follow: only the request names those.
+// EndUnreadable ends an execution whose requested event, at a position, cannot be read.
+// tenant and execution are those of the event's subject; no data of the event itself is
+// recorded. It does nothing if the execution has ended. It records neither tags nor a
+// session entry, because only the request names those.
 func (l *Ledger) EndUnreadable(ctx context.Context, tenant, execution string, position uint64) error {
 	ctx, stop := commitContext(ctx)
 	defer stop()

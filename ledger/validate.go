@@ -10,25 +10,26 @@ import (
 	"daybook/events"
 )
 
-// Bounds of what a client may ask for.
+// Limits of a client's request.
 const (
-	// MaxRequestBytes bounds a request of any interface, in bytes: the longest
-	// source with every character escaped as clients in some languages do, and the
-	// rest.
+	// MaxRequestBytes is the maximum length in bytes of a request of any interface: the
+	// longest source with every character escaped, as clients in some languages do, and 1
+	// MiB for everything else.
 	MaxRequestBytes = 3*MaxCodeBytes + 1<<20
-	// MaxCodeBytes is the longest source accepted.
+	// MaxCodeBytes is the maximum length of the source in bytes.
 	MaxCodeBytes = 16 << 20
-	// MaxTags, MaxTagKeyBytes and MaxTagValueBytes bound the tags of one heap.
+	// MaxTags, MaxTagKeyBytes and MaxTagValueBytes limit the tags of one heap.
 	MaxTags          = 64
 	MaxTagKeyBytes   = 256
 	MaxTagValueBytes = 4 << 10
-	// MaxTagsJSONBytes bounds a whole map of tags as JSON. It leaves room for
-	// the largest map of ordinary text; only a map that is both huge and mostly
-	// control characters exceeds it.
+	// MaxTagsJSONBytes limits a map of tags as JSON. The largest map of ordinary text
+	// fits. Only a map that is both very large and mostly control characters exceeds the
+	// limit.
 	MaxTagsJSONBytes = 320 << 10
-	// MaxTimeoutSecs is the longest wall-clock limit.
+	// MaxTimeoutSecs is the maximum wall-clock limit in seconds.
 	MaxTimeoutSecs = 300
-	// MinHeapMemoryMB is the least a V8 isolate starts with; less is raised to it.
+	// MinHeapMemoryMB is the least heap limit of a V8 isolate in MiB. A smaller limit is
+	// raised to it.
 	MinHeapMemoryMB = 8
 
 	maxSessionChars  = 128
@@ -102,8 +103,8 @@ func checkIdempotencyKey(key string) error {
 	return nil
 }
 
-// checkTags holds for every map of tags that reaches the ledger, so that a
-// recorded edit always fits an event.
+// checkTags checks every map of tags that reaches the ledger, so that a recorded edit
+// always fits an event.
 func checkTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return Invalid("tags", "tags must be at most %d, not %d", MaxTags, len(tags))
@@ -134,8 +135,7 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// limits settles the limits of a run: what was asked for, checked, or the
-// defaults.
+// limits returns the limits of a run: the requested ones after a check, or the defaults.
 func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err error) {
 	lim = events.Limits{
 		HeapMemoryMaxMB:      l.opts.HeapMemoryMB,
@@ -162,8 +162,8 @@ func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err
 	return lim, warnings, nil
 }
 
-// sanitizeActor makes an actor safe to record: what a client says of itself is kept,
-// but not without end.
+// sanitizeActor makes an actor safe to record: it truncates the fields that clients
+// choose and replaces invalid UTF-8.
 func sanitizeActor(a events.Actor) events.Actor {
 	a.Principal = truncate(strings.ToValidUTF8(a.Principal, "?"), maxActorBytes)
 	a.Transport = truncate(strings.ToValidUTF8(a.Transport, "?"), maxActorBytes)
@@ -175,8 +175,8 @@ func sanitizeActor(a events.Actor) events.Actor {
 	return a
 }
 
-// validTraceparent returns a well-formed trace context, or none: a malformed one is to
-// be ignored, and never reaches a message header.
+// validTraceparent returns a well-formed trace context, and an empty one for a malformed
+// one, which MUST be ignored and never reaches a message header.
 func validTraceparent(traceparent string) string {
 	if !traceForm.MatchString(traceparent) {
 		return ""
@@ -184,7 +184,7 @@ func validTraceparent(traceparent string) string {
 	return traceparent
 }
 
-// truncate returns at most n bytes of s, never half a character.
+// truncate returns at most n bytes of s without a partial character.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -195,7 +195,7 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
-// ErrRequestTooLarge is the answer of every interface to a request of more than
+// ErrRequestTooLarge is the answer of every interface to a request longer than
 // MaxRequestBytes.
 var ErrRequestTooLarge = &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
 	"the request is larger than %d MiB; code may have %d MiB: send a shorter script, or keep data in the heap of an earlier run", MaxRequestBytes>>20, MaxCodeBytes>>20)}
