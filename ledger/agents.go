@@ -304,7 +304,7 @@ func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent s
 }
 
 func noAgentSession(id string) error {
-	return &Error{Code: CodeNotFound, Field: "session_id", Message: "there is no session '" + Excerpt(id) + "'; session/list tells those there are"}
+	return &Error{Code: CodeNotFound, Field: "session_id", Message: "there is no session '" + Excerpt(id) + "'; session/list returns the existing sessions"}
 }
 
 func checkWorkspace(w events.AgentWorkspace) error {

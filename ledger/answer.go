@@ -116,7 +116,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 			return
 		}
 		if time.Since(time.Unix(0, a.contended.Load())) < l.opts.AnswerWait/2 {
-			*err = contended("decide the request", "what was asked for may be recorded or not", *err)
+			*err = contended("decide the request", "the request may or may not be recorded", *err)
 			return
 		}
 		server := "its NATS server"
@@ -127,7 +127,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 			server += " at " + silent.Server
 		}
 		*err = &Error{Code: CodeUnavailable, Err: *err, Message: fmt.Sprintf(
-			"the ledger has not answered within %g s: %s cannot be reached, hangs or is overloaded; what was asked for may be recorded or not, so repeat it with the same idempotency key",
+			"the ledger has not answered within %g s: %s cannot be reached, hangs or is overloaded; the request may or may not be recorded; repeat it with the same idempotency key",
 			l.opts.AnswerWait.Seconds(), server)}
 	}
 }
@@ -135,7 +135,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 // ErrAbandoned is the cause of a context in which nothing more may be recorded, because
 // the process exits. It also ends work that continues after the context of its caller
 // has ended for another reason.
-var ErrAbandoned = errors.New("the process ends, and nothing more is recorded")
+var ErrAbandoned = errors.New("the process exits, and nothing more is recorded")
 
 // commitContext returns a context for work that MUST be done even if the caller is no
 // longer there, because what it records has already happened. Only ErrAbandoned ends it

@@ -273,6 +273,6 @@ func startedOf(t *testing.T, b *book, run *ledger.StartedAttempt) *events.Execut
 			return d
 		}
 	}
-	t.Fatal("no attempt is on record")
+	t.Fatal("no attempt is recorded")
 	return nil
 }

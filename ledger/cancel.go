@@ -72,7 +72,7 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 		err = l.release(ctx, *req)
 	}
 	if err != nil {
-		l.opts.Logger.WarnContext(ctx, "settling a cancelled execution", "execution", execution, "err", err)
+		l.opts.Logger.WarnContext(ctx, "finalizing a cancelled execution", "execution", execution, "err", err)
 	}
 	return e.Seq, nil
 }
@@ -132,7 +132,7 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 		if err != nil {
 			// The execution has ended, as requested. Its request is not acknowledged yet,
 			// so that the runner that receives it finalizes the execution.
-			l.opts.Logger.WarnContext(ctx, "settling a cancelled execution", "execution", execution, "err", err)
+			l.opts.Logger.WarnContext(ctx, "finalizing a cancelled execution", "execution", execution, "err", err)
 		}
 		terminal = &e
 	}

@@ -116,7 +116,7 @@ func TestCancelDoesNotWaitForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, err := b.Complete(t.Context(), run, events.StatusCompleted, ledger.Result{}); err != nil || e.Seq != seq {
-		t.Errorf("the runner was told %+v, %v", e, err)
+		t.Errorf("the runner received %+v, %v", e, err)
 	}
 }
 

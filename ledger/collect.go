@@ -80,7 +80,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 // *events.LostError for a heap lost with accepted damage. If no event gives the reason,
 // another program removed the heap, and the error is events.ErrDamaged.
 func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
-	doing := "find out why heap " + heap + " was removed"
+	doing := "look up why heap " + heap + " was removed"
 	edits, _, err := l.store.TagEdits(ctx, tenant, heap)
 	if err != nil {
 		return unavailable(doing, err)
@@ -102,7 +102,7 @@ func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error 
 		}
 	}
 	if why == nil {
-		return fmt.Errorf("heap %s was removed, and no event says why: %w", heap, events.ErrDamaged)
+		return fmt.Errorf("heap %s was removed, and no event records why: %w", heap, events.ErrDamaged)
 	}
 	return &Error{Code: CodeGone, Field: "heap", Message: why.Error() + "; continue from another heap, or start without one", Err: why}
 }

@@ -15,7 +15,7 @@ func TestDecided(t *testing.T) {
 	defer stop()
 	leave()
 	if ctx.Err() != nil {
-		t.Errorf("the work of a caller that has gone ends with %v", context.Cause(ctx))
+		t.Errorf("after the end of the caller, the work ends with %v", context.Cause(ctx))
 	}
 	process, abandon := context.WithCancelCause(t.Context())
 	ctx, stop = commitContext(process)

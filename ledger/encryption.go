@@ -49,7 +49,7 @@ func (l *Ledger) keyedHash(keyID, hash string) (string, error) {
 		return hash, nil
 	}
 	if l.opts.Keys == nil {
-		return "", &Error{Code: CodeUnavailable, Message: "the run's content is encrypted, and this process has no keys; run it where the keys are"}
+		return "", &Error{Code: CodeUnavailable, Message: "the run's content is encrypted, and this process has no keys; run it in a process that has them"}
 	}
 	hash, err := events.KeyedHash(keyID, hash, l.opts.Keys)
 	if errors.Is(err, events.ErrShredded) {

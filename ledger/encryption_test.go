@@ -51,7 +51,7 @@ func TestSealedHostCalls(t *testing.T) {
 			for _, m := range stored {
 				for _, hint := range []string{secret, events.Hash([]byte(texts[0][0])), events.Hash([]byte(texts[0][1])), events.Hash([]byte(long))} {
 					if bytes.Contains(m.Body, []byte(hint)) {
-						t.Errorf("event %d tells %s", m.Seq, hint)
+						t.Errorf("event %d reveals %s", m.Seq, hint)
 					}
 				}
 			}
@@ -103,7 +103,7 @@ func TestSealedGlobals(t *testing.T) {
 	for _, m := range stored {
 		for _, hint := range []string{secret, events.Hash([]byte(`{"a":` + long + `}`))} {
 			if bytes.Contains(m.Body, []byte(hint)) {
-				t.Errorf("event %d tells %s", m.Seq, hint)
+				t.Errorf("event %d reveals %s", m.Seq, hint)
 			}
 		}
 		e, err := events.Decode(m.Seq, m.Message())

@@ -86,7 +86,7 @@ func unavailable(doing string, err error) error {
 	if silent, ok := errors.AsType[*events.NoAnswerError](err); ok {
 		return &Error{Code: CodeUnavailable, Message: doing + ": " + silent.Error(), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
+	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again in a few seconds", Err: err}
 }
 
 func isBlobDamaged(err error) bool {
@@ -125,10 +125,10 @@ var (
 	// ErrReplan is returned by Start if the plan is out of date, because another writer
 	// recorded an event first. The runner MUST discard what it started and call Plan
 	// again with redelivered set.
-	ErrReplan = errors.New("the plan is out of date: plan again from the record")
+	ErrReplan = errors.New("the plan is out of date; plan again from the ledger")
 	// ErrSuperseded is returned if a newer attempt has replaced this one, or if this
 	// attempt was handed back. Nothing that this runner reports counts any more.
-	ErrSuperseded = errors.New("a newer attempt has taken this run over")
+	ErrSuperseded = errors.New("a newer attempt has replaced this one")
 	// ErrHeld is returned by Plan for a second delivery of a request whose run a
 	// runner still holds. The caller MUST leave the run and both deliveries alone.
 	ErrHeld = errors.New("a runner still holds this run")

@@ -14,7 +14,7 @@ import (
 // it.
 func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event) error {
 	if events.EndingOf(terminal.Data) == nil || terminal.Seq == 0 {
-		return fmt.Errorf("settle execution %s: %s at position %d is not a recorded end", r.ExecutionID, terminal.Type, terminal.Seq)
+		return fmt.Errorf("finalize execution %s: %s at position %d is not a recorded end", r.ExecutionID, terminal.Type, terminal.Seq)
 	}
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -28,7 +28,7 @@ func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event)
 	}
 	unlock, err := l.lockSession(ctx, r)
 	if err != nil {
-		return unavailable("settle execution "+r.ExecutionID, err)
+		return unavailable("finalize execution "+r.ExecutionID, err)
 	}
 	defer unlock()
 	return l.settle(ctx, r, terminal, input)

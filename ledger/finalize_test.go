@@ -137,7 +137,7 @@ func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s"})
 	if err := b.Finalize(t.Context(), req, b.control(req.ExecutionID)[0]); err == nil || len(b.entries("s")) != 0 {
-		t.Errorf("settled a running execution: %v", err)
+		t.Errorf("finalized a running execution: %v", err)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		if n := len(b.terminals(req.ExecutionID)); n != 0 {
-			t.Errorf("%d ends on record", n)
+			t.Errorf("%d recorded ends", n)
 		}
 	})
 	t.Run("nor has one that was handed back", func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("handed back: %v", err)
 		}
 		if n := len(b.terminals(req.ExecutionID)); n != 1 {
-			t.Errorf("%d ends on record", n)
+			t.Errorf("%d recorded ends", n)
 		}
 	})
 }
@@ -270,7 +270,7 @@ func TestStoreFailures(t *testing.T) {
 			t.Errorf("returned %+v", e)
 		}
 	})
-	t.Run("an end that is recorded but not settled", func(t *testing.T) {
+	t.Run("an end that is recorded but not finalized", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Session: "late"})
 		run := b.start(req, false)
 		e, err := failing(events.TypeSessionEntryRecorded).Complete(t.Context(), run, events.StatusCompleted, ledger.Result{})
@@ -284,10 +284,10 @@ func TestStoreFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Finalize(t.Context(), req, *p.Ended); err != nil || len(b.entries("late")) != 1 {
-			t.Errorf("settled: %v", err)
+			t.Errorf("finalized: %v", err)
 		}
 	})
-	t.Run("a cancel that is recorded but not settled succeeds", func(t *testing.T) {
+	t.Run("a cancel that is recorded but not finalized succeeds", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Session: "cancelled"})
 		if _, err := failing(events.TypeSessionEntryRecorded).Cancel(t.Context(), tenant, req.ExecutionID, alice); err != nil {
 			t.Error(err)

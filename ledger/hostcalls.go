@@ -188,7 +188,7 @@ func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyI
 		return nil, err
 	}
 	if hash != a.sha256 {
-		return nil, fmt.Errorf("the answer to call %d is not what its hash says: %w", number, events.ErrDamaged)
+		return nil, fmt.Errorf("the answer to call %d does not match its hash: %w", number, events.ErrDamaged)
 	}
 	return text, nil
 }
@@ -258,7 +258,7 @@ func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[st
 	}
 	text, err := json.Marshal(servers)
 	if err != nil {
-		return nil, fmt.Errorf("write down what the script may call: %w", err)
+		return nil, fmt.Errorf("encode what the script may call: %w", err)
 	}
 	if len(text) <= maxInlineCallable {
 		return &events.Body{Text: string(text)}, nil

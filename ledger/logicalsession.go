@@ -136,7 +136,7 @@ func (l *Ledger) checkOpening(o Opening) error {
 func CheckIntent(intent string) error {
 	switch {
 	case intent == "":
-		return Invalid("intent", "intent must not be empty: choose a text that stays the same for the task, and tells it from others")
+		return Invalid("intent", "intent must not be empty: choose a text that identifies the task and does not change")
 	case len(intent) > MaxIntentBytes:
 		return Invalid("intent", "intent must be 1 to %d bytes, not %d", MaxIntentBytes, len(intent))
 	case !utf8.ValidString(intent):

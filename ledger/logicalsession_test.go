@@ -120,7 +120,7 @@ func TestTeachCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !got.NewSymbolSpace || !got.StateLost || got.Broken != ledger.BreakHeapLost || got.PreviousHeap != heapB || got.PreviousExecution != next.ExecutionID {
-		t.Errorf("told %+v", got)
+		t.Errorf("expanded: %+v", got)
 	}
 	if got.Added[0].Symbol != "t2" {
 		t.Errorf("the symbol is %s", got.Added[0].Symbol)
@@ -149,7 +149,7 @@ func TestTeachAtOnce(t *testing.T) {
 	wg.Wait()
 	got, err := books[0].LogicalSession(t.Context(), tenant, s)
 	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Taught) != 10 {
-		t.Errorf("on record is %+v, %v", got, err)
+		t.Errorf("recorded: %+v, %v", got, err)
 	}
 	seen := map[string]bool{}
 	for _, e := range got.Taught {

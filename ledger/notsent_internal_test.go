@@ -22,7 +22,7 @@ func TestNothingSent(t *testing.T) {
 		want    string
 	}{
 		{true, "submit the run: the NATS server at ledger.test:4222 does not answer; nothing was recorded; try again once it does"},
-		{false, "what was asked for may be recorded or not"},
+		{false, "the request may or may not be recorded"},
 	} {
 		ctx, answered := l.answering(t.Context())
 		<-ctx.Done()

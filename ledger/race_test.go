@@ -48,7 +48,7 @@ func TestCancelsAgainstEnds(t *testing.T) {
 		}
 		end := ends[0]
 		if ended[i].Seq != end.Seq || ended[i].Type != end.Type {
-			t.Errorf("run %d: the runner was told %s at %d, recorded is %s at %d", i, ended[i].Type, ended[i].Seq, end.Type, end.Seq)
+			t.Errorf("run %d: the runner received %s at %d, recorded is %s at %d", i, ended[i].Type, ended[i].Seq, end.Type, end.Seq)
 		}
 		cancelled := end.Type == events.TypeExecutionCancelled
 		told := 0
@@ -66,7 +66,7 @@ func TestCancelsAgainstEnds(t *testing.T) {
 		if cancelled {
 			byCancel++
 			if told == 0 {
-				t.Errorf("run %d was cancelled, but nobody was told", i)
+				t.Errorf("run %d was cancelled, but no caller received that", i)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 		}
 	}
 	if n := store.reads.Load(); n > 4*cancelled {
-		t.Errorf("%d cancelled turns were settled with %d reads of turns", cancelled, n)
+		t.Errorf("%d cancelled turns were finalized with %d reads of turns", cancelled, n)
 	}
 	b.plan(last, "", heapA)
 }

@@ -211,7 +211,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 // checkTurn checks a submission with a turn in a logical session.
 func checkTurn(s Submission) error {
 	if s.Heap != "" {
-		return Invalid("heap", "heap cannot be given together with a logical session: the run starts from what the session's last run left; leave one of the two out")
+		return Invalid("heap", "heap cannot be given together with a logical session: the run starts from the session head; leave out one of the two")
 	}
 	return checkSessionID("logical_session", s.LogicalSession)
 }

@@ -159,7 +159,7 @@ func TestSubmitTells(t *testing.T) {
 	}
 
 	if req := b.submit(ledger.Submission{Heap: mine}); len(req.Warnings) != 0 || req.Heap != mine {
-		t.Errorf("a heap on record: %+v", req)
+		t.Errorf("a recorded heap: %+v", req)
 	}
 	req := b.submit(ledger.Submission{Heap: heapA})
 	if want := []string{"heap " + heapA + " is not on record; starting from a fresh isolate"}; !cmp.Equal(req.Warnings, want) {

@@ -277,7 +277,7 @@ func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*
 
 // skip records that a turn is skipped and returns the position of that event.
 func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQueued) (seq uint64, err error) {
-	err = retry(ctx, "pass over a turn of session "+d.SessionID, func() error {
+	err = retry(ctx, "skip a turn of session "+d.SessionID, func() error {
 		last, err := l.store.LastLogical(ctx, tenant, d.SessionID)
 		if err != nil {
 			return err

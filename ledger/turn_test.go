@@ -417,7 +417,7 @@ func TestOpenSession(t *testing.T) {
 	b.plan(b.turn(two.SessionID), "", heapA)
 	got, err := elsewhere.LogicalSession(t.Context(), tenant, two.SessionID)
 	if err != nil || got.Kind != events.SessionACP || got.Parent != one.SessionID || got.Next.Turn != 1 {
-		t.Errorf("on record is %+v, %v", got, err)
+		t.Errorf("recorded: %+v, %v", got, err)
 	}
 	_, err = b.LogicalSession(t.Context(), "other", two.SessionID)
 	wantCode(t, err, ledger.CodeNotFound, "open_session")
