@@ -5,11 +5,11 @@ import (
 	"net/netip"
 )
 
-// reserved are addresses that are not of the public internet, or lead
-// elsewhere, beyond those that netip knows by kind.
+// reserved lists addresses outside of the public internet, and addresses that lead to
+// others, besides those that netip classifies.
 var reserved = prefixes(
 	"0.0.0.0/8",       // this host
-	"100.64.0.0/10",   // carriers' own networks
+	"100.64.0.0/10",   // networks of carriers
 	"192.0.0.0/24",    // protocol assignments
 	"192.0.2.0/24",    // documentation
 	"192.88.99.0/24",  // 6to4 relays
@@ -37,8 +37,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// public reports whether an address is one that a stranger may have deliveries
-// sent to: not this machine, nor a network that only it can reach.
+// public reports whether a tenant may have deliveries sent to an address. It is false
+// for this machine and for networks that only this machine can reach.
 func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() {
@@ -52,10 +52,10 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// refusedError is why nothing was sent to an address.
+// refusedError is returned for an address that the client refuses.
 type refusedError struct {
 	addr  netip.Addr
-	local bool // it is this machine's
+	local bool // an address of this machine
 }
 
 func (e *refusedError) Error() string {

@@ -30,8 +30,8 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// Nothing is dialled that is not public, or that is an address of this machine at
-// the time.
+// The client dials only public addresses, and no address that this machine has at the
+// time.
 func TestDialRule(t *testing.T) {
 	t.Parallel()
 	var own []net.Addr
@@ -66,7 +66,7 @@ func TestDialRule(t *testing.T) {
 	}
 }
 
-// The client does what no test of deliveries can see: no proxy.
+// The client uses no proxy, which tests of deliveries cannot detect.
 func TestClientHasNoProxy(t *testing.T) {
 	t.Parallel()
 	if tr := newClient(Options{}).Transport.(*http.Transport); tr.Proxy != nil || tr.DialContext == nil || tr.DialTLSContext != nil {

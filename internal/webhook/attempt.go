@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// outcome is what became of one attempt. The zero value is success.
+// outcome is the result of one attempt. The zero value is success.
 type outcome struct {
-	// reason tells why it failed, for people; empty when it did not. It never
-	// holds what the receiver sent, nor its URL: either may hold a secret.
+	// reason is the human-readable cause of a failure; empty for success. It holds
+	// neither data of the receiver nor its URL, because either may contain a secret.
 	reason string
-	// status is the HTTP status of the answer, 0 without one.
+	// status is the HTTP status of the response; 0 without one.
 	status int
-	// wait is how long the receiver asked to be left alone.
+	// wait is the time for which the receiver asked for no further attempt.
 	wait time.Duration
 }
 
@@ -27,7 +27,7 @@ func (o outcome) failed() bool { return o.reason != "" }
 // gone reports whether the receiver wants no more deliveries.
 func (o outcome) gone() bool { return o.status == http.StatusGone }
 
-// message is what one event looks like to a receiver: the same at each attempt.
+// message is the form of an event for a receiver. It is the same for each attempt.
 type message struct {
 	id   string
 	body []byte
@@ -50,7 +50,7 @@ func attempt(ctx context.Context, client *http.Client, to string, secret Secret,
 		return outcome{reason: why(err)}
 	}
 	defer resp.Body.Close()
-	// Read, so that the connection can be used again, unless it is too much.
+	// The body is read up to a limit, so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBody)
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
@@ -62,8 +62,8 @@ func attempt(ctx context.Context, client *http.Client, to string, secret Secret,
 	}
 }
 
-// statusText names a status in our words: the receiver's own could say
-// anything.
+// statusText names a status with the text of the Go library, because the receiver's own
+// text could contain anything.
 func statusText(code int) string {
 	if text := http.StatusText(code); text != "" {
 		return fmt.Sprintf("%d %s", code, text)
@@ -71,7 +71,7 @@ func statusText(code int) string {
 	return fmt.Sprint(code)
 }
 
-// why tells what went wrong without the URL, which the client puts into every
+// why returns the cause of an error without the URL, which the client adds to every
 // error.
 func why(err error) string {
 	var at *url.Error
@@ -88,7 +88,7 @@ func why(err error) string {
 	return shorten(err.Error())
 }
 
-// maxReason bounds the reason on record, in bytes.
+// maxReason is the maximum length of a recorded reason in bytes.
 const maxReason = 300
 
 func shorten(s string) string {

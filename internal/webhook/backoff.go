@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// backoff is how long to wait after a failed attempt, the first being 1: twice
-// as long each time, and spread by a quarter either way, so that the retries of
-// many webhooks to one receiver that came back do not arrive together.
+// backoff returns the pause after a failed attempt; failed counts from 1. The pause
+// doubles each time and varies by a quarter in both directions, so that retries of many
+// webhooks to one recovered receiver do not arrive together.
 func (o Options) backoff(failed int) time.Duration {
 	d := o.BackoffMax
 	if shift := failed - 1; shift < 32 && o.BackoffFirst<<shift < o.BackoffMax && o.BackoffFirst<<shift > 0 {
@@ -18,8 +18,8 @@ func (o Options) backoff(failed int) time.Duration {
 	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
 }
 
-// retryAfter is how long a receiver asks to be left alone, 0 if it does not say.
-// Both forms of the header are understood.
+// retryAfter returns the pause that a receiver asks for, 0 if it asks for none. It
+// accepts both forms of the header.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if secs, err := strconv.ParseInt(text, 10, 32); err == nil && secs > 0 {

@@ -13,8 +13,8 @@ import (
 	"daybook/internal/webhook"
 )
 
-// BenchmarkDelivery is the time per delivery to a receiver on the same machine,
-// the position synced to disk after each: how fast one webhook can go.
+// BenchmarkDelivery measures the time per delivery to a receiver on the same machine.
+// The position is synced to disk after each one.
 func BenchmarkDelivery(b *testing.B) {
 	store := storetest.Start(b)
 	for range b.N {

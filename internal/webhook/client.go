@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Bounds of one attempt, besides its time.
+// Limits of one attempt, besides its time limit.
 const (
 	dialTimeout     = 10 * time.Second
 	maxAnswerHeader = 64 << 10
 	maxAnswerBody   = 64 << 10
 )
 
-// newClient makes the client of one webhook. The address is checked when it is
-// dialled, after every name was resolved: what a name resolves to can change
-// between any earlier look and then.
+// newClient returns the client of one webhook. It checks the address when it dials,
+// after names are resolved, because a name can resolve to another address after any
+// earlier check.
 func newClient(o Options) *http.Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if !o.AllowPrivate {
@@ -29,7 +29,7 @@ func newClient(o Options) *http.Client {
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would dial in our place, unchecked
+			Proxy:                  nil, // a proxy would dial without the check of the address
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTimeout,
@@ -38,15 +38,16 @@ func newClient(o Options) *http.Client {
 			IdleConnTimeout:        30 * time.Second,
 			MaxResponseHeaderBytes: maxAnswerHeader,
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // nobody reads the answer
+			DisableCompression:     true, // the response body is discarded
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// dialRule refuses addresses that are not public, and those of this machine.
+// dialRule refuses addresses that are not public and those of this machine.
 type dialRule struct {
-	// local lists the addresses of this machine. They can change, so each dial asks.
+	// local lists the addresses of this machine. Each dial calls it, because they can
+	// change.
 	local func() ([]net.Addr, error)
 }
 
@@ -71,7 +72,7 @@ func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn)
 	return nil
 }
 
-// addrOf is the address of an interface.
+// addrOf returns the IP address of an interface address.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	var ip net.IP
 	switch a := a.(type) {

@@ -12,34 +12,35 @@ import (
 )
 
 const (
-	// pageSize is how many events a courier reads at once.
+	// pageSize is the number of events that a deliverer reads at once.
 	pageSize = 256
-	// parcelBytes is from how many bytes of messages on a courier delivers what it
-	// has before it looks at more events. It holds them while a receiver hangs.
+	// parcelBytes is the total length of messages in bytes after which a deliverer
+	// delivers what it has before it reads more events. It holds the messages in memory
+	// while a receiver hangs.
 	parcelBytes = 64 << 10
-	// unwritten is how many positions without an event for it a courier passes before
-	// it writes where it is.
+	// unwritten is the number of positions without an event for its webhook after which a
+	// deliverer writes its position.
 	unwritten = 10_000
 )
 
-// lagPause is how long a courier waits for an event that is announced and cannot
-// be read yet.
+// lagPause is the pause before a deliverer reads again an event that was announced but
+// could not be read.
 const lagPause = 10 * time.Millisecond
 
-// deliverer delivers for one webhook: one event at a time, in ledger order, each
-// until it is accepted or given up. Couriers share nothing, so that a receiver
-// that fails or dawdles holds up its own webhook only.
+// deliverer delivers for one webhook: one event at a time, in ledger order, each until
+// it is accepted or given up. Deliverers share no state, so that a failing or slow
+// receiver delays only its own webhook.
 type deliverer struct {
 	s        *Service
-	h        *hook // what changes in it is guarded by s.mu
+	h        *hook // its mutable fields are guarded by s.mu
 	place    positionFile
 	client   *http.Client
 	selector *events.Selector
-	// at is the position reached, written the one that is in place.
+	// at is the position reached. written is the position in place.
 	at, written uint64
 }
 
-// parcel is an event for the receiver.
+// parcel is an event in the form that the receiver gets.
 type parcel struct {
 	seq  uint64
 	kind events.Type
@@ -52,11 +53,10 @@ func (s *Service) selector(h *hook) *events.Selector {
 	}}
 }
 
-// run delivers until ctx is done.
 func (c *deliverer) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer func() {
-		c.rest() // for the position
+		c.rest() // updates c.at
 		if err := errors.Join(c.place.set(c.at, false), c.place.close()); err != nil {
 			c.s.opts.Logger.WarnContext(ctx, "the position of a webhook may be lost", "webhook", c.h.id, "error", err)
 		}
@@ -67,14 +67,14 @@ func (c *deliverer) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		// The ledger or the disk: it is the same for all, and not the receiver's
-		// fault. What was not recorded is done again.
+		// The ledger or the disk failed, and not the receiver. Every deliverer meets the
+		// same error. What was not recorded is done again.
 		c.s.opts.Logger.WarnContext(ctx, "a webhook waits", "webhook", c.h.id, "position", c.at, "error", err)
 		c.pause(ctx, c.s.opts.BackoffFirst)
 	}
 }
 
-// page takes what is stored after the position, or waits until there is more.
+// page delivers the next events after the position, or waits until there are more.
 func (c *deliverer) page(ctx context.Context) error {
 	if resting, written := c.rest(); resting {
 		if written {
@@ -90,7 +90,7 @@ func (c *deliverer) page(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if end == c.at { // the copy of the ledger that was asked lags behind
+	if end == c.at { // the replica of the ledger that answered lags behind
 		c.pause(ctx, lagPause)
 		return nil
 	}
@@ -106,16 +106,16 @@ func (c *deliverer) page(ctx context.Context) error {
 	}
 	c.reached(end)
 	if c.at >= c.written+unwritten {
-		// Losing this only means passing over the same events again.
+		// If this write is lost, the same events are skipped again.
 		c.written = c.at
 		return c.place.set(c.at, false)
 	}
 	return nil
 }
 
-// rest reports whether there is nothing to deliver now: then the position of the
-// webhook moves on with the ledger, and changed is signaled when there may be
-// something. It also reports whether the position is to be written.
+// rest reports whether there is nothing to deliver now. The position of the webhook then
+// advances with the ledger, and changed is signaled when there may be an event to
+// deliver. rest also reports whether the caller must write the position.
 func (c *deliverer) rest() (resting, write bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -130,8 +130,8 @@ func (c *deliverer) rest() (resting, write bool) {
 	return true, write
 }
 
-// collect reads the next events for the receiver, and the position up to which these
-// are all. What else was read is not kept while they are delivered.
+// collect returns the next events for the receiver and the position up to which they are
+// complete. Other events of the batch are not kept in memory while these are delivered.
 func (c *deliverer) collect(ctx context.Context) (list []parcel, end uint64, err error) {
 	ctx, leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
 	if err != nil {
@@ -166,14 +166,15 @@ func (c *deliverer) wants(ctx context.Context, e events.Event) (bool, error) {
 	case e.Type.Webhook():
 		return false, nil
 	case e.Tenant == events.LedgerTenant && len(c.selector.Types) == 0:
-		// A dead letter makes the ledger move, and that makes a checkpoint: who did
-		// not ask for checkpoints must not have dead letters of them.
+		// A dead letter extends the ledger, and that causes a checkpoint. A webhook
+		// without a selected type would then get dead letters of checkpoints, which cause
+		// more checkpoints.
 		return false, nil
 	}
 	return c.selector.Wants(ctx, e)
 }
 
-// attempt posts a message once, and counts that unless it was broken off.
+// attempt posts a message once and counts the attempt unless it was canceled.
 func (c *deliverer) attempt(ctx context.Context, m message) outcome {
 	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
 	if ctx.Err() == nil {
@@ -182,16 +183,16 @@ func (c *deliverer) attempt(ctx context.Context, m message) outcome {
 	return o
 }
 
-// deliver tries an event until the receiver has accepted it, or it is a dead
-// letter on record: then it reports true. False means that the receiver wants
-// no more, or ctx is done.
+// deliver tries an event until the receiver accepts it or it is a recorded dead letter,
+// and then returns true. It returns false if the receiver wants no more deliveries or
+// ctx is done.
 func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
 		o := c.attempt(ctx, p.message)
 		switch {
 		case ctx.Err() != nil:
-			return false, nil //nolint:nilerr // whatever came of it: it was broken off
+			return false, nil //nolint:nilerr // the attempt was canceled; its outcome does not count
 		case !o.failed():
 			c.report(0, outcome{}, time.Time{})
 			return true, nil
@@ -217,9 +218,8 @@ func (c *deliverer) letter(p parcel, attempts int, began time.Time, o outcome) *
 	}
 }
 
-// pause waits between two attempts. Letters that are to be retried go out
-// meanwhile: the receiver may have mended what ailed them. It reports false
-// when ctx is done.
+// pause waits between two attempts. Meanwhile it retries requested dead letters, because
+// the receiver may have been repaired. It returns false if ctx is done.
 func (c *deliverer) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -235,7 +235,7 @@ func (c *deliverer) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// redeliver tries each letter that somebody wants retried, once, in order.
+// redeliver tries each dead letter with a requested retry once, in order.
 func (c *deliverer) redeliver(ctx context.Context) {
 	for _, seq := range c.queued() {
 		if ctx.Err() != nil || c.disabled() {
@@ -264,7 +264,7 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	o := c.attempt(ctx, p.message)
 	switch {
 	case ctx.Err() != nil:
-		return nil //nolint:nilerr // it was broken off, and is still to be retried
+		return nil //nolint:nilerr // the attempt was canceled, and the retry is still requested
 	case !o.failed():
 		return c.record(ctx, &events.WebhookRedelivered{WebhookID: c.h.id, EventSeq: seq})
 	case o.gone():
@@ -274,7 +274,7 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	}
 }
 
-// record appends what became of a delivery, and returns once that shows.
+// record appends the outcome of a delivery and returns once it is applied.
 func (c *deliverer) record(ctx context.Context, d events.Data) error {
 	_, err := c.s.append(ctx, c.h.tenant, d, -1)
 	if err != nil {
@@ -302,14 +302,14 @@ func (c *deliverer) reached(seq uint64) {
 	c.h.position = seq
 }
 
-// report shows how the event at hand fares.
+// report publishes the state of the event that is being delivered.
 func (c *deliverer) report(failed int, o outcome, next time.Time) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.h.failed, c.h.problem, c.h.next = failed, o.reason, next
 }
 
-// newParcel renders an event for receivers.
+// newParcel encodes an event for receivers.
 func newParcel(e events.Event) (parcel, error) {
 	ce, err := events.Structured(e)
 	if err != nil {

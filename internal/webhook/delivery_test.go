@@ -13,7 +13,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// Everything recorded after the registration arrives once, in order, signed.
+// Every event recorded after the registration arrives once, in order, signed.
 func TestDeliversInOrder(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -44,7 +44,7 @@ func TestDeliversInOrder(t *testing.T) {
 	}
 }
 
-// Filters hold one by one and together, also for what is on record already.
+// Filters apply separately and together, also to events recorded before.
 func TestDeliversWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -68,7 +68,7 @@ func TestDeliversWhatIsWanted(t *testing.T) {
 			r.Session, r.Types = "s1", []events.Type{events.TypeExecutionCompleted, events.TypeExecutionFailed}
 		}, positions(firstEnd)},
 		"from the middle": {func(r *webhook.Registration) { r.After = ptr(second.Seq) }, positions(firstEnd, secondEnd)},
-		// The request, which names the session, is not among what is read.
+		// The request, which names the session, is not among the events read.
 		"session from the middle": {func(r *webhook.Registration) { r.After, r.Session = ptr(second.Seq), "s1" }, positions(firstEnd)},
 	} {
 		r := receive(t, nil)
@@ -81,14 +81,14 @@ func TestDeliversWhatIsWanted(t *testing.T) {
 	}
 }
 
-// A receiver that fails some times gets the same message again, and then the
-// next: nothing is left out, and nothing overtakes.
+// A receiver that fails several times gets the same message again, and then the next. No
+// event is left out, and the order is kept.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"throttled": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "3600") // cut to the longest pause
+			w.Header().Set("Retry-After", "3600") // limited to BackoffMax
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
@@ -131,8 +131,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What fails too often is a dead letter on record, and the next event goes out.
-// Retried, it is delivered, or dead once more.
+// An event that fails too often becomes a recorded dead letter, and the next event is
+// sent. A retry delivers it or makes it a dead letter again.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -165,7 +165,7 @@ func TestDeadLetters(t *testing.T) {
 	if l := letters[0]; l.EventID != first.ID || l.Type != first.Type || l.Attempts != 4 || l.Status != 400 || l.Reason != "the receiver answered 400 Bad Request" || l.Retrying || l.FirstAttemptAt > l.DeadLetteredAt {
 		t.Errorf("%+v", l)
 	}
-	// Not mended yet: one attempt, and dead again.
+	// The receiver still fails: one attempt, and a dead letter again.
 	if n, _, err := h.service.Retry(t.Context(), events.DefaultTenant, id, []uint64{first.Seq}, actor); n != 1 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -190,7 +190,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// A receiver that fails, dawdles or floods holds up nobody else.
+// A receiver that fails, is slow or sends endless data delays no other webhook.
 func TestOneDoesNotHoldOthers(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(o *webhook.Options) { o.Attempts, o.BackoffFirst, o.BackoffMax = 1000, time.Hour, time.Hour })
@@ -236,14 +236,14 @@ func TestOneDoesNotHoldOthers(t *testing.T) {
 	}
 }
 
-// An answer without end is cut, and one that is too slow fails.
+// An endless response is cut, and a slow one fails.
 func TestSlowAndFlooding(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	impatient := build(t, func(o *webhook.Options) { o.Timeout, o.Attempts = 300*time.Millisecond, 1<<30 })
 	slow := receive(t, func(n int, _ delivery, _ http.ResponseWriter, r *http.Request) {
 		if n == 1 {
-			<-r.Context().Done() // until the other side gives up
+			<-r.Context().Done() // until the client times out
 		}
 	})
 	slow.expect(impatient.register(slow.url).Secret)
@@ -269,7 +269,7 @@ func TestSlowAndFlooding(t *testing.T) {
 	}
 }
 
-// A receiver that goes away for a while gets everything when it is back.
+// A receiver that is down and comes back gets every event.
 func TestReceiverComesBack(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(o *webhook.Options) { o.Attempts = 1 << 30 })
@@ -293,8 +293,8 @@ func TestReceiverComesBack(t *testing.T) {
 	}
 }
 
-// 410 Gone ends the deliveries until somebody asks for a retry; then they go on
-// with the event that was answered so.
+// 410 Gone stops deliveries until a retry is requested. They continue with the event
+// that was answered with 410.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -311,7 +311,7 @@ func TestGone(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	h.stop()
-	h.start() // and it stays so
+	h.start() // the webhook stays disabled
 	if v, err := h.service.Get(events.DefaultTenant, reg.Hook.ID); err != nil || v.State != webhook.StateDisabled || len(r.deliveries()) != 1 {
 		t.Errorf("%+v, %v after %d requests", v, err, len(r.deliveries()))
 	}

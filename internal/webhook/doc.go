@@ -1,11 +1,28 @@
-// Package webhook posts events to receivers over HTTP, as Standard Webhooks
-// describes: signed, at least once, in ledger order for each receiver, with
-// retries, and a list of what could not be delivered.
+// Package webhook posts events to receivers over HTTP, as Standard Webhooks describes:
+// signed, at least once, in ledger order for each receiver, with retries and dead
+// letters.
 //
-// Registrations and what became of deliveries are events themselves. Beside
-// the ledger the package keeps, in a folder of its own, what must not be in it:
-// the secrets that deliveries are signed with, and how far each webhook has
-// come.
+// The package promises that each selected event is delivered or recorded as a dead
+// letter, also after a crash. A receiver that fails or is slow delays no other webhook.
+// Registrations, dead letters and retries are events. The package keeps two things
+// outside of the ledger, in a directory of its own: the secrets that sign deliveries,
+// and the position of each webhook.
 //
-// It does not say who may register one, and serves no HTTP; adapters do.
+// The package does not decide who may register a webhook, and serves no HTTP; adapters
+// do.
+//
+// The files, in reading order:
+//
+//   - options.go: the options of a Service and the interfaces of its dependencies
+//   - service.go: Service, its commands and the webhooks of the ledger
+//   - registration.go: the arguments of a registration and their rules
+//   - hook.go: the state of one webhook, derived from its events
+//   - run.go: starts a deliverer for each webhook
+//   - deliverer.go: delivers the events of one webhook
+//   - attempt.go: one request to a receiver and its outcome
+//   - backoff.go: the pauses between attempts
+//   - client.go, address.go: the HTTP client, and the addresses that it refuses
+//   - sign.go: secrets, signatures and their verification
+//   - secretstore.go: the files of secrets and positions
+//   - stats.go: counts for metrics
 package webhook

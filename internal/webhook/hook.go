@@ -8,11 +8,11 @@ import (
 	"daybook/events"
 )
 
-// State tells what a webhook is doing.
+// State is the state of a webhook.
 type State string
 
-// The states. A webhook whose secret is not here belongs to another server of
-// the same ledger, which delivers for it, or its secret was lost.
+// The states. A webhook is StateElsewhere if its secret is not available: another server
+// of the same ledger delivers for it, or the secret was lost.
 const (
 	StateActive    State = "active"
 	StateFailing   State = "failing"
@@ -20,7 +20,7 @@ const (
 	StateElsewhere State = "elsewhere"
 )
 
-// Hook is a registered webhook as users see it.
+// Hook is a registered webhook as clients see it.
 type Hook struct {
 	ID          string        `json:"id" doc:"Id of the webhook."`
 	URL         string        `json:"url" doc:"Where deliveries are posted."`
@@ -37,7 +37,7 @@ type Hook struct {
 	DeadLetters int           `json:"dead_letters" doc:"Events that could not be delivered."`
 }
 
-// DeadLetter is an event that could not be delivered.
+// DeadLetter is an event that was given up after all attempts.
 type DeadLetter struct {
 	Sequence       string      `json:"sequence" doc:"Position of the event, a decimal number."`
 	EventID        string      `json:"event_id" doc:"Id of the event."`
@@ -50,8 +50,8 @@ type DeadLetter struct {
 	Retrying       bool        `json:"retrying" doc:"A retry was asked for and is still to come."`
 }
 
-// hook is a webhook as the events about it tell. The fold is by apply alone, in
-// ledger order.
+// hook is the state of a webhook, derived from its events. Only apply changes the
+// recorded part, in ledger order.
 type hook struct {
 	id, tenant string
 	url        string
@@ -59,25 +59,26 @@ type hook struct {
 	after      uint64
 	created    time.Time
 	creator    string
-	// seq is the position of the last event about it.
+	// seq is the position of the newest applied event.
 	seq      uint64
 	deleted  bool
-	disabled string // why, or empty
+	disabled string // the reason, or empty
 	letters  map[uint64]*letter
 
-	// What follows is not on record: how this server fares delivering.
+	// The fields below are not recorded. They hold the state of deliveries by this
+	// server.
 	secret   Secret
-	here     bool // its secret is
+	here     bool // whether the secret is available here
 	position uint64
-	failed   int // attempts for the event at hand
+	failed   int // failed attempts for the event being delivered
 	problem  string
 	next     time.Time
-	// resting is true while its courier waits at the end of the ledger: position then
-	// moves with it, up to wakeAt.
+	// resting is true while the deliverer waits at the end of the ledger. position then
+	// advances with the ledger, up to wakeAt.
 	resting bool
 	wakeAt  uint64
-	// changed wakes who delivers for it, stop ends that, and ended is closed when
-	// it has ended; closed, too, when nobody does.
+	// changed wakes the deliverer, and stop ends it. ended is closed when it has ended,
+	// or if it was never started.
 	changed chan struct{}
 	stop    func()
 	ended   chan struct{}
@@ -104,7 +105,7 @@ func closed() chan struct{} {
 	return c
 }
 
-// apply takes an event about the webhook into account, once.
+// apply applies an event about the webhook. It ignores an event that is applied already.
 func (h *hook) apply(e events.Event) {
 	if e.Seq <= h.seq || h.deleted {
 		return
@@ -133,7 +134,7 @@ func (h *hook) apply(e events.Event) {
 	h.wake()
 }
 
-// wake has the courier look at what has changed.
+// wake signals changed to the deliverer.
 func (h *hook) wake() {
 	select {
 	case h.changed <- struct{}{}:
@@ -141,7 +142,7 @@ func (h *hook) wake() {
 	}
 }
 
-// concerns reports whether the webhook may be for an event of a batch.
+// concerns reports whether a batch may hold an event for the webhook.
 func (h *hook) concerns(batch []events.Event) bool {
 	return slices.ContainsFunc(batch, func(e events.Event) bool {
 		switch {
@@ -155,7 +156,7 @@ func (h *hook) concerns(batch []events.Event) bool {
 	})
 }
 
-// queued are the positions of the letters to deliver once more, in order.
+// queued returns the positions of the dead letters with a requested retry, in order.
 func (h *hook) queued() []uint64 {
 	var list []uint64
 	for seq, l := range h.letters {

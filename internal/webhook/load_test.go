@@ -13,7 +13,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// countedFeed counts what is read of the ledger.
+// countedFeed counts the reads of the ledger.
 type countedFeed struct {
 	webhook.Feed
 	read atomic.Int64
@@ -24,8 +24,8 @@ func (f *countedFeed) Read(ctx context.Context, after uint64, limit int) ([]even
 	return f.Feed.Read(ctx, after, limit)
 }
 
-// Webhooks of a tenant read nothing when other tenants' events are recorded, and come
-// to their positions all the same.
+// Webhooks of a tenant read nothing when events of other tenants are recorded, and their
+// positions still advance.
 func TestEventsOfOthersCostNothing(t *testing.T) {
 	t.Parallel()
 	feed := &countedFeed{}
@@ -54,11 +54,11 @@ func TestEventsOfOthersCostNothing(t *testing.T) {
 	}
 }
 
-// hungFeed is a ledger whose server does not answer for a while.
+// hungFeed is a ledger whose server does not answer for some time.
 type hungFeed struct {
 	webhook.Feed
 	gate    *reads.Gate
-	running chan int // permits held meanwhile
+	running chan int // permits held during a read
 }
 
 func (f hungFeed) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
@@ -75,7 +75,7 @@ func (f hungFeed) Read(ctx context.Context, after uint64, limit int) ([]events.E
 	return f.Feed.Read(ctx, after, limit)
 }
 
-// A webhook that waits for the ledger holds no permit meanwhile.
+// A webhook that waits for the ledger holds no permit.
 func TestWebhooksWaitWithoutPermit(t *testing.T) {
 	t.Parallel()
 	gate, running := reads.New(reads.Options{Running: 1}), make(chan int, 1)
@@ -86,10 +86,11 @@ func TestWebhooksWaitWithoutPermit(t *testing.T) {
 	}
 }
 
-// Receivers that hang, or answer without end, delay no other webhook.
+// Receivers that hang or send endless responses delay no other webhook.
 func TestHostileReceiversDelayNoOther(t *testing.T) {
 	t.Parallel()
-	// A webhook that waited for an answer of another one would wait for longer than the test.
+	// A webhook that waited for the response of another one would wait for longer than
+	// the test.
 	h := build(t, func(o *webhook.Options) { o.Timeout = time.Hour })
 	release := make(chan struct{})
 	defer close(release) // before the servers of the receivers are closed

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen soon.
+// patience is the time limit for a condition that a test waits for.
 const patience = 20 * time.Second
 
 var actor = events.Actor{Principal: "tester", Transport: "embed"}
@@ -75,7 +75,7 @@ func (h *house) start() {
 	h.t.Cleanup(h.stop)
 }
 
-// sessionOf looks into the ledger itself, where the requested event tells.
+// sessionOf reads the sessions from the requested event in the ledger.
 func (h *house) sessionOf(ctx context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 	list, err := h.store.Execution(ctx, tenant, execution)
 	if err != nil || len(list) == 0 {
@@ -119,7 +119,7 @@ func (h *house) register(url string, change ...func(*webhook.Registration)) webh
 	return got
 }
 
-// until waits for a webhook to look as wanted.
+// until waits for a condition on a webhook.
 func (h *house) until(id string, wanted func(webhook.Hook) bool) webhook.Hook {
 	h.t.Helper()
 	for late := time.After(patience); ; {
@@ -131,14 +131,14 @@ func (h *house) until(id string, wanted func(webhook.Hook) bool) webhook.Hook {
 			return v
 		}
 		select {
-		case <-time.After(time.Millisecond): // nothing tells from outside
+		case <-time.After(time.Millisecond): // there is no notification
 		case <-late:
 			h.t.Fatalf("still %+v", v)
 		}
 	}
 }
 
-// arrivedAt waits until everything up to an event is delivered or given up.
+// arrivedAt waits until every event up to a position is delivered or given up.
 func (h *house) arrivedAt(id string, e events.Event) {
 	h.t.Helper()
 	h.until(id, func(v webhook.Hook) bool { at, _ := strconv.ParseUint(v.Position, 10, 64); return at >= e.Seq })
@@ -168,7 +168,7 @@ type delivery struct {
 	at    string
 }
 
-// receiver checks every delivery by the specification, and answers as told.
+// receiver checks every delivery by the specification and answers as configured.
 type receiver struct {
 	t      *testing.T
 	url    string
@@ -177,7 +177,7 @@ type receiver struct {
 	mu      sync.Mutex
 	secret  webhook.Secret
 	answer  func(n int, d delivery, w http.ResponseWriter, r *http.Request)
-	got     []delivery // in order of arrival, failed attempts too
+	got     []delivery // in order of arrival, with failed attempts
 	arrived chan struct{}
 	tell    sync.Once
 	told    chan struct{} // closed once the secret is known
@@ -192,7 +192,7 @@ func receive(t *testing.T, answer func(n int, d delivery, w http.ResponseWriter,
 	return r
 }
 
-// expect tells the secret to check with.
+// expect sets the secret to check with.
 func (r *receiver) expect(s webhook.Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,10 +203,10 @@ func (r *receiver) expect(s webhook.Secret) {
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // the attempt was broken off
+		return // the attempt was canceled
 	}
 	select {
-	case <-r.told: // the first delivery may be faster than the answer to the registration
+	case <-r.told: // the first delivery may be faster than the response to the registration
 	case <-req.Context().Done():
 		return
 	}
@@ -242,7 +242,7 @@ func (r *receiver) deliveries() []delivery {
 	return append([]delivery{}, r.got...)
 }
 
-// sequences are the positions of the events that came, in order.
+// sequences returns the positions of the received events in order of arrival.
 func (r *receiver) sequences() []uint64 {
 	var list []uint64
 	for _, d := range r.deliveries() {
@@ -255,7 +255,7 @@ func (r *receiver) sequences() []uint64 {
 	return list
 }
 
-// count waits until so many requests came.
+// count waits until a number of requests has arrived.
 func (r *receiver) count(n int) {
 	r.t.Helper()
 	for late := time.After(patience); len(r.deliveries()) < n; {
@@ -267,7 +267,7 @@ func (r *receiver) count(n int) {
 	}
 }
 
-// status answers with a fixed status.
+// status returns a response with a fixed status.
 func status(code int) func(int, delivery, http.ResponseWriter, *http.Request) {
 	return func(_ int, _ delivery, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }

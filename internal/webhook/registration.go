@@ -12,25 +12,26 @@ import (
 	"daybook/events"
 )
 
-// Registration asks for events to be posted somewhere.
+// Registration holds the arguments of Register.
 type Registration struct {
 	// Tenant owns the webhook and the events.
 	Tenant string
-	// URL is where deliveries are posted.
+	// URL is the address that deliveries are posted to.
 	URL string
-	// Types, Session and ExecutionID limit the events; what is empty does not.
+	// Types, Session and ExecutionID select events; an empty field selects all.
 	Types       []events.Type
 	Session     string
 	ExecutionID string
-	// After is the position after which delivery begins; nil means now.
+	// After is the position after which deliveries start; nil means the end of the
+	// ledger.
 	After *uint64
-	// Actor is who asks.
+	// Actor is the client that registers the webhook.
 	Actor events.Actor
 }
 
-// Error is a mistake in a request. Its message is for whoever made it.
+// Error is returned for an invalid request. Its message is for the client.
 type Error struct {
-	// Field is the member at fault, or empty.
+	// Field is the invalid field of the request, or empty.
 	Field   string
 	Message string
 }
@@ -42,10 +43,10 @@ func mistake(field, format string, args ...any) error {
 	return &Error{field, fmt.Sprintf(format, args...)}
 }
 
-// maxURL bounds a URL, in bytes.
+// maxURL is the maximum length of a URL in bytes.
 const maxURL = 2048
 
-// check finds mistakes that can be found without asking anybody.
+// check returns errors that can be found without network and ledger.
 func (r Registration) check(allowPrivate bool) error {
 	if err := checkURL(r.URL, allowPrivate); err != nil {
 		return err
@@ -89,7 +90,7 @@ func checkURL(text string, allowPrivate bool) error {
 	case u.Scheme != "https":
 		return mistake(field, "url must begin with https://: anybody on the way could read what is sent over http (the server allows it when started with --webhook-allow-private)")
 	}
-	// Names are checked when they are dialled; this is only to say it early.
+	// Names are checked when they are dialed. This check only reports the error earlier.
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	addr, err := netip.ParseAddr(host)
 	if err == nil && !public(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {

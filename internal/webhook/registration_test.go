@@ -11,7 +11,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// Mistakes are told by field before anything is on record.
+// Errors name the field, and nothing is recorded.
 func TestRegistrationMistakes(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(o *webhook.Options) { o.AllowPrivate = false })
@@ -60,8 +60,8 @@ func TestRegistrationMistakes(t *testing.T) {
 	}
 }
 
-// A name that leads here is refused when it is dialled, whatever it looked
-// like before: nothing connects.
+// A name that resolves to this machine is refused when it is dialed, even if it resolved
+// differently before. Nothing connects.
 func TestPrivateTargets(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -83,7 +83,7 @@ func TestPrivateTargets(t *testing.T) {
 	}
 }
 
-// Tenants see and fill only what is theirs.
+// Tenants see only their own webhooks, and the limit is per tenant.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(o *webhook.Options) { o.MaxPerTenant = 2 })

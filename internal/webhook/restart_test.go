@@ -27,15 +27,15 @@ func listenAt(t *testing.T, address string) net.Listener {
 			t.Fatal(err)
 		}
 		select {
-		case <-time.After(10 * time.Millisecond): // the kernel tells nobody
+		case <-time.After(10 * time.Millisecond): // the kernel sends no notification
 		case <-late:
 			t.Fatal(err)
 		}
 	}
 }
 
-// Stopped and started over and over in the middle of deliveries, the service
-// loses nothing, and repeats at most the one that was under way.
+// If the service is stopped and started repeatedly during deliveries, it loses nothing
+// and repeats at most the delivery that was in progress.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -48,7 +48,7 @@ func TestRestart(t *testing.T) {
 		for range 5 {
 			want = append(want, h.request("").Seq)
 		}
-		r.count(1) // anywhere between none of the round and all
+		r.count(1) // anywhere between no delivery of the round and all of them
 		h.stop()
 		h.start()
 	}
@@ -67,8 +67,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What is on record survives, secret and dead letters included; a retry that
-// was asked for and not done is done after the start.
+// Recorded state survives a restart, with secret and dead letters. A requested retry
+// that was not done is done after the start.
 func TestRestartKeepsRecord(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -89,7 +89,7 @@ func TestRestartKeepsRecord(t *testing.T) {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	h.stop()
-	// As if the process had died between the request on record and the attempt.
+	// As if the process had died between the recorded request and the attempt.
 	h.record(&events.WebhookRetryRequested{WebhookID: reg.Hook.ID, EventSeqs: []uint64{e.Seq}, Actor: actor})
 	close(ok)
 	h.start()
@@ -99,8 +99,8 @@ func TestRestartKeepsRecord(t *testing.T) {
 	}
 }
 
-// A deleted webhook gets nothing more, and its secret is gone, also when it is
-// deleted in the middle of an attempt.
+// A deleted webhook gets no more deliveries and its secret is removed, also if it is
+// deleted during an attempt.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -133,7 +133,7 @@ func TestDelete(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The secret is nowhere but in its file, which nobody else can read.
+// The secret is only in its file, which no other user can read.
 func TestSecretIsNowhere(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -176,7 +176,7 @@ func TestSecretIsNowhere(t *testing.T) {
 	}
 }
 
-// Files that are lost, foreign or half written do no harm beyond repetition.
+// Lost, foreign and partly written files cause only repeated deliveries.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	h := build(t)

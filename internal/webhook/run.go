@@ -8,9 +8,9 @@ import (
 	"daybook/events"
 )
 
-// Run delivers until ctx is done, and then returns nil once every attempt under
-// way is broken off: what it was for is tried again by the next Run. It returns
-// an error when the ledger cannot be followed any more. Run it once at a time.
+// Run delivers events until ctx is done. It then cancels every attempt in progress and
+// returns nil; the next Run tries their events again. It returns an error if it can no
+// longer follow the ledger. The caller MUST NOT call Run concurrently.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var couriers sync.WaitGroup
@@ -35,13 +35,13 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil // that is how it is asked to end
+		return nil // the caller ended Run
 	}
 	return fmt.Errorf("follow the ledger for webhooks: %w", err)
 }
 
-// startDeliverer starts a courier for a webhook whose secret is here. The caller holds
-// mu.
+// startDeliverer starts a deliverer for a webhook whose secret is available. The caller
+// must hold mu.
 func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, h *hook) {
 	if !h.here {
 		return
@@ -52,7 +52,7 @@ func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, 
 		s.opts.Logger.ErrorContext(ctx, "a webhook is not served", "webhook", h.id, "error", err)
 		return
 	}
-	position = min(position, s.applied) // no position is beyond the end
+	position = min(position, s.applied) // a position is never after the end of the ledger
 	h.position, h.resting = position, false
 	ctx, h.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})

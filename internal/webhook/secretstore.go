@@ -12,8 +12,8 @@ import (
 	"daybook/internal/durable"
 )
 
-// secretStore is the folder of what must not be in the ledger: for each webhook the
-// file ID.secret, and ID.position with how far it has come.
+// secretStore is the directory of the data that must not be in the ledger. For each
+// webhook it holds the secret in ID.secret and the delivered position in ID.position.
 type secretStore struct{ dir string }
 
 const (
@@ -30,8 +30,8 @@ func openKeep(dir string) (secretStore, error) {
 
 func (k secretStore) path(id, suffix string) string { return filepath.Join(k.dir, id+suffix) }
 
-// storeSecret returns once the secret is on disk: what is registered after it
-// can be signed for ever.
+// storeSecret returns once the secret is on disk, so that a webhook registered
+// afterwards can always be signed for.
 func (k secretStore) storeSecret(id string, s Secret) error {
 	if err := durable.Create(k.path(id, secretSuffix), []byte(s.Reveal()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keep the secret of webhook %s: %w", id, err)
@@ -39,9 +39,9 @@ func (k secretStore) storeSecret(id string, s Secret) error {
 	return nil
 }
 
-// secret is os.ErrNotExist for a webhook registered at another server, or whose
-// secret was lost. A file that others can read is refused: the secret in it may
-// be known.
+// secret returns the secret of a webhook. The error is os.ErrNotExist if the webhook was
+// registered at another server or its secret was lost. A file that other users can read
+// is refused, because they may know the secret.
 func (k secretStore) secret(id string) (Secret, error) {
 	path := k.path(id, secretSuffix)
 	info, err := os.Stat(path)
@@ -62,8 +62,8 @@ func (k secretStore) secret(id string) (Secret, error) {
 	return s, nil
 }
 
-// deleteFiles removes what is kept of a webhook. It does not sync: sweep removes what a power
-// cut brings back.
+// deleteFiles removes the files of a webhook. It does not sync: sweep removes files that
+// a power cut brings back.
 func (k secretStore) deleteFiles(id string) error {
 	var errs []error
 	for _, suffix := range []string{secretSuffix, positionSuffix} {
@@ -74,9 +74,8 @@ func (k secretStore) deleteFiles(id string) error {
 	return errors.Join(errs...)
 }
 
-// sweep removes what is kept of webhooks that are not on record: a process that
-// died between the two steps of registering leaves a secret behind, one that
-// died while deleting too.
+// sweep removes the files of unknown webhooks. A process that died between the two steps
+// of registering or of deleting leaves such files.
 func (k secretStore) sweep(known func(id string) bool) error {
 	list, err := os.ReadDir(k.dir)
 	if err != nil {
@@ -95,17 +94,16 @@ func (k secretStore) sweep(known func(id string) bool) error {
 	return errors.Join(errs...)
 }
 
-// positionDigits is the length of every position as written. A file never
-// changes its size, so that writing it anew touches one sector of the disk and
-// is there wholly or not at all.
+// positionDigits is the number of digits of every written position. A file keeps its
+// size, so that a write touches one sector of the disk and is atomic.
 const positionDigits = 20
 
-// positionFile is where a webhook's position is kept. Its owner closes it.
+// positionFile stores the position of a webhook. The caller of openPlace MUST close it.
 type positionFile struct{ f *os.File }
 
-// openPlace returns the place and the position in it. A place that was never
-// written, or cannot be understood, holds from: that repeats deliveries rather
-// than lose one. The directory is therefore not synced.
+// openPlace opens the position file of a webhook and returns the position in it. If the
+// file is new or invalid, the position is from. Deliveries are then repeated and none is
+// lost, so that the directory need not be synced.
 func (k secretStore) openPlace(id string, from uint64) (positionFile, uint64, error) {
 	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -120,7 +118,7 @@ func (k secretStore) openPlace(id string, from uint64) (positionFile, uint64, er
 	return positionFile{f}, at, nil
 }
 
-// set writes the position; with sync it returns once that is on disk.
+// set writes the position. With sync it returns once the position is on disk.
 func (p positionFile) set(at uint64, sync bool) error {
 	if _, err := p.f.WriteAt(fmt.Appendf(nil, "%0*d\n", positionDigits, at), 0); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"daybook/events"
 )
 
-// Service holds the webhooks of a ledger and delivers for those whose secret it
-// keeps. It is safe for concurrent use. Run delivers; without it, commands
-// wait, since they answer only once the record shows their effect.
+// Service manages the webhooks of a ledger and delivers for those whose secret it
+// stores. It is safe for concurrent use. Commands return only after Run has applied the
+// events that they record: without Run they block until their time limit.
 type Service struct {
 	opts Options
 	keep secretStore
@@ -26,18 +26,17 @@ type Service struct {
 
 	mu    sync.Mutex
 	hooks map[string]*hook
-	// applied is the position up to which hooks is true; moved is closed and
-	// replaced when it grows.
+	// applied is the position up to which events are applied to hooks. moved is closed
+	// and replaced when applied grows.
 	applied uint64
 	moved   chan struct{}
-	// deliver begins to deliver for a webhook; nil unless Run does.
+	// deliver starts a deliverer for a webhook; nil while Run is not active.
 	deliver func(*hook)
-	// registering counts per tenant the registrations that are on their way.
+	// registering counts the registrations in progress per tenant.
 	registering map[string]int
 }
 
-// Open reads the webhooks on record. It starts nothing and holds nothing to
-// close.
+// Open reads the webhooks from the ledger. It starts nothing and holds nothing to close.
 func Open(ctx context.Context, opts Options) (*Service, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -47,8 +46,8 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	if s.keep, err = openKeep(opts.Dir); err != nil {
 		return nil, err
 	}
-	// First the end, then the events: what is recorded between is met again by
-	// Run, and applied once.
+	// The end is read before the events. Run reads events between the two again; each is
+	// applied once.
 	if s.applied, err = opts.Feed.LastSeq(ctx); err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
@@ -65,7 +64,8 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	return s, nil
 }
 
-// apply takes an event into account. The caller holds mu, or is alone.
+// apply applies an event about a webhook. The caller must hold mu or be the only user of
+// s.
 func (s *Service) apply(e events.Event) {
 	if !e.Type.Webhook() {
 		return
@@ -82,7 +82,7 @@ func (s *Service) apply(e events.Event) {
 		return
 	}
 	if h == nil {
-		return // of a webhook deleted before
+		return // the webhook is deleted already
 	}
 	if h.apply(e); h.deleted {
 		delete(s.hooks, h.id)
@@ -90,7 +90,7 @@ func (s *Service) apply(e events.Event) {
 	}
 }
 
-// recall finds the secret of a webhook, if it is here.
+// recall loads the secret of a webhook if it is available.
 func (s *Service) recall(h *hook) {
 	var err error
 	h.secret, err = s.keep.secret(h.id)
@@ -99,7 +99,7 @@ func (s *Service) recall(h *hook) {
 	}
 }
 
-// advance applies a batch and wakes who waits for it.
+// advance applies a batch and wakes waiting callers and deliverers.
 func (s *Service) advance(batch []events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +107,8 @@ func (s *Service) advance(batch []events.Event) {
 		s.apply(e)
 		s.applied = max(s.applied, e.Seq)
 	}
-	// A courier whose webhook has no event among these costs nothing: there may be
-	// many, and each reads the ledger for itself.
+	// A deliverer without an event in the batch is not woken. There may be many of them,
+	// and each reads the ledger separately.
 	for _, h := range s.hooks {
 		switch {
 		case !h.resting:
@@ -126,8 +126,7 @@ func (s *Service) advance(batch []events.Event) {
 	s.moved = make(chan struct{})
 }
 
-// progress is the position applied, and a channel that is closed once there is
-// more.
+// progress returns the position applied and a channel that is closed once it grows.
 func (s *Service) progress() (uint64, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +148,7 @@ func (s *Service) wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// append records an event and waits until it shows.
+// append records an event and waits until it is applied.
 func (s *Service) append(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
 	seq, err := s.opts.Journal.Append(ctx, events.New(tenant, time.Now(), d), after)
 	if err != nil {
@@ -158,11 +157,11 @@ func (s *Service) append(ctx context.Context, tenant string, d events.Data, afte
 	return seq, s.wait(ctx, seq)
 }
 
-// answerWait is how long a client waits for what it changes.
+// answerWait limits a client's change.
 const answerWait = 4500 * time.Millisecond
 
-// change is append for a client. It returns context.DeadlineExceeded when the
-// ledger does not answer within answerWait.
+// change is append for a client. It returns context.DeadlineExceeded if the ledger does
+// not answer within answerWait.
 func (s *Service) change(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -173,17 +172,18 @@ func (s *Service) change(ctx context.Context, tenant string, d events.Data, afte
 	return seq, err
 }
 
-// Registered is what Register answers with.
+// Registered is the result of Register.
 type Registered struct {
 	Hook Hook
-	// Secret is what deliveries are signed with. It is told this once.
+	// Secret signs the deliveries. It is returned only here.
 	Secret Secret
-	// Seq is the position of the event on record.
+	// Seq is the position of the recorded event.
 	Seq uint64
 }
 
-// Register adds a webhook. An error of type *Error tells what is wrong with the
-// request. The secret is on disk before the webhook is on record.
+// Register adds a webhook. Errors are *Error for an invalid request, and
+// context.DeadlineExceeded if the ledger does not answer in time. The secret is on disk
+// before the webhook is recorded.
 func (s *Service) Register(ctx context.Context, r Registration) (Registered, error) {
 	if err := r.check(s.opts.AllowPrivate); err != nil {
 		return Registered{}, err
@@ -212,8 +212,8 @@ func (s *Service) Register(ctx context.Context, r Registration) (Registered, err
 		After: after, Actor: r.Actor,
 	}, 0)
 	if err != nil {
-		// The secret stays: the event may be on record all the same. If it is not,
-		// the next start removes it.
+		// The secret is kept, because the event may be recorded. If it is not, the next
+		// start removes the secret.
 		return Registered{}, fmt.Errorf("register a webhook: %w", err)
 	}
 	s.mu.Lock()
@@ -225,7 +225,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Registered, err
 	return Registered{Hook: h.view(), Secret: secret, Seq: seq}, nil
 }
 
-// reserve takes one of the tenant's places until done is called.
+// reserve counts a registration against the tenant's limit until done is called.
 func (s *Service) reserve(tenant string) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Service) reserve(tenant string) (done func(), err error) {
 	}, nil
 }
 
-// find returns a tenant's webhook, or events.ErrNotFound. The caller holds mu.
+// find returns a tenant's webhook, or events.ErrNotFound. The caller must hold mu.
 func (s *Service) find(tenant, id string) (*hook, error) {
 	h := s.hooks[id]
 	if h == nil || h.tenant != tenant {
@@ -257,8 +257,9 @@ func (s *Service) find(tenant, id string) (*hook, error) {
 	return h, nil
 }
 
-// Delete removes a webhook and destroys its secret. It returns the position of
-// the event on record. An attempt under way is broken off.
+// Delete removes a webhook and deletes its secret. It cancels an attempt in progress. It
+// returns the position of the recorded event. Errors are events.ErrNotFound, and
+// context.DeadlineExceeded if the ledger does not answer in time.
 func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Actor) (uint64, error) {
 	s.mu.Lock()
 	h, err := s.find(tenant, id)
@@ -271,7 +272,7 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 		s.mu.Lock()
 		ended := h.ended
 		s.mu.Unlock()
-		// Whoever delivers for it may be in the middle of an attempt.
+		// The deliverer may be in the middle of an attempt.
 		select {
 		case <-ended:
 			err = s.keep.deleteFiles(id)
@@ -285,13 +286,15 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 	return seq, nil
 }
 
-// maxRetries bounds the letters of one request, so that its event stays small.
+// maxRetries is the maximum number of dead letters in one request, which keeps its event
+// small.
 const maxRetries = 1000
 
-// Retry asks for dead letters to be delivered once more, those of the given
-// positions, or without any the oldest 1000, and for a disabled webhook to go
-// on. It returns how many letters that are, and the position of the event on
-// record; nothing to do is an *Error.
+// Retry requests another delivery of dead letters and enables a disabled webhook. The
+// dead letters are those at the given positions, or the oldest 1,000 if there are none.
+// Retry returns their number and the position of the recorded event. Errors are *Error
+// for an invalid request or if there is nothing to retry, events.ErrNotFound, and
+// context.DeadlineExceeded if the ledger does not answer in time.
 func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
 	if len(seqs) > maxRetries {
 		return 0, 0, mistake("sequences", "at most %d letters can be retried at once", maxRetries)
@@ -347,7 +350,7 @@ func (s *Service) List(tenant string) []Hook {
 			list = append(list, h.view())
 		}
 	}
-	// Ids are ordered by time.
+	// Ids are in order of time.
 	slices.SortFunc(list, func(a, b Hook) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
@@ -363,8 +366,8 @@ func (s *Service) Get(tenant, id string) (Hook, error) {
 	return h.view(), nil
 }
 
-// DeadLetters returns what could not be delivered for a webhook, in ledger
-// order, or events.ErrNotFound.
+// DeadLetters returns the dead letters of a webhook in ledger order, or
+// events.ErrNotFound.
 func (s *Service) DeadLetters(tenant, id string) ([]DeadLetter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,9 +378,9 @@ func (s *Service) DeadLetters(tenant, id string) ([]DeadLetter, error) {
 	return h.deadLetters(), nil
 }
 
-// Undelivered tells which webhooks, of all tenants, have yet to be sent events up to a
-// position, or may be asked to send them again: sentences for people, in the order
-// of the webhooks.
+// Undelivered returns why events up to a position are still needed by webhooks of any
+// tenant: undelivered events and dead letters. The reasons are human-readable sentences
+// in the order of the webhook ids.
 func (s *Service) Undelivered(last uint64) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,7 +388,7 @@ func (s *Service) Undelivered(last uint64) []string {
 	for _, id := range slices.Sorted(maps.Keys(s.hooks)) {
 		h := s.hooks[id]
 		if !h.here {
-			continue // nothing is delivered for it from here
+			continue // this server does not deliver for it
 		}
 		if h.position < last {
 			reasons = append(reasons, fmt.Sprintf("webhook %s has come to position %d only; wait for it, or delete it", id, h.position))

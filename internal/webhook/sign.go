@@ -20,25 +20,25 @@ const (
 	headerSignature = "webhook-signature"
 )
 
-// secretPrefix marks a signing secret, and secretBytes is how long new ones
-// are; the specification allows 24 to 64.
+// secretPrefix starts a signing secret. secretBytes is the length of new ones; the
+// specification allows 24 to 64 bytes.
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
 )
 
-// Secret is what deliveries of one webhook are signed with. It prints as
-// nothing, so that no log can hold one by accident.
+// Secret signs the deliveries of one webhook. String and GoString hide it, so that no
+// log can contain one by accident.
 type Secret struct{ key []byte }
 
-// newSecret draws one.
+// newSecret returns a random secret.
 func newSecret() Secret {
 	key := make([]byte, secretBytes)
 	_, _ = rand.Read(key) // never fails: it crashes the program rather than return weak bits
 	return Secret{key}
 }
 
-// ParseSecret reads what Reveal wrote.
+// ParseSecret parses the output of Reveal.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
@@ -48,17 +48,17 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{key}, nil
 }
 
-// Reveal writes the secret as receivers are given it: "whsec_" and base64.
+// Reveal returns the secret in the form for receivers: "whsec_" and base64.
 func (s Secret) Reveal() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.key) }
 
-// String hides the secret.
+// String returns a placeholder for the secret.
 func (s Secret) String() string { return secretPrefix + "…" }
 
-// GoString hides the secret.
+// GoString returns a placeholder for the secret.
 func (s Secret) GoString() string { return s.String() }
 
-// sign is the signature of one attempt: version 1, HMAC-SHA256 over id, time
-// and body.
+// sign returns the signature of one attempt: version 1, HMAC-SHA256 of id, time and
+// body.
 func (s Secret) sign(id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, s.key)
 	fmt.Fprintf(mac, "%s.%d.", id, at.Unix())
@@ -66,11 +66,12 @@ func (s Secret) sign(id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// tolerance is how far the clock of a delivery may be from the receiver's.
+// tolerance is the maximum difference between the time of a delivery and the receiver's
+// clock.
 const tolerance = 5 * time.Minute
 
-// Verify is for receivers written in Go: it tells why a delivery, received at a
-// moment with these headers and body, is not to be trusted, or returns nil.
+// Verify returns an error if a delivery with these headers and body, received at a given
+// time, is not authentic. It is for receivers written in Go.
 func (s Secret) Verify(header http.Header, body []byte, received time.Time) error {
 	id, stamp := header.Get(headerID), header.Get(headerTimestamp)
 	secs, err := strconv.ParseInt(stamp, 10, 64)

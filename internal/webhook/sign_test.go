@@ -14,8 +14,8 @@ import (
 	"daybook/internal/webhook"
 )
 
-// verify is what the specification asks of receivers, written apart from the
-// package under test.
+// verify checks a delivery as the specification asks of receivers. It is independent of
+// the package under test.
 func verify(secret string, h http.Header, body []byte) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {

@@ -2,20 +2,20 @@ package webhook
 
 import "maps"
 
-// Stats are figures for whoever watches the server, of all tenants.
+// Stats holds counts for metrics, over all tenants.
 type Stats struct {
-	// Webhooks counts webhooks by state, each of States being there.
+	// Webhooks counts webhooks by state. Every state has an entry.
 	Webhooks map[State]int
-	// DeadLetters counts events that could not be delivered.
+	// DeadLetters counts the dead letters.
 	DeadLetters int
-	// Delivered and Failed count the attempts that this process made since Open.
+	// Delivered and Failed count the attempts of this process since Open.
 	Delivered, Failed int64
-	// Behind is how far the webhook that is furthest behind is from the newest event
-	// known, of those that this server delivers for.
+	// Behind is the maximum number of positions by which a webhook lags behind the newest
+	// known event, among the webhooks that this server delivers for.
 	Behind uint64
 }
 
-// Stats returns the figures as they are now.
+// Stats returns the current counts.
 func (s *Service) Stats() Stats {
 	st := Stats{Webhooks: map[State]int{StateActive: 0, StateFailing: 0, StateDisabled: 0, StateElsewhere: 0}}
 	s.mu.Lock()
@@ -31,7 +31,7 @@ func (s *Service) Stats() Stats {
 	return st
 }
 
-// count notes an attempt.
+// count counts an attempt.
 func (s *Service) count(o outcome) {
 	if o.failed() {
 		s.failed.Add(1)

@@ -7,7 +7,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// The figures tell of deliveries, failures and what was given up.
+// Stats counts deliveries, failures and dead letters.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	h := build(t)
