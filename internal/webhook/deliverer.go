@@ -69,7 +69,7 @@ func (c *deliverer) run(ctx context.Context) {
 		}
 		// The ledger or the disk failed, and not the receiver. Every deliverer meets the
 		// same error. What was not recorded is done again.
-		c.s.opts.Logger.WarnContext(ctx, "a webhook waits", "webhook", c.h.id, "position", c.at, "error", err)
+		c.s.opts.Logger.WarnContext(ctx, "deliveries of a webhook are paused", "webhook", c.h.id, "position", c.at, "error", err)
 		c.pause(ctx, c.s.opts.BackoffFirst)
 	}
 }
@@ -99,7 +99,7 @@ func (c *deliverer) page(ctx context.Context) error {
 			return err
 		}
 		if err := c.place.set(p.seq, true); err != nil {
-			return fmt.Errorf("keep the position: %w", err)
+			return fmt.Errorf("store the position: %w", err)
 		}
 		c.written = p.seq
 		c.reached(p.seq)
@@ -242,7 +242,7 @@ func (c *deliverer) redeliver(ctx context.Context) {
 			return
 		}
 		if err := c.retry(ctx, seq); err != nil && ctx.Err() == nil {
-			c.s.opts.Logger.WarnContext(ctx, "a dead letter waits", "webhook", c.h.id, "position", seq, "error", err)
+			c.s.opts.Logger.WarnContext(ctx, "a dead letter cannot be retried", "webhook", c.h.id, "position", seq, "error", err)
 			return
 		}
 	}

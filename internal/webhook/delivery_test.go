@@ -183,7 +183,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("retried %d", got)
 	}
 	if n := len(h.recorded(events.TypeWebhookRedelivered)); n != 2 {
-		t.Errorf("%d redeliveries on record", n)
+		t.Errorf("%d recorded redeliveries", n)
 	}
 	if _, _, err := h.service.Retry(t.Context(), events.DefaultTenant, id, nil, actor); err == nil {
 		t.Error("there was nothing to retry")

@@ -58,7 +58,7 @@ func (r Registration) check(allowPrivate bool) error {
 		case !slices.Contains(events.Types(), t):
 			return mistake("types", "there is no event type %q; docs/events.md lists them", clip(string(t)))
 		case slices.Contains(r.Types[:i], t):
-			return mistake("types", "%s is given twice", t)
+			return mistake("types", "type %s is listed twice", t)
 		}
 	}
 	switch {
@@ -82,13 +82,13 @@ func checkURL(text string, allowPrivate bool) error {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return mistake(field, "url must begin with https://")
 	case u.User != nil:
-		return mistake(field, "url holds a user name: it would be on record for ever; receivers know deliveries by their signature")
+		return mistake(field, "url must not contain a user name, because the ledger stores it permanently; receivers can verify the signature instead")
 	case u.Fragment != "":
 		return mistake(field, "url ends in a fragment (#%s), which is never sent; leave it out", clip(u.Fragment))
 	case allowPrivate:
 		return nil
 	case u.Scheme != "https":
-		return mistake(field, "url must begin with https://: anybody on the way could read what is sent over http (the server allows it when started with --webhook-allow-private)")
+		return mistake(field, "url must begin with https://: http is readable on the network (a server started with --webhook-allow-private accepts it)")
 	}
 	// Names are checked when they are dialed. This check only reports the error earlier.
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")

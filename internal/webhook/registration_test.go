@@ -25,7 +25,7 @@ func TestRegistrationMistakes(t *testing.T) {
 		{"relative", func(r *webhook.Registration) { r.URL = "/hooks" }, "url", "full address"},
 		{"opaque", func(r *webhook.Registration) { r.URL = "mailto:a@example.com" }, "url", "full address"},
 		{"file", func(r *webhook.Registration) { r.URL = "file://example.com/etc/passwd" }, "url", "https://"},
-		{"plain", func(r *webhook.Registration) { r.URL = "http://example.com/" }, "url", "anybody on the way"},
+		{"plain", func(r *webhook.Registration) { r.URL = "http://example.com/" }, "url", "readable on the network"},
 		{"user", func(r *webhook.Registration) { r.URL = "https://user:password@example.com/" }, "url", "user name"},
 		{"fragment", func(r *webhook.Registration) { r.URL = "https://example.com/#here" }, "url", "fragment"},
 		{"long", func(r *webhook.Registration) { r.URL = "https://example.com/" + strings.Repeat("x", 3000) }, "url", "longer"},
@@ -52,7 +52,7 @@ func TestRegistrationMistakes(t *testing.T) {
 		}
 	}
 	if last, err := h.store.LastSeq(t.Context()); err != nil || last != 0 {
-		t.Errorf("%d events on record, %v", last, err)
+		t.Errorf("%d recorded events, %v", last, err)
 	}
 	// The deliverer may have passed the registration itself, which it never posts.
 	if got := h.register("https://example.com/hooks"); got.Hook.State != webhook.StateActive || got.Hook.Position != "0" && got.Hook.Position != "1" {

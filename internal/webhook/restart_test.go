@@ -171,7 +171,7 @@ func TestSecretIsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.start()
-	if v, err := h.service.Get(events.DefaultTenant, reg.Hook.ID); err != nil || v.State != webhook.StateElsewhere || !strings.Contains(h.log.String(), "can be read by others") {
+	if v, err := h.service.Get(events.DefaultTenant, reg.Hook.ID); err != nil || v.State != webhook.StateElsewhere || !strings.Contains(h.log.String(), "is readable by other users") {
 		t.Errorf("%+v, %v; log %s", v, err, h.log.String())
 	}
 }

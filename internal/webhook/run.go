@@ -49,7 +49,7 @@ func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, 
 	place, position, err := s.keep.openPlace(h.id, h.after)
 	if err != nil {
 		h.here = false
-		s.opts.Logger.ErrorContext(ctx, "a webhook is not served", "webhook", h.id, "error", err)
+		s.opts.Logger.ErrorContext(ctx, "cannot deliver for a webhook", "webhook", h.id, "error", err)
 		return
 	}
 	position = min(position, s.applied) // a position is never after the end of the ledger

@@ -23,7 +23,7 @@ const (
 
 func openKeep(dir string) (secretStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return secretStore{}, fmt.Errorf("create the folder of webhooks: %w", err)
+		return secretStore{}, fmt.Errorf("create the webhook directory: %w", err)
 	}
 	return secretStore{dir}, nil
 }
@@ -34,7 +34,7 @@ func (k secretStore) path(id, suffix string) string { return filepath.Join(k.dir
 // afterwards can always be signed for.
 func (k secretStore) storeSecret(id string, s Secret) error {
 	if err := durable.Create(k.path(id, secretSuffix), []byte(s.Reveal()+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep the secret of webhook %s: %w", id, err)
+		return fmt.Errorf("store the secret of webhook %s: %w", id, err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (k secretStore) secret(id string) (Secret, error) {
 		return Secret{}, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return Secret{}, fmt.Errorf("%s can be read by others: delete webhook %s and register it anew, or, if nobody has read it, chmod 600 the file and restart", path, id)
+		return Secret{}, fmt.Errorf("%s is readable by other users; delete webhook %s and add it again, or, if the secret was not read, chmod 600 the file and restart", path, id)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -59,7 +59,7 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
 	if err := s.keep.sweep(func(id string) bool { return s.hooks[id] != nil }); err != nil {
-		return nil, fmt.Errorf("remove what is left of deleted webhooks: %w", err)
+		return nil, fmt.Errorf("remove the files of deleted webhooks: %w", err)
 	}
 	return s, nil
 }
@@ -95,7 +95,7 @@ func (s *Service) recall(h *hook) {
 	var err error
 	h.secret, err = s.keep.secret(h.id)
 	if h.here = err == nil; !h.here && !errors.Is(err, os.ErrNotExist) {
-		s.opts.Logger.Error("a webhook is not served", "webhook", h.id, "error", err)
+		s.opts.Logger.Error("cannot deliver for a webhook", "webhook", h.id, "error", err)
 	}
 }
 
@@ -236,7 +236,7 @@ func (s *Service) reserve(tenant string) (done func(), err error) {
 		}
 	}
 	if n >= s.opts.MaxPerTenant {
-		return nil, mistake("", "there are %d webhooks already, which is the most; delete one", n)
+		return nil, mistake("", "the tenant has %d webhooks, which is the limit; delete one", n)
 	}
 	s.registering[tenant]++
 	return func() {
@@ -297,7 +297,7 @@ const maxRetries = 1000
 // context.DeadlineExceeded if the ledger does not answer in time.
 func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
 	if len(seqs) > maxRetries {
-		return 0, 0, mistake("sequences", "at most %d letters can be retried at once", maxRetries)
+		return 0, 0, mistake("sequences", "at most %d dead letters can be retried in one request", maxRetries)
 	}
 	seqs, err = s.retriable(tenant, id, seqs)
 	if err != nil {
@@ -318,12 +318,12 @@ func (s *Service) retriable(tenant, id string, seqs []uint64) ([]uint64, error) 
 		return nil, err
 	}
 	if !h.here {
-		return nil, mistake("", "the secret of this webhook is not with this server: ask the one it was registered at, or delete it and register it anew")
+		return nil, mistake("", "this server does not have the secret of the webhook; send the request to the server where it was registered, or delete the webhook and add it again")
 	}
 	list := make([]uint64, 0, len(seqs))
 	for _, seq := range seqs {
 		if h.letters[seq] == nil {
-			return nil, mistake("sequences", "the event at %d is no dead letter of this webhook", seq)
+			return nil, mistake("sequences", "the event at %d is not a dead letter of this webhook", seq)
 		}
 		list = append(list, seq)
 	}
@@ -391,7 +391,7 @@ func (s *Service) Undelivered(last uint64) []string {
 			continue // this server does not deliver for it
 		}
 		if h.position < last {
-			reasons = append(reasons, fmt.Sprintf("webhook %s has come to position %d only; wait for it, or delete it", id, h.position))
+			reasons = append(reasons, fmt.Sprintf("webhook %s has delivered only up to position %d; wait for it, or delete it", id, h.position))
 		}
 		letters := 0
 		for seq := range h.letters {
@@ -400,7 +400,7 @@ func (s *Service) Undelivered(last uint64) []string {
 			}
 		}
 		if letters > 0 {
-			reasons = append(reasons, fmt.Sprintf("webhook %s has %d dead letters of that time; retry them until they are accepted, or delete the webhook", id, letters))
+			reasons = append(reasons, fmt.Sprintf("webhook %s has %d dead letters of these events; retry them until they are accepted, or delete the webhook", id, letters))
 		}
 	}
 	return reasons

@@ -88,5 +88,5 @@ func (s Secret) Verify(header http.Header, body []byte, received time.Time) erro
 			return nil
 		}
 	}
-	return fmt.Errorf("no signature in %s is right", headerSignature)
+	return fmt.Errorf("no signature in %s is valid", headerSignature)
 }
