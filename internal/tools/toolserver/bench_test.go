@@ -11,7 +11,7 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// BenchmarkCall compares a call of a stdio server by a Set with one by the MCP
+// BenchmarkCall compares a call of a stdio server by a Set with a call by the MCP
 // library alone.
 func BenchmarkCall(b *testing.B) {
 	exe, err := os.Executable()

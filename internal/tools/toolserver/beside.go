@@ -17,53 +17,53 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Memory bounds what the answers of tools take in this process.
+// Memory limits the memory of answers of tools in this process.
 type Memory interface {
-	// Take waits until n bytes are free for a tenant and takes them. The error says
+	// Take waits until n bytes are available for a tenant and takes them. The error says
 	// what to do.
 	Take(ctx context.Context, tenant string, n int64) (Held, error)
 }
 
 // Held is memory that was taken. It is safe for concurrent use.
 type Held interface {
-	// Shrink gives back all but n bytes.
+	// Shrink returns all but n bytes.
 	Shrink(n int64)
-	// Release gives back everything. It may be called more than once.
+	// Release returns all bytes. It may be called more than once.
 	Release()
 }
 
 const (
-	// smallMessage is the length of a message, in bytes, up to which no memory is
-	// taken for it.
+	// smallMessage is the length in bytes up to which a message takes no memory from the
+	// budget.
 	smallMessage = 64 << 10
-	// answerCopies is how often an answer is in memory while it is decoded.
+	// answerCopies is the number of copies of an answer in memory while it is decoded.
 	answerCopies = 4
 )
 
-// answer is the way that the answer to one call takes beside the SDK, which would hold
-// it many times over: each value in it becomes a Go value. The SDK gets a message
-// without content in its place.
+// answer is the answer to one call, which bypasses the SDK. The SDK would turn each
+// value in it into a Go value and so need many times its length. The SDK gets a message
+// without content instead.
 type answer struct {
 	tenant string
-	memory Memory // nil takes none
+	memory Memory // nil if memory is not limited
 
 	mu   sync.Mutex
-	id   string // guarded by mu; of the request, as JSON
-	raw  []byte // guarded by mu; the result as JSON
-	held Held   // guarded by mu; nil while nothing is taken
-	room int64  // guarded by mu; the length of the message that held is for
-	over bool   // guarded by mu; the call has ended
+	id   string // id of the request as JSON; guarded by mu
+	raw  []byte // the result as JSON; guarded by mu
+	held Held   // memory of the message, nil while none is taken; guarded by mu
+	room int64  // length of the message that held is for; guarded by mu
+	over bool   // whether the call has ended; guarded by mu
 }
 
 type answerKey struct{}
 
-// answerOf returns the answer that a request under ctx waits for, or nil.
+// answerOf returns the answer that a request with ctx waits for, or nil.
 func answerOf(ctx context.Context) *answer {
 	a, _ := ctx.Value(answerKey{}).(*answer)
 	return a
 }
 
-// reserve takes the memory for a message of n bytes.
+// reserve takes memory for a message of n bytes.
 func (a *answer) reserve(ctx context.Context, n int64) error {
 	if a.memory == nil || n <= smallMessage {
 		return nil
@@ -74,7 +74,7 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 	switch {
 	case taken && n <= room:
 		return nil
-	case taken: // to wait for more while it holds some could last for ever
+	case taken: // a wait for more memory while some is held could be a deadlock
 		return errors.New("the server's answer is longer than it said")
 	}
 	held, err := a.memory.Take(ctx, a.tenant, n*answerCopies)
@@ -91,8 +91,8 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// take ends the call. It returns the result that came, or nil, and the memory that it
-// takes.
+// take ends the call. It returns the result, or nil if none arrived, and the memory of
+// the result.
 func (a *answer) take() ([]byte, Held) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *answer) take() ([]byte, Held) {
 	return raw, held
 }
 
-// refusal is the message that fails the call in place of its answer.
+// refusal returns the message that fails the call instead of its answer.
 func (a *answer) refusal(why error) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,21 +124,22 @@ type unheld struct{}
 func (unheld) Shrink(int64) {}
 func (unheld) Release()     {}
 
-// maxOthers bounds the requests that are no calls of tools whose answers may be large.
-// Some are never answered.
+// maxOthers is the maximum number of waiting requests other than tool calls whose
+// answers may be large. Some requests are never answered.
 const maxOthers = 64
 
-// beside is the messages of one connection whose answers are on their way.
+// beside holds the state of the requests of one connection that wait for an answer.
 type beside struct {
 	mu      sync.Mutex
-	waiting map[string]*answer // guarded by mu; by id as JSON; nil for requests that are no calls of tools
-	others  []string           // guarded by mu; the ids of those, oldest first
-	waited  map[string]waited  // guarded by mu; by tenant
-	asked   int                // guarded by mu; requests of the server whose responses have not left
+	waiting map[string]*answer // by id as JSON, nil for requests other than tool calls; guarded by mu
+	others  []string           // ids of requests other than tool calls, oldest first; guarded by mu
+	waited  map[string]waited  // by tenant; guarded by mu
+	asked   int                // requests of the server whose responses are not sent; guarded by mu
 }
 
-// maxAsked bounds the requests of a server whose responses have not left, such as pings.
-// Each takes a goroutine, and over HTTP a connection. Further ones get no response.
+// maxAsked is the maximum number of requests of a server, such as pings, whose responses
+// are not sent. Each takes a goroutine, and over HTTP a connection. Further requests get
+// no response.
 const maxAsked = 32
 
 // accept reports whether the SDK gets a request of the server.
@@ -152,7 +153,7 @@ func (b *beside) accept() bool {
 	return true
 }
 
-// left notes that a message has left, or never will.
+// left notes that a message is sent or never will be.
 func (b *beside) left(m jsonrpc.Message) {
 	if _, ok := m.(*jsonrpc.Response); !ok {
 		return
@@ -162,19 +163,21 @@ func (b *beside) left(m jsonrpc.Message) {
 	b.asked = max(0, b.asked-1)
 }
 
-// waited is how long answers of a tenant have kept others on a shared stream waiting.
+// waited is the time for which answers of a tenant have delayed others on a shared
+// stream.
 type waited struct {
 	time time.Duration
 	at   time.Time
 }
 
 const (
-	// sharedWait bounds how long answers of one tenant keep those after them on the same
-	// stream waiting for memory, at once.
+	// sharedWait is the maximum time for which answers of one tenant that wait for memory
+	// may delay later answers on the same stream, in one series.
 	sharedWait = 2 * time.Second
-	// forgiveness is the part of the time that is taken off again.
+	// forgiveness is the divisor of the elapsed time that is subtracted from the time
+	// waited.
 	forgiveness = 10
-	// maxWaited bounds the tenants whose waits are known.
+	// maxWaited is the maximum number of tenants whose waits are known.
 	maxWaited = 1000
 )
 
@@ -186,7 +189,7 @@ func (b *beside) maxWait(tenant string) time.Duration {
 	return sharedWait - max(0, w.time-time.Since(w.at)/forgiveness)
 }
 
-// hasWaited notes that an answer of a tenant waited.
+// hasWaited adds the wait of an answer of a tenant.
 func (b *beside) hasWaited(tenant string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +203,8 @@ func (b *beside) hasWaited(tenant string, d time.Duration) {
 
 func newBeside() *beside { return &beside{waiting: map[string]*answer{}} }
 
-// expect notes a request before it leaves, and returns a if it is a call of a tool.
+// expect registers a request before it is sent. It returns a for a tool call, and
+// otherwise nil.
 func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
@@ -232,8 +236,8 @@ func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 	return a
 }
 
-// expectBody notes a request over HTTP before it leaves. It returns the answer that a
-// call waits for, or nil, and the message, or nil.
+// expectBody registers a request over HTTP before it is sent. It returns the answer that
+// a tool call waits for, or nil, and the message, or nil.
 func (b *beside) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
 	a := answerOf(r.Context())
 	if r.Method != http.MethodPost || r.GetBody == nil {
@@ -266,8 +270,8 @@ func (b *beside) forget(a *answer) {
 	}
 }
 
-// divertAll is divert for a message or a batch of messages. It returns the messages that
-// the SDK gets, which reads no batches over HTTP.
+// divertAll is divert for a message or a batch of messages. It returns separate messages
+// for the SDK, which reads no batches over HTTP.
 func (b *beside) divertAll(ctx context.Context, text []byte, only *answer) [][]byte {
 	if text = bytes.TrimSpace(text); isBatch(text) {
 		return b.divertBatch(ctx, text, only)
@@ -278,19 +282,19 @@ func (b *beside) divertAll(ctx context.Context, text []byte, only *answer) [][]b
 	return nil
 }
 
-// isBatch reports whether a text is a list of messages. Other lists may be a line of a
-// message of several lines.
+// isBatch reports whether a text is a list of messages. Any other list may be one line
+// of a message of several lines.
 func isBatch(text []byte) bool {
 	return len(text) > 0 && text[0] == '[' && bytes.Contains(text, []byte(`"jsonrpc"`)) && json.Valid(text)
 }
 
-// maxBatch bounds the messages of a batch.
+// maxBatch is the maximum number of messages in a batch.
 const maxBatch = 1000
 
 func (b *beside) divertBatch(ctx context.Context, text []byte, only *answer) [][]byte {
 	var messages [][]byte
 	d := json.NewDecoder(bytes.NewReader(text))
-	_, _ = d.Token() // the bracket
+	_, _ = d.Token() // the opening bracket
 	for n := 0; n < maxBatch && d.More(); n++ {
 		var message json.RawMessage
 		if d.Decode(&message) != nil {
@@ -303,17 +307,18 @@ func (b *beside) divertBatch(ctx context.Context, text []byte, only *answer) [][
 	return messages
 }
 
-// isMessage reports whether the SDK can read a message: if not, it ends the connection.
+// isMessage reports whether the SDK can read a message. The SDK ends the connection at a
+// message that it cannot read.
 func isMessage(message []byte) bool {
 	_, err := jsonrpc.DecodeMessage(message)
 	return err == nil
 }
 
-// divert keeps the result of a call beside its message, and returns what the SDK gets
-// in its place. It returns nil for a large message that nothing waits for, or that is not
-// JSON. In the response
-// to a call, an answer to another call is left out: only is the answer to that call, or
-// nil on a stream that calls share.
+// divert stores the result of a call in its answer and returns the message that the SDK
+// gets instead. It returns nil for a large message that is not JSON or that no request
+// waits for, and for a request of the server that accept refuses. only is the answer to
+// the call of a response, or nil on a stream that calls share. With only set, divert
+// drops answers to other calls.
 func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -324,9 +329,9 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	large := len(message) > smallMessage
 	if err := json.Unmarshal(message, &m); err != nil {
 		if large {
-			return nil // the SDK reads it in part, into many values
+			return nil // the SDK would read a part of it into many values
 		}
-		return message // the SDK says what is wrong
+		return message // the SDK reports the error
 	}
 	id := idOf(m.ID)
 	b.mu.Lock()
@@ -343,7 +348,7 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	case m.Method != nil || !expected:
 		asks := m.Method != nil && len(m.ID) > 0 && string(m.ID) != "null"
 		if large || asks && !b.accept() {
-			return nil // it is a notice, or an answer to a call that was given up
+			return nil // a notification, or an answer to a cancelled call
 		}
 		return message
 	case a == nil:
@@ -368,7 +373,7 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
 }
 
-// reserve takes the memory for a message of n bytes that has come.
+// reserve takes memory for a received message of n bytes.
 func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) error {
 	if n <= smallMessage {
 		return nil
@@ -383,7 +388,7 @@ func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) err
 	return a.reserve(ctx, int64(n))
 }
 
-// idOf returns an id as requests have it: the SDK also takes 1.0 for 1.
+// idOf returns an id in the form that requests use. The SDK also accepts 1.0 for 1.
 func idOf(raw json.RawMessage) string {
 	text := string(bytes.TrimSpace(raw))
 	if f, err := strconv.ParseFloat(text, 64); err == nil {
@@ -392,7 +397,8 @@ func idOf(raw json.RawMessage) string {
 	return text
 }
 
-// asksForInput reports whether a result is no end of a call: the SDK answers it.
+// asksForInput reports whether a result asks for more input and does not end the call.
+// The SDK answers such a result.
 func asksForInput(result []byte) bool {
 	var r struct {
 		Type string `json:"resultType"`
@@ -400,7 +406,7 @@ func asksForInput(result []byte) bool {
 	return json.Unmarshal(result, &r) == nil && r.Type != "" && r.Type != "complete"
 }
 
-// expecting is a transport whose requests are noted before they leave.
+// expecting is a transport that registers requests before they are sent.
 type expecting struct {
 	sdk.Transport
 	beside *beside

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// noMemory is memory that never comes free.
+// noMemory is memory that never becomes available.
 type noMemory struct{}
 
 func (noMemory) Take(ctx context.Context, _ string, _ int64) (Held, error) {
@@ -19,8 +19,8 @@ func (noMemory) Take(ctx context.Context, _ string, _ int64) (Held, error) {
 	return nil, ctx.Err()
 }
 
-// Many large answers of one tenant on a stream that calls share keep those of other
-// tenants waiting for no longer than one does.
+// Many large answers of one tenant on a shared stream delay those of other tenants for
+// no longer than one answer does.
 func TestManyAnswersWaitLikeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeside()
@@ -58,7 +58,7 @@ func TestManyAnswersWaitLikeOne(t *testing.T) {
 	})
 }
 
-// Requests that are never answered take no more and more memory.
+// The memory for requests that are never answered is limited.
 func TestUnansweredRequestsAreForgotten(t *testing.T) {
 	b := newBeside()
 	for id := range 10 * maxOthers {
@@ -73,8 +73,8 @@ func TestUnansweredRequestsAreForgotten(t *testing.T) {
 	}
 }
 
-// An answer that is longer than what was taken for it is refused: to wait for more while
-// some is held could last for ever.
+// An answer that needs more memory than was taken for it is refused: a wait for more
+// memory while some is held could be a deadlock.
 func TestAnswerLongerThanItsMemory(t *testing.T) {
 	a := &answer{tenant: "t", memory: noMemory{}, held: unheld{}, room: 2 * smallMessage}
 	if err := a.reserve(t.Context(), 2*smallMessage); err != nil {

@@ -17,7 +17,7 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// counted is memory that counts what is taken. It has room for one answer at a time.
+// counted is memory with space for one answer at a time. It counts the bytes taken.
 type counted struct {
 	one   chan struct{}
 	mu    sync.Mutex
@@ -68,9 +68,9 @@ func (h *heldOf) Release() {
 	})
 }
 
-// A large answer takes memory before it is read, keeps that of its text until it is
-// released, and is not made into Go values. Calls whose answers wait for memory get them
-// one after the other.
+// A large answer takes memory before it is read, holds that of its text until it is
+// released, and is not decoded into Go values. Calls whose answers wait for memory
+// receive them one after the other.
 func TestLargeAnswersTakeMemory(t *testing.T) {
 	memory := newCounted()
 	set := newSet(t, toolserver.Options{Memory: memory}, child(t, "stdio", "normal"), remote(t, "http", toolserver.HTTP), remote(t, "sse", toolserver.SSE))
@@ -92,7 +92,7 @@ func TestLargeAnswersTakeMemory(t *testing.T) {
 			calls.Go(func() {
 				r := set.Call(t.Context(), "default", name, "lists", []byte("{}"))
 				defer r.Release()
-				// On a stream that calls share, an answer waits for memory for a moment only.
+				// On a shared stream, an answer waits for memory only briefly.
 				if r.Outcome != toolserver.OK && name == "http" {
 					t.Errorf("%s: %s %.200s", name, r.Outcome, r.Text)
 				}
@@ -121,8 +121,8 @@ func TestLargeAnswersTakeMemory(t *testing.T) {
 	}
 }
 
-// rpc answers requests of a client; call answers calls of tools, sends the rest of a
-// stream that broke off, and gets responses of the client.
+// rpc answers requests of a client. call answers calls of tools, sends the rest of a
+// stream that broke off, and receives responses of the client.
 func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json.RawMessage, tool string)) (url string, connected *atomic.Int64) {
 	t.Helper()
 	connected = new(atomic.Int64)
@@ -167,7 +167,7 @@ func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json
 	return srv.URL, connected
 }
 
-// listServer answers calls with many values of few bytes.
+// listServer answers calls with many short values.
 func listServer(t *testing.T) (url string) {
 	t.Helper()
 	answer := `{"content":[],"structuredContent":{"a":[[]` + strings.Repeat(",[]", 300<<10) + `]}}`
@@ -177,9 +177,9 @@ func listServer(t *testing.T) (url string) {
 	return url
 }
 
-// An answer that is too long, broken off, no JSON or an error of HTTP, and a call that is
-// given up in the middle of its answer, fail that call. Calls of others on the same
-// connection are answered.
+// An answer that is too long, truncated, not JSON or an HTTP error fails its call, and
+// so does a call that is cancelled during its answer. Other calls on the same connection
+// are answered.
 func TestBrokenAnswersFailTheirCall(t *testing.T) {
 	release := make(chan struct{})
 	fill := func(w io.Writer, bytes int) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Transport says how a server is reached.
+// Transport is the MCP transport of a server.
 type Transport string
 
 // The transports of MCP.
@@ -25,38 +25,40 @@ const (
 	SSE   Transport = "sse"   // the HTTP+SSE transport of 2024
 )
 
-// Config says how to reach one server.
+// Config is the configuration of one server.
 type Config struct {
-	// Name is how scripts call the server: 1 to 64 letters, digits, "_", "-" and ".".
+	// Name is the server's name in scripts: 1 to 64 letters, digits, "_", "-" and ".".
 	Name string
-	// Transport may be empty: Stdio with a Command, HTTP with a URL.
+	// Transport may be empty, which means Stdio with a Command and HTTP with a URL.
 	Transport Transport
-	// Command is the program of a Stdio server, Args its arguments, Dir where it is
-	// started (empty: where we are). It gets Env and, of our own environment,
-	// only what names the user, the locale and where programs are.
+	// Command is the program of a Stdio server, Args its arguments and Dir its working
+	// directory (empty: that of this process). The program gets Env and, from the
+	// environment of this process, only the variables for the user, the locale and the
+	// path of programs.
 	Command string
 	Args    []string
 	Env     map[string]string
 	Dir     string
-	// URL is where an HTTP or SSE server listens, Headers what is sent along with
-	// every request to it. A user and password in the URL become a header.
+	// URL is the address of an HTTP or SSE server. Headers are sent with every request to
+	// it. A user and password in the URL become a header.
 	URL     string
 	Headers map[string]string
-	// Roots are absolute paths of directories that the server gets as its roots, in
-	// this order. Empty declares no roots to it.
+	// Roots are absolute paths of directories that the server gets as its roots, in this
+	// order. If it is empty, no roots are declared.
 	Roots []string
-	// Tenants may call the server; nil is all of them.
+	// Tenants are the tenants that may call the server; nil means all.
 	Tenants []string
-	// Timeout bounds one call; 0 leaves Options.CallTimeout.
+	// Timeout limits one call. Default: Options.CallTimeout.
 	Timeout time.Duration
 
-	// secrets are values that came from references in a file.
+	// secrets are the values of references in a file.
 	secrets []string
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// String names the server and nothing that could be a secret.
+// String returns the name, the transport, and the program or host of the server. It
+// contains no secret.
 func (c Config) String() string {
 	switch c.transport() {
 	case Stdio:
@@ -70,10 +72,10 @@ func (c Config) String() string {
 	}
 }
 
-// GoString is String: %#v would show everything else.
+// GoString returns String, because %#v would print the secrets.
 func (c Config) GoString() string { return c.String() }
 
-// LogValue is String.
+// LogValue returns String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) transport() Transport {
@@ -87,8 +89,7 @@ func (c Config) transport() Transport {
 	}
 }
 
-// Check reports everything that is wrong with the configuration, without its
-// secrets.
+// Check returns all errors in the configuration. They contain no secrets.
 func (c Config) Check() error {
 	var problems []error
 	add := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -137,7 +138,7 @@ func (c Config) Check() error {
 
 var headerForm = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// CheckAll checks configurations and that their names differ.
+// CheckAll checks configurations, and that their names differ.
 func CheckAll(configs []Config) error {
 	var problems []error
 	seen := map[string]bool{}
@@ -168,9 +169,9 @@ type entry struct {
 	Disabled    bool              `json:"disabled"`
 }
 
-// ParseFile reads the usual {"mcpServers": {name: {...}}} of MCP clients. ${NAME}
-// and ${NAME:-default} in command, args, env, url and headers are looked up, so
-// that a file need not hold secrets. Members it does not know are errors.
+// ParseFile parses the {"mcpServers": {name: {...}}} object of MCP clients. It replaces
+// ${NAME} and ${NAME:-default} in command, args, env, url and headers with values from
+// lookup, so that a file need not contain secrets. An unknown member is an error.
 func ParseFile(text []byte, lookup func(string) (string, bool)) ([]Config, error) {
 	var file struct {
 		MCPServers map[string]json.RawMessage `json:"mcpServers"`
@@ -205,7 +206,7 @@ func ParseFile(text []byte, lookup func(string) (string, bool)) ([]Config, error
 	return configs, errors.Join(problems...)
 }
 
-// decodeStrict decodes one JSON value with known members. Its errors do not quote
+// decodeStrict decodes one JSON value without unknown members. Its errors contain no
 // values.
 func decodeStrict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -258,7 +259,7 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-// expander replaces references to the environment.
+// expander replaces references to variables.
 type expander struct {
 	lookup  func(string) (string, bool)
 	used    []string

@@ -87,8 +87,8 @@ func TestParseFlag(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it becomes sound configurations or an error that tells
-// nothing of the environment.
+// Any file gives valid configurations, or an error that contains nothing of the
+// environment.
 func FuzzParseFile(f *testing.F) {
 	f.Add(`{"mcpServers":{"a":{"command":"x","args":["${TOKEN}"],"env":{"A":"${TOKEN}"}}}}`)
 	f.Add(`{"mcpServers":{"a":{"url":"https://u:${TOKEN}@h/${TOKEN}","headers":{"a":"${TOKEN}"}}}}`)
@@ -106,7 +106,7 @@ func FuzzParseFile(f *testing.F) {
 	})
 }
 
-// A flag is split into the words it was quoted from.
+// A flag is split into the words that it was quoted from.
 func FuzzParseFlag(f *testing.F) {
 	f.Add("cmd", "a b")
 	f.Add("'", `\`)

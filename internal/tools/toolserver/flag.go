@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseFlag reads "name=command with arguments" or "name=https://host/path".
-// Arguments with spaces are put in single or double quotes. A URL that ends in
-// /sse is of the SSE transport.
+// ParseFlag parses "name=command with arguments" or "name=https://host/path". Arguments
+// with spaces are in single or double quotes. A URL whose path ends in /sse selects the
+// SSE transport.
 func ParseFlag(s string) (Config, error) {
 	name, rest, ok := strings.Cut(s, "=")
 	if !ok {
@@ -34,8 +34,8 @@ func ParseFlag(s string) (Config, error) {
 	return c, c.Check()
 }
 
-// splitWords splits a command line as a shell would, with quotes and backslashes
-// and nothing else.
+// splitWords splits a command line like a shell, but supports only quotes and
+// backslashes.
 func splitWords(s string) (words []string, err error) {
 	var word strings.Builder
 	var quote rune

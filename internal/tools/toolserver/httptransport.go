@@ -10,19 +10,19 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// httpTransport reaches a server over HTTP. Headers and credentials go to the configured
-// origin only, and nothing else is ever asked: a server that redirects, or that
-// names another host for its messages, gets an error.
+// httpTransport sends requests to a server over HTTP. It sends headers and credentials
+// only to the configured origin, and no request to any other host. A server that
+// redirects, or that names another host for its messages, gets an error.
 type httpTransport struct {
 	origin  *url.URL
 	headers map[string]string
 	user    *url.Userinfo
 	next    http.RoundTripper
 	beside  *beside
-	sse     bool // answers come on the stream, not as responses
+	sse     bool // answers arrive on the stream, not as responses
 }
 
-// RoundTrip adds the headers and bounds the answer.
+// RoundTrip adds the headers to the request and limits the response.
 func (w *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != w.origin.Scheme || r.URL.Host != w.origin.Host {
 		if r.Body != nil {
@@ -54,7 +54,7 @@ func (w *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// boundedBody is a body with an end.
+// boundedBody is a body that fails with errTooLong after a number of bytes.
 type boundedBody struct {
 	io.ReadCloser
 	left int64
@@ -72,8 +72,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial returns the transport to an HTTP or SSE server, and what closes its idle
-// connections.
+// dial returns the transport of an HTTP or SSE server and a function that closes its
+// idle connections.
 func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {

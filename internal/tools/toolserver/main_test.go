@@ -18,7 +18,7 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// serverMode is the environment variable that makes this test binary an MCP server
+// serverMode is the environment variable that turns this test binary into an MCP server
 // over stdio.
 const serverMode = "TOOLSERVER_TEST_MODE"
 
@@ -34,7 +34,7 @@ func serveStdio(mode string) {
 	switch mode {
 	case "silent":
 		_, _ = io.Copy(io.Discard, os.Stdin)
-	case "stubborn": // does not end when its input does
+	case "stubborn": // does not exit when its input is closed
 		select {}
 	case "garbage":
 		fmt.Print(strings.Repeat("\x00not json "+os.Getenv("API_KEY")+"\n", 65))
@@ -79,7 +79,7 @@ type sum struct {
 	Total float64 `json:"total"`
 }
 
-// newTestServer has tools that behave in every way a tool can.
+// newTestServer returns a server with a tool for each behavior of tools.
 func newTestServer() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	sdk.AddTool(s, &sdk.Tool{Name: "echo", Description: "Says it again. */ alert(1)"}, func(_ context.Context, _ *sdk.CallToolRequest, in echoInput) (*sdk.CallToolResult, any, error) {
@@ -135,7 +135,7 @@ func newTestServer() *sdk.Server {
 		return nil, nil
 	})
 	for _, name := range []string{"odd name", "__proto__", "constructor", "then", "bell\a", strings.Repeat("long", 40)} {
-		// The library refuses some names; those come from other tests.
+		// The library refuses some names; other tests cover those.
 		func() {
 			defer func() { _ = recover() }()
 			raw(name, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(name), nil })
@@ -148,7 +148,7 @@ func text(s string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 }
 
-// child is a configuration of this binary as a stdio server.
+// child is the configuration of this binary as a stdio server.
 func child(t *testing.T, name, mode string) toolserver.Config {
 	t.Helper()
 	exe, err := os.Executable()
@@ -160,7 +160,7 @@ func child(t *testing.T, name, mode string) toolserver.Config {
 
 const secret = "s3cr3t-value-17"
 
-// remote is a test server over HTTP that wants a header.
+// remote is a test server over HTTP that requires a header.
 func remote(t *testing.T, name string, transport toolserver.Transport) toolserver.Config {
 	t.Helper()
 	one := func(*http.Request) *sdk.Server { return newTestServer() }
@@ -182,7 +182,7 @@ func remote(t *testing.T, name string, transport toolserver.Transport) toolserve
 	return toolserver.Config{Name: name, Transport: transport, URL: srv.URL + "/mcp", Headers: map[string]string{"X-Api-Key": secret}}
 }
 
-// newSet makes a set that ends with the test, before the servers do.
+// newSet returns a set that is closed at the end of the test, before the servers.
 func newSet(t *testing.T, opts toolserver.Options, configs ...toolserver.Config) *toolserver.Set {
 	t.Helper()
 	if opts.ListWait == 0 {

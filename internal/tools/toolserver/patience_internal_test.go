@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// A server that does not connect delays the runs of its first seconds alone: what it has
-// had to connect counts, and one that has failed before gets less.
+// A server that does not connect delays only the runs of its first seconds: the wait
+// counts from the start of the attempt, and is shorter for a server that has failed
+// before.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	const long = time.Hour
 	for name, test := range map[string]struct {
-		ago      time.Duration // since the attempt began
+		ago      time.Duration // since the start of the attempt
 		failures int
 		waits    bool
 	}{
 		"the first attempt":          {0, 0, true},
 		"the first attempt, late":    {2 * long, 0, false},
 		"a later attempt":            {time.Second, 1, false},
-		"a later attempt, its start": {-long, 1, true}, // as if it began in the future
+		"a later attempt, its start": {-long, 1, true}, // as if it started in the future
 	} {
 		s, err := New([]Config{{Name: "hung", Command: "sleep", Args: []string{"3600"}}}, Options{ConnectTimeout: long, ListWait: long})
 		if err != nil {

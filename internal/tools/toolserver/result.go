@@ -10,50 +10,51 @@ import (
 	"unicode/utf8"
 )
 
-// Outcome says how a call ended.
+// Outcome is the way in which a call ended.
 type Outcome string
 
-// How calls end.
+// The outcomes of calls.
 const (
 	OK        Outcome = "ok"
-	Failed    Outcome = "error"     // the server said so, or could not be reached
-	TimedOut  Outcome = "timeout"   // no answer in time
-	Cancelled Outcome = "cancelled" // by the caller's context
+	Failed    Outcome = "error"     // the server returned an error or could not be reached
+	TimedOut  Outcome = "timeout"   // the server did not answer in time
+	Cancelled Outcome = "cancelled" // the caller's context was canceled
 )
 
-// Result is what a call came to.
+// Result is the result of a call.
 type Result struct {
 	Outcome Outcome
-	// Text is a value as JSON when the Outcome is OK, and otherwise a message for
-	// people: valid UTF-8 in either case.
+	// Text is a value as JSON if Outcome is OK, and otherwise a human-readable message.
+	// It is valid UTF-8.
 	Text []byte
 
-	held Held // nil holds nothing
+	held Held // nil if no memory is held
 }
 
-// Release gives back the memory that Text takes. It may be called more than once.
+// Release returns the memory of Text to its budget. It may be called more than once.
 func (r Result) Release() {
 	if r.held != nil {
 		r.held.Release()
 	}
 }
 
-// Bounds of what a server may say.
+// Limits of the answers of a server.
 const (
-	// maxMessageBytes bounds one message of a server.
+	// maxMessageBytes is the maximum length of one message of a server in bytes.
 	maxMessageBytes = 16 << 20
-	// maxResultBytes bounds a value.
+	// maxResultBytes is the maximum length of a value in bytes of JSON.
 	maxResultBytes = 4 << 20
-	// maxKey bounds the name of a member: a script's heap cannot hold longer ones.
+	// maxKey is the maximum length of a member name in bytes. A script's heap cannot hold
+	// longer names.
 	maxKey = 64 << 10
-	// maxFailure bounds the message of a call that failed, in bytes.
+	// maxFailure is the maximum length of the message of a failed call in bytes.
 	maxFailure = 64 << 10
 )
 
 var errTooLong = errors.New("the server's answer is longer than 16 MiB")
 
-// toolResult is the result of a call as it came. It keeps content as text: made into
-// Go values, content of many small values takes twenty times its length.
+// toolResult is the result of a call as the server sent it. It keeps the content as
+// text, because decoded content of many small values takes twenty times its length.
 type toolResult struct {
 	Content    json.RawMessage `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
@@ -68,7 +69,7 @@ func decodeResult(raw []byte) (*toolResult, error) {
 	return &r, nil
 }
 
-// value makes of a result what a script gets: the structured content if there is
+// value returns the value of a result for a script: the structured content if there is
 // any, the text if there is only text, and otherwise { content: [...] }.
 func value(r *toolResult, limit int) ([]byte, error) {
 	if len(r.Structured) > 0 && string(r.Structured) != "null" {
@@ -84,7 +85,7 @@ func value(r *toolResult, limit int) ([]byte, error) {
 	return compact(`{"content":`, content, "}", limit)
 }
 
-// onlyText returns the text of content, if it is nothing else.
+// onlyText returns the text of content that consists only of text.
 func onlyText(content json.RawMessage) (string, bool) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
@@ -109,7 +110,7 @@ func onlyText(content json.RawMessage) (string, bool) {
 	}
 }
 
-// compact returns JSON without spaces between what goes before and after it.
+// compact returns JSON without white space, between two texts.
 func compact(before string, raw json.RawMessage, after string, limit int) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(before)
@@ -134,7 +135,8 @@ func encode(v any, limit int) ([]byte, error) {
 	return bounded(bytes.TrimRight(b.Bytes(), "\n"), limit)
 }
 
-// bounded returns a value that a script may have. It keeps no larger buffer in memory.
+// bounded returns a value within the limits for scripts. It copies the value, so that a
+// larger buffer is not kept in memory.
 func bounded(text []byte, limit int) ([]byte, error) {
 	if len(text) > limit {
 		return nil, fmt.Errorf("the server's answer has %d bytes, at most %d are allowed", len(text), limit)
@@ -142,7 +144,7 @@ func bounded(text []byte, limit int) ([]byte, error) {
 	return bytes.Clone(text), checkKeys(text)
 }
 
-// checkKeys refuses names of members that a saved heap could not hold.
+// checkKeys refuses member names that a saved heap cannot hold.
 func checkKeys(text []byte) error {
 	if !hasLongString(text) {
 		return nil
@@ -164,7 +166,7 @@ func checkKeys(text []byte) error {
 }
 
 // hasLongString reports whether JSON has a string of more than maxKey bytes as written.
-// It costs much less than a look at each value.
+// It costs much less than decoding each value.
 func hasLongString(text []byte) bool {
 	for len(text) > maxKey {
 		start := bytes.IndexByte(text, '"')
@@ -186,13 +188,13 @@ func hasLongString(text []byte) bool {
 	return false
 }
 
-// isKey tells whether the string that ends at an offset is a member's name.
+// isKey reports whether the string that ends at an offset is a member name.
 func isKey(text []byte, end int) bool {
 	rest := bytes.TrimLeft(text[end:], " \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// failure is the message of a result that says it is an error.
+// failure returns the message of a result that is an error.
 func failure(r *toolResult) string {
 	if text, ok := onlyText(r.Content); ok && text != "" {
 		return text

@@ -9,16 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "[hidden]"
 
-// scrubber takes the secrets of a configuration out of texts that others made:
-// errors of libraries, and what a server writes to its log.
+// scrubber removes the secrets of a configuration from texts of other origin: errors of
+// libraries, and a server's log.
 type scrubber struct{ words *strings.Replacer }
 
-// newScrubber hides every value of the environment and the headers, what the
-// references of the file named, and all of a URL but its host. Values of less than
-// four characters are no secrets, and hiding them would make texts unreadable.
+// newScrubber returns a scrubber for every value of the environment and the headers, the
+// values of references in the file, and all of a URL but its host. It ignores values of
+// less than four characters: they are no secrets, and hiding them would make texts
+// unreadable.
 func newScrubber(c Config) scrubber {
 	var secrets []string
 	add := func(s string) {
@@ -32,7 +33,7 @@ func newScrubber(c Config) scrubber {
 	}
 	for _, v := range c.Headers {
 		add(v)
-		// "Bearer x" is no more secret than x.
+		// The token of "Bearer token" is a secret without its scheme too.
 		if _, token, ok := strings.Cut(v, " "); ok {
 			add(token)
 		}
@@ -54,12 +55,12 @@ func newScrubber(c Config) scrubber {
 				add(v)
 			}
 		}
-		if len(u.Path) > 12 { // some keep a token in the path
+		if len(u.Path) > 12 { // some servers have a token in the path
 			add(u.Path)
 			add(u.EscapedPath())
 		}
 	}
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longer one first
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // longer secrets first
 	var pairs []string
 	for _, s := range slices.Compact(secrets) {
 		pairs = append(pairs, s, hidden)
@@ -67,10 +68,10 @@ func newScrubber(c Config) scrubber {
 	return scrubber{strings.NewReplacer(pairs...)}
 }
 
-// maxMessage is the most of a text by others that goes into an error, in bytes.
+// maxMessage is the maximum length in bytes of foreign text in an error.
 const maxMessage = 2 << 10
 
-// text returns s without secrets, in one line of printable characters.
+// text returns s without secrets, on one line of printable characters.
 func (s scrubber) text(text string) string {
 	text = s.words.Replace(strings.ToValidUTF8(text, "\ufffd"))
 	text = strings.Map(func(r rune) rune {
@@ -82,7 +83,7 @@ func (s scrubber) text(text string) string {
 	return strings.TrimSpace(cut(text, maxMessage))
 }
 
-// cut returns at most n bytes of s, marked if that is not all.
+// cut returns at most n bytes of s, with "..." after a cut.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -93,7 +94,7 @@ func cut(s string, n int) string {
 	return s[:n] + "..."
 }
 
-// long returns s without secrets, as a script gets it: whole up to maxFailure.
+// long returns s without secrets for a script, up to maxFailure bytes.
 func (s scrubber) long(text string) string {
 	return cut(s.words.Replace(strings.ToValidUTF8(text, "\ufffd")), maxFailure)
 }

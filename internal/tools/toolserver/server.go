@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// server is one configured server and the connection to it, if there is one.
+// server is one configured server with its connection, if there is one.
 type server struct {
 	config Config
 	opts   Options
@@ -26,25 +26,25 @@ type server struct {
 	life   context.Context
 	tasks  *sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	link       *conn
-	connecting chan struct{} // closed when the attempt under way is over; nil without one
-	began      time.Time     // of the last attempt
+	connecting chan struct{} // closed when the current attempt is over
+	began      time.Time     // start of the last attempt
 	closed     bool
-	failures   int // in a row
+	failures   int // consecutive failures
 	retryAt    time.Time
-	problem    error // of the last attempt
+	problem    error // error of the last attempt
 }
 
 // conn is one connection.
 type conn struct {
 	session *sdk.ClientSession
 	beside  *beside
-	child   *child // nil for a server that is not ours
+	child   *child // nil for a server that is not a child process
 	idle    func()
 	end     context.CancelCauseFunc
 	tools   atomic.Pointer[[]Tool]
-	changes atomic.Int64 // of the list, that the server told of and nobody looked at
+	changes atomic.Int64 // notifications of a changed list that are not handled
 	began   time.Time
 }
 
@@ -61,9 +61,9 @@ func (s *server) allows(tenant string) bool {
 
 var errClosed = errors.New("it was closed")
 
-// connection returns the connection, making it if need be. While a server that
-// failed is left alone, the error is why it failed. It waits until ctx is done, and not
-// longer than patience, counted from the beginning of the attempt; 0 does not limit that.
+// connection returns the connection, and connects if there is none. During the pause
+// after a failure it returns the error of the last attempt. It waits until ctx is done,
+// and at most patience from the start of the attempt; 0 means no limit.
 func (s *server) connection(ctx context.Context, patience time.Duration) (*conn, error) {
 	for {
 		s.mu.Lock()
@@ -98,11 +98,11 @@ func (s *server) connection(ctx context.Context, patience time.Duration) (*conn,
 	}
 }
 
-// retryPatience is how long a run waits at most for a server that has failed before: one
-// that hangs does not delay each run.
+// retryPatience is the maximum time that a run waits for a server that has failed
+// before, so that a server that hangs does not delay every run.
 const retryPatience = 250 * time.Millisecond
 
-// wake starts connecting, if nothing else is to be done first.
+// wake starts an attempt to connect unless there is a connection or an attempt.
 func (s *server) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *server) wake() {
 	}
 }
 
-// begin starts an attempt to connect. It needs the lock.
+// begin starts an attempt to connect. The caller must hold mu.
 func (s *server) begin() {
 	over := make(chan struct{})
 	s.connecting, s.began = over, time.Now()
@@ -136,7 +136,7 @@ func (s *server) begin() {
 	})
 }
 
-// failed notes a failure. It needs the lock.
+// failed records a failure and the time of the next attempt. The caller must hold mu.
 func (s *server) failed(err error) {
 	delay := s.opts.Backoff << min(s.failures, 5)
 	s.failures++
@@ -144,7 +144,8 @@ func (s *server) failed(err error) {
 	s.log.Warn("MCP server is not available", "error", err, "next_attempt_in", delay)
 }
 
-// minStableConnection is how long a connection lasts whose end is no failure in a row.
+// minStableConnection is the duration after which a connection resets the count of
+// consecutive failures.
 const minStableConnection = time.Minute
 
 // watch waits for the end of a connection.
@@ -166,9 +167,9 @@ func (s *server) watch(l *conn) {
 	}
 }
 
-// connect makes a connection and reads the list of tools.
+// connect opens a connection and reads the list of tools.
 func (s *server) connect() (*conn, error) {
-	// Some connections live only as long as the context they were made with.
+	// Some connections end with the context that they were opened with.
 	ctx, end := context.WithCancelCause(s.life)
 	late := time.AfterFunc(s.opts.ConnectTimeout, func() { end(fmt.Errorf("no answer within %s", s.opts.ConnectTimeout)) })
 	defer late.Stop()
@@ -199,8 +200,8 @@ func (s *server) connect() (*conn, error) {
 		client.AddSendingMiddleware(boundDiscovery(s.opts.ConnectTimeout / 3))
 	}
 	s.config.declareRoots(client)
-	// A child that never answers is ended by the deadline; the library itself
-	// would wait for its output.
+	// If a child never answers, the time limit kills it; the library would wait for its
+	// output.
 	stop := context.AfterFunc(ctx, func() {
 		if l.child != nil {
 			killChild(l.child.cmd)
@@ -224,12 +225,12 @@ func (s *server) connect() (*conn, error) {
 	return l, nil
 }
 
-// errNoDiscovery ends the wait for the answer to server/discover.
+// errNoDiscovery is the cause if server/discover is not answered in time.
 var errNoDiscovery = errors.New("no answer to server/discover")
 
-// boundDiscovery bounds the first request of a connection. Servers of revisions before
-// 2026-07-28 do not know server/discover, and some ignore it instead of refusing it. When
-// the request fails the SDK sends initialize.
+// boundDiscovery limits the time of the first request of a connection. Servers of
+// revisions before 2026-07-28 do not know server/discover, and some ignore it and send
+// no error. If the request fails, the SDK sends initialize.
 func boundDiscovery(wait time.Duration) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -243,7 +244,7 @@ func boundDiscovery(wait time.Duration) sdk.Middleware {
 	}
 }
 
-// explain says what went wrong without any secret.
+// explain returns an error text without secrets.
 func (s *server) explain(what string, err error) string {
 	if err == nil || errors.Is(err, io.EOF) {
 		return what
@@ -251,14 +252,14 @@ func (s *server) explain(what string, err error) string {
 	return what + ": " + s.scrub.text(err.Error())
 }
 
-// listRefreshInterval is how often at most a list is read anew that keeps changing.
+// listRefreshInterval is the minimum time between two refreshes of a tool list.
 const listRefreshInterval = time.Second
 
-// changed notes that the server's list of tools is another one now.
+// changed refreshes the tool list after a notification of the server.
 func (s *server) changed(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Before the connection counts as one, its list is being read anyway.
+	// While the server is being connected, the list is read anyway.
 	if s.link != l || l.changes.Add(1) > 1 {
 		return
 	}
@@ -280,7 +281,7 @@ func (s *server) changed(l *conn) {
 	})
 }
 
-// refresh reads the list of tools anew. A failure leaves the old one.
+// refresh reads the tool list again. If it fails, the old list stays.
 func (s *server) refresh(l *conn) {
 	ctx, cancel := context.WithTimeout(s.life, s.opts.ConnectTimeout)
 	defer cancel()
@@ -292,7 +293,7 @@ func (s *server) refresh(l *conn) {
 	l.tools.Store(&tools)
 }
 
-// call calls a tool within the time for one.
+// call calls a tool within the time limit of a call.
 func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte) Result {
 	limit := s.config.Timeout
 	if limit == 0 {
@@ -319,7 +320,8 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	held.Release()
 	switch {
 	case err == nil:
-		// The SDK read a message that was not seen as one, such as one of several lines.
+		// The SDK read a message that divert did not recognize, such as one of several
+		// lines.
 		if raw, err = json.Marshal(r); err != nil {
 			return Result{Outcome: Failed, Text: []byte("the server's answer cannot be written as JSON")}
 		}
@@ -335,7 +337,7 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	}
 }
 
-// result makes of an answer what a script gets.
+// result returns the result of a call for a script.
 func (s *server) result(raw []byte) Result {
 	r, err := decodeResult(raw)
 	switch {
@@ -368,7 +370,7 @@ func (s *server) status() string {
 	}
 }
 
-// unavailable returns why the server cannot be called, and "" for one that can.
+// unavailable returns why the server cannot be called; empty if it can.
 func (s *server) unavailable() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -394,11 +396,11 @@ func (s *server) close() {
 	}
 }
 
-// close ends the connection and waits for a child to be gone.
+// close ends the connection and waits until a child has exited.
 func (l *conn) close() {
 	defer l.end(errClosed)
 	if l.session != nil {
-		_ = l.session.Close() // what it says of a connection that is over is no news
+		_ = l.session.Close() // the error of a connection that has ended is not needed
 	}
 	if l.child != nil {
 		_ = l.child.Close()

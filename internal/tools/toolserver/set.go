@@ -9,26 +9,27 @@ import (
 	"time"
 )
 
-// Options set up a Set. The zero value works.
+// Options configures a Set. The zero value is valid.
 type Options struct {
-	// ConnectTimeout bounds the start of a server until its tools are known; 30 s. A
-	// server over stdio that does not answer server/discover in a third of it gets
-	// initialize.
+	// ConnectTimeout limits the start of a server until its tools are known. A server
+	// over stdio that does not answer server/discover in a third of it gets initialize.
+	// Default: 30 s.
 	ConnectTimeout time.Duration
-	// ListWait is how long Servers and Tools wait for a server that is being connected,
-	// counted from the beginning of that; 5 s. For one that has failed before it is
-	// 250 ms at most.
+	// ListWait is the maximum time that Servers and Tools wait for a server that is being
+	// connected, counted from the start of the attempt. Default: 5 s. For a server that
+	// has failed before, it is at most 250 ms.
 	ListWait time.Duration
-	// CallTimeout bounds one call where Config.Timeout does not; 60 s.
+	// CallTimeout limits one call if Config.Timeout is 0. Default: 60 s.
 	CallTimeout time.Duration
-	// Backoff is how long a server that failed is left alone, doubled with each
-	// failure in a row up to 32 times; 1 s.
+	// Backoff is the pause after a server has failed. It doubles with each consecutive
+	// failure, up to 32 times its value. Default: 1 s.
 	Backoff time.Duration
-	// Version is how this program names itself to servers.
+	// Version is the version of this program for servers. Default: "devel".
 	Version string
-	// Memory bounds what the answers of tools take; nil does not.
+	// Memory limits the memory of answers; nil means no limit.
 	Memory Memory
-	// Logger gets what happens to connections; nil discards.
+	// Logger receives events of connections, and errors that no caller can receive.
+	// Default: no logging.
 	Logger *slog.Logger
 }
 
@@ -44,7 +45,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Set is the servers of one scope. It is safe for concurrent use. Close ends it.
+// Set holds the servers of one scope. It is safe for concurrent use. The caller MUST
+// call Close.
 type Set struct {
 	servers []*server // by name
 	opts    Options
@@ -52,8 +54,8 @@ type Set struct {
 	tasks   sync.WaitGroup
 }
 
-// New makes a set. It connects to nothing: servers are started when their tools
-// are first asked for. The error is CheckAll's. The caller must call Close.
+// New returns a Set. It connects to no server: a server is started when its tools are
+// needed. The error is that of CheckAll.
 func New(configs []Config, opts Options) (*Set, error) {
 	if err := CheckAll(configs); err != nil {
 		return nil, err
@@ -68,8 +70,8 @@ func New(configs []Config, opts Options) (*Set, error) {
 	return s, nil
 }
 
-// Connect is New for a client that gives its servers at the beginning of a
-// session: it starts them all and returns without waiting for any.
+// Connect is New for a client that provides its servers at the start of a session. It
+// starts all servers and does not wait for them.
 func Connect(configs []Config, opts Options) (*Set, error) {
 	s, err := New(configs, opts)
 	if err != nil {
@@ -81,8 +83,9 @@ func Connect(configs []Config, opts Options) (*Set, error) {
 	return s, nil
 }
 
-// Servers names the tools of every server that a tenant may call. A server whose
-// tools are not known now, because it failed or takes long, has none.
+// Servers returns the names of the tools of every server that a tenant may call, by
+// server. A server whose tools are not known, because it failed or is not connected
+// within Options.ListWait, has none.
 func (s *Set) Servers(ctx context.Context, tenant string) map[string][]string {
 	names := map[string][]string{}
 	for i, tools := range s.lists(ctx, tenant) {
@@ -98,12 +101,13 @@ func (s *Set) Servers(ctx context.Context, tenant string) map[string][]string {
 	return names
 }
 
-// Tools describes the tools that a tenant may call now, by server and name.
+// Tools returns the available tools that a tenant may call, ordered by server and name.
+// It waits like Servers.
 func (s *Set) Tools(ctx context.Context, tenant string) []Tool {
 	return slices.Concat(s.lists(ctx, tenant)...)
 }
 
-// lists returns the tools of each server, waiting a while for those on their way.
+// lists returns the tools of each server. It waits for servers that are being connected.
 func (s *Set) lists(ctx context.Context, tenant string) [][]Tool {
 	lists := make([][]Tool, len(s.servers))
 	var waiting sync.WaitGroup
@@ -121,9 +125,9 @@ func (s *Set) lists(ctx context.Context, tenant string) [][]Tool {
 	return lists
 }
 
-// Call calls a tool with arguments that are a JSON object. What goes wrong is a
-// Result, not an error: there is always one to give to who called. The caller MUST
-// call Result.Release.
+// Call calls a tool with arguments that are a JSON object. It returns failures as a
+// Result too, so that there is always a result for the script. The caller MUST call
+// Result.Release.
 func (s *Set) Call(ctx context.Context, tenant, name, tool string, arguments []byte) Result {
 	at := slices.IndexFunc(s.servers, func(server *server) bool { return server.config.Name == name })
 	if at < 0 || !s.servers[at].allows(tenant) {
@@ -132,7 +136,8 @@ func (s *Set) Call(ctx context.Context, tenant, name, tool string, arguments []b
 	return s.servers[at].call(ctx, tenant, tool, arguments)
 }
 
-// Status tells how each server is doing, for people; the values hold no secrets.
+// Status returns the human-readable state of each server by name. It contains no
+// secrets.
 func (s *Set) Status() map[string]string {
 	status := map[string]string{}
 	for _, server := range s.servers {
@@ -141,9 +146,9 @@ func (s *Set) Status() map[string]string {
 	return status
 }
 
-// Problems reports why each server of a tenant cannot be called that cannot, by
-// name and without secrets. It waits for servers that are being connected until ctx
-// is done, or Options.ListWait has passed.
+// Problems returns, by server name, why servers of a tenant cannot be called. It
+// contains no secrets. It waits for servers that are being connected until ctx is done
+// or Options.ListWait has passed.
 func (s *Set) Problems(ctx context.Context, tenant string) map[string]string {
 	s.lists(ctx, tenant)
 	problems := map[string]string{}
@@ -155,7 +160,8 @@ func (s *Set) Problems(ctx context.Context, tenant string) map[string]string {
 	return problems
 }
 
-// Close ends all connections and children, and returns when they are gone.
+// Close ends all connections and children, and waits until they have ended. It returns
+// nil.
 func (s *Set) Close() error {
 	s.end()
 	for _, server := range s.servers {

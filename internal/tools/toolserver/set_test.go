@@ -49,7 +49,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// log keeps what was logged.
+// log collects log output.
 type log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -67,8 +67,8 @@ func (l *log) String() string {
 	return l.buf.String()
 }
 
-// One server that fails, in whatever way, costs the others nothing, and its
-// problem is named without its secrets.
+// A server that fails in any way does not affect the others, and its problem is reported
+// without its secrets.
 func TestFailingServers(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -110,7 +110,7 @@ func TestFailingServers(t *testing.T) {
 	}
 }
 
-// Lines of a program on standard output that are no messages are left out and logged. Too
+// Lines of a program on standard output that are no messages are dropped and logged. Too
 // many of them end the connection.
 func TestStrayLines(t *testing.T) {
 	var said log
@@ -132,10 +132,10 @@ func TestStrayLines(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds nobody up for longer than the limits.
+// A server that does not answer delays no caller for longer than the limits.
 func TestSlowServers(t *testing.T) {
 	set := newSet(t, toolserver.Options{ConnectTimeout: 500 * time.Millisecond, CallTimeout: time.Minute}, child(t, "silent", "silent"), child(t, "stubborn", "stubborn"), child(t, "good", "normal"))
-	// Three children start beside each other: the good one may need more.
+	// Three children start concurrently, so that the working one may need more time.
 	for len(set.Servers(t.Context(), "default")["good"]) == 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("the good one never came")
@@ -179,7 +179,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A child gets of our environment only what names user, locale and programs.
+// A child gets only the variables for user, locale and programs.
 func TestChildEnvironment(t *testing.T) {
 	t.Setenv("DAYBOOK_TOKEN", "not-yours-0815")
 	set := newSet(t, toolserver.Options{}, child(t, "env", "normal"))
@@ -189,7 +189,7 @@ func TestChildEnvironment(t *testing.T) {
 	}
 }
 
-// Only its tenants see a server.
+// Only the tenants of a server see it.
 func TestTenants(t *testing.T) {
 	c := child(t, "private", "normal")
 	c.Tenants = []string{"acme"}
@@ -208,7 +208,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// Headers go to the configured host only.
+// Headers are sent only to the configured host.
 func TestHeadersStayAtTheirOrigin(t *testing.T) {
 	var leaked sync.Map
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaked.Store(r.Header.Get("X-Api-Key"), true) }))
@@ -237,7 +237,7 @@ func TestHeadersStayAtTheirOrigin(t *testing.T) {
 	})
 }
 
-// Connect starts everything and waits for nothing; Close ends what is on its way.
+// Connect starts all servers without waiting. Close ends the attempts in progress.
 func TestConnectAndClose(t *testing.T) {
 	set, err := toolserver.Connect([]toolserver.Config{child(t, "silent", "silent"), child(t, "stubborn", "stubborn")}, toolserver.Options{})
 	if err != nil {

@@ -18,29 +18,29 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inherited are the variables of our environment that a child gets. Nothing of
-// ours is its business: not our tokens either.
+// inherited are the variables of this process's environment that a child gets. Others
+// may be secrets, such as tokens.
 var inherited = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
 
-// childExitTimeout is how long a child may take to end once its input is closed.
+// childExitTimeout is the time that a child has to exit after its input is closed.
 const childExitTimeout = 2 * time.Second
 
-// child is a server that runs as a process of ours.
+// child is a server that runs as a child process.
 type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *os.File
-	exited chan struct{} // closed once it has been reaped
+	exited chan struct{} // closed once the process is reaped
 	once   sync.Once
 	beside *beside
 	life   context.Context
 	log    *slog.Logger
 	scrub  scrubber
-	strays atomic.Pointer[error] // why its output ended the connection
+	strays atomic.Pointer[error] // the reason if its output ended
 }
 
-// startChild starts the program on a thread of its own: the kernel ends a child
-// with the thread that started it, so that none outlives us.
+// startChild starts the program on a separate thread. The kernel kills a child when the
+// thread that started it exits, so that no child outlives this process.
 func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber, b *beside) (*child, error) {
 	cmd := exec.Command(c.Command, c.Args...)
 	cmd.Dir = c.Dir
@@ -75,9 +75,9 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // that it ended is what matters
+		_ = cmd.Wait() // only the end matters
 		close(p.exited)
-		// What it left behind may hold the pipe; nobody reads from that.
+		// A process that the child left may hold the pipe. Its output is not read.
 		_ = out.SetReadDeadline(time.Now().Add(childExitTimeout))
 	}()
 	if err := <-started; err != nil {
@@ -87,8 +87,8 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 	return p, nil
 }
 
-// startProblem is what a person can do about a program that does not start. The
-// path is the configuration's, and may be a secret's.
+// startProblem returns an error for a program that does not start. It leaves out the
+// path, which may contain a secret.
 func startProblem(err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
@@ -100,7 +100,7 @@ func startProblem(err error) error {
 	}
 }
 
-// Connect gives the conversation over the child's pipes.
+// Connect returns the connection over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 	var told time.Time
 	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life}
@@ -122,7 +122,7 @@ func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 	return expecting{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.beside}.Connect(ctx)
 }
 
-// problem is why the output of the child ended the connection, or nil.
+// problem returns why the output of the child ended the connection, or nil.
 func (p *child) problem() error {
 	if p == nil {
 		return nil
@@ -135,7 +135,7 @@ func (p *child) problem() error {
 
 func (p *child) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close asks the child to end by closing its input, and kills it if it does not.
+// Close closes the input of the child, and kills the child if it does not exit in time.
 func (p *child) Close() error {
 	p.once.Do(func() {
 		_ = p.in.Close()
@@ -152,8 +152,8 @@ func (p *child) Close() error {
 	return nil
 }
 
-// logWriter puts what a child says on standard error into our log, a bounded part
-// of it: a line has at most maxMessage bytes, and a burst at most burstLines lines.
+// logWriter logs the standard error of a child within limits: a line has at most
+// maxMessage bytes, and a burst at most burstLines lines.
 type logWriter struct {
 	log   *slog.Logger
 	scrub scrubber
@@ -169,7 +169,7 @@ const (
 	burstTime  = 10 * time.Second
 )
 
-// Write never fails: the child must not block.
+// Write never fails and never blocks the child.
 func (w *logWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
@@ -205,13 +205,13 @@ func (w *logWriter) flush() {
 	w.log.Info("MCP server says", "text", text)
 }
 
-// childAttributes ends the child with us, and gives it a group of its own, so that
-// an interrupt at our terminal is ours to pass on.
+// childAttributes lets the kernel kill the child with this process. The child has its
+// own process group, so that it gets no interrupt from this process's terminal.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 func killChild(cmd *exec.Cmd) {
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its group: what it started goes too
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its group, with the processes that it started
 	_ = cmd.Process.Kill()
 }

@@ -6,15 +6,17 @@ import (
 	"fmt"
 )
 
-// maxStray is how many lines that are no message a child may write to its standard output
-// during a connection. The protocol forbids them, but programs print banners.
+// maxStray is the maximum number of lines other than messages that a child may write to
+// its standard output during a connection. The protocol forbids such lines, but programs
+// print banners.
 const maxStray = 64
 
-// maxStrayBytes is the length of the longest object or list that may be no message.
+// maxStrayBytes is the maximum length of an object or list that can count as a stray
+// line.
 const maxStrayBytes = 64 << 10
 
-// isReadable reports whether the SDK can read an object. It does not get the result of a
-// call, which may be nested more deeply than it reads.
+// isReadable reports whether the SDK can read an object. The result is left out: the SDK
+// does not get the result of a call, which may be nested more deeply than it can read.
 func isReadable(text []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -27,14 +29,14 @@ func isReadable(text []byte) bool {
 	return err == nil && isMessage(short)
 }
 
-// strayLines finds the lines of a child's output that are no message. A message may have
-// several lines.
+// strayLines detects the lines of a child's output that are no message. A message may
+// have several lines.
 type strayLines struct {
-	depth int // of what is open in a message of several lines
+	depth int // open objects and lists in a message
 	count int
 }
 
-// has reports whether a line is no message and no part of one.
+// has reports whether a line is neither a message nor a part of one.
 func (s *strayLines) has(line []byte) bool {
 	text := bytes.TrimSpace(line)
 	if len(text) == 0 {
@@ -48,7 +50,7 @@ func (s *strayLines) has(line []byte) bool {
 		switch text[0] {
 		case '[':
 			return len(text) <= maxStrayBytes && !isBatch(text)
-		case '{': // else a line of a log, or an answer to no request
+		case '{': // otherwise a log line, or an answer to no request
 			return len(text) <= maxStrayBytes && !isReadable(text)
 		default:
 			return true
@@ -61,7 +63,8 @@ func (s *strayLines) has(line []byte) bool {
 	return s.depth == 0
 }
 
-// add counts a stray line. It returns an error that names the line beyond maxStray.
+// add counts a stray line. It returns an error with the line after more than maxStray
+// lines.
 func (s *strayLines) add(shown string) error {
 	if s.count++; s.count > maxStray {
 		return fmt.Errorf("more than %d lines of its standard output are no messages, the last one is %q; have the server print such lines to standard error", maxStray, shown)
@@ -69,8 +72,8 @@ func (s *strayLines) add(shown string) error {
 	return nil
 }
 
-// opensMessage reports whether a line may be the first one of several of a message: of an
-// object, or of a list of objects.
+// opensMessage reports whether a line may be the first of several lines of a message,
+// which is an object or a list of objects.
 func opensMessage(text []byte) bool {
 	next := bytes.TrimSpace(text[1:])
 	switch text[0] {
@@ -83,7 +86,7 @@ func opensMessage(text []byte) bool {
 	}
 }
 
-// nesting is how many more objects and lists a line of JSON opens than it closes.
+// nesting returns how many more objects and lists a line of JSON opens than it closes.
 func nesting(text []byte) (n int) {
 	inText := false
 	for i := 0; i < len(text); i++ {

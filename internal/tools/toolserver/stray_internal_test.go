@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An object or list is left out exactly when the SDK would end the connection at it.
+// An object or list is dropped if and only if the SDK would end the connection at it.
 func TestStrayValues(t *testing.T) {
 	t.Parallel()
 	for line, stray := range map[string]bool{
@@ -13,7 +13,7 @@ func TestStrayValues(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:                              false,
 		`{"jsonrpc":"2.0","id":1,"result":null}`:                                false,
 		`{"jsonrpc":"2.0","id":"1","error":{"code":1,"message":"x","data":[]}}`: false,
-		// The call fails at once. Without the line it would wait for its time.
+		// The call fails immediately. Without the line it would wait for its time limit.
 		`{"jsonrpc":"2.0","id":1}`:                                          false,
 		`{"jsonrpc":"2.0","id":1,"error":null}`:                             false,
 		`{"jsonrpc":"2.0","id":true,"result":{}}`:                           true,
@@ -25,8 +25,8 @@ func TestStrayValues(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"error":5}`:                                true,
 		`{"jsonrpc":"1.0","method":"ping"}`:                                 true,
 		`{"level":30,"id":1}`:                                               true,
-		`[{"jsonrpc":"2.0","method":"ping"},5]`:                             false, // what is no message in it is left out later
-		// The SDK would end the connection at the result, but does not get it.
+		`[{"jsonrpc":"2.0","method":"ping"},5]`:                             false, // divert drops the 5 later
+		// The SDK would end the connection at the result, but does not receive it.
 		`{"jsonrpc":"2.0","id":1,"result":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`: false,
 		`[]`:          true,
 		`[1, "x"]`:    true,

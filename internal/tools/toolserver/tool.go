@@ -14,19 +14,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Tool is one that a server offers.
+// Tool is a tool of a server.
 type Tool struct {
 	Server, Name string
-	// Description is the server's word, at most 4 KiB.
+	// Description is the server's description, at most 4 KiB.
 	Description string
 	// InputSchema and OutputSchema are JSON Schemas, at most 64 KiB each, or nil.
 	InputSchema, OutputSchema json.RawMessage
-	// ReadOnly is the server's word that the tool changes nothing, Destructive that
-	// it may destroy something, which is also assumed where the server says neither.
+	// ReadOnly reports that, according to the server, the tool changes nothing.
+	// Destructive reports that it may destroy data; it is also true if the server gives
+	// no hint.
 	ReadOnly, Destructive bool
 }
 
-// Bounds of a list of tools.
+// Limits of a list of tools.
 const (
 	maxTools       = 1000
 	maxToolName    = 128
@@ -35,8 +36,8 @@ const (
 	maxPages       = 100
 )
 
-// list reads the tools of a server: the first thousand with a name that can be
-// called, in the order of their names.
+// list reads the tools of a server: the first 1,000 with a name that can be called,
+// ordered by name.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, error) {
 	var tools []Tool
 	seen := map[string]bool{}
@@ -79,7 +80,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 	return tools, nil
 }
 
-// toolHints are what the annotations of a tool say, with the defaults of MCP.
+// toolHints returns the hints in the annotations of a tool, with the defaults of MCP.
 func toolHints(a *sdk.ToolAnnotations) (readOnly, destructive bool) {
 	if a == nil {
 		return false, true

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Declaration writes a tool as a member of its server's object in TypeScript, with
-// the description as its comment. What the schema does not say, or says in a way
-// that has no short type, is unknown.
+// Declaration returns the TypeScript declaration of a tool as a member of its server's
+// object, with the description as its comment. A part of the schema that is missing, or
+// has no short type, becomes unknown.
 func (t Tool) Declaration() string {
 	var b strings.Builder
 	if text := comment(t.Description); text != "" {
@@ -33,7 +33,8 @@ func (t Tool) Declaration() string {
 	return b.String()
 }
 
-// Declarations writes what a script may call, as the type of the global mcp.
+// Declarations returns the TypeScript type of the global mcp with the given tools, which
+// MUST be ordered by server.
 func Declarations(tools []Tool) string {
 	var b strings.Builder
 	b.WriteString("declare const mcp: {\n")
@@ -57,7 +58,8 @@ func Declarations(tools []Tool) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// PropertyName writes a name as TypeScript writes that of a property.
+// PropertyName returns the name of a property in TypeScript, quoted if it is not an
+// identifier.
 func PropertyName(name string) string { return memberName(name) }
 
 func memberName(s string) string {
@@ -67,7 +69,7 @@ func memberName(s string) string {
 	return quoted(s)
 }
 
-// quoted is a string literal; JSON's is one of JavaScript's.
+// quoted returns a string literal. A JSON string is also a JavaScript one.
 func quoted(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -76,18 +78,18 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// comment makes a description safe inside a comment, in one line.
+// comment returns a description on one line that is safe in a comment.
 func comment(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "*/", "* /")
 }
 
-// Bounds of a type: deeper or longer it is unknown.
+// Limits of a type; a part that is deeper or longer becomes unknown.
 const (
 	maxTypeDepth = 6
 	maxTypeText  = 8 << 10
 )
 
-// typeWriter writes JSON Schemas as TypeScript types, with a budget of text.
+// typeWriter writes JSON Schemas as TypeScript types within a limit of text.
 type typeWriter struct {
 	left int
 	root map[string]any
@@ -218,7 +220,7 @@ func (w *typeWriter) join(list []any, by string, depth int) string {
 	return strings.Join(types, by)
 }
 
-// resolve finds a schema that another refers to within the same document.
+// resolve returns the schema of a reference within the same document.
 func (w *typeWriter) resolve(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -257,7 +259,7 @@ func literals(values []any) string {
 	return strings.Join(types, " | ")
 }
 
-// distinct drops repetitions and keeps the order.
+// distinct removes repetitions and keeps the order.
 func distinct(list []string) []string {
 	var kept []string
 	for _, s := range list {

@@ -52,7 +52,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// Whatever a server says of a tool, the declaration stays short and in its lines.
+// For any description and schema, the declaration is short and keeps its lines.
 func FuzzDeclaration(f *testing.F) {
 	f.Add("name", "what */ it does", `{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`)
 	f.Add("x", "", `{"anyOf":[{"anyOf":[{"type":["array","null"],"items":{"$ref":"#"}}]},{"enum":["*/"]}]}`)

@@ -14,12 +14,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// jsonBody is the body of a response that is one message. It is read as a whole, so that
-// an answer that is too long, broken off or no JSON fails its call and not the
-// connection, which calls of others share.
+// jsonBody is the body of a response that is one message. It is read completely, so that
+// an answer that is too long, truncated or not JSON fails only its call. An error from
+// Read would end the connection, which other calls share.
 type jsonBody struct {
 	io.ReadCloser
-	size    int64 // of the body, or below 0
+	size    int64 // of the body; negative if not known
 	ctx     context.Context
 	answer  *answer
 	beside  *beside
@@ -30,7 +30,7 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 	if b.message == nil {
 		message, err := b.read()
 		if err != nil {
-			message = b.answer.refusal(err) // also when the caller gave up: the SDK drops it then
+			message = b.answer.refusal(err) // also if the caller cancelled the call
 		}
 		b.message = bytes.NewReader(message)
 	}
@@ -55,7 +55,8 @@ func (b *jsonBody) read() ([]byte, error) {
 
 var errNoMessage = errors.New("the server's answer is no message of JSON-RPC about this call")
 
-// sizeOf is how much memory a body may take: the largest when its length is not known.
+// sizeOf returns the maximum memory that a body may take; the largest if its length is
+// not known.
 func sizeOf(length int64) int64 {
 	if length < 0 || length > maxMessageBytes {
 		return maxMessageBytes
@@ -93,15 +94,15 @@ func readMessage(r io.Reader, size int64, reserve func() error) ([]byte, error) 
 	return nil, errTooLong
 }
 
-// eventBody is a stream of server-sent events. Answers to calls are taken out of it.
+// eventBody is a stream of server-sent events. It diverts answers to calls.
 type eventBody struct {
 	io.ReadCloser
 	reader *bufio.Reader
 	beside *beside
-	ctx    context.Context // of the call
-	answer *answer         // of the call that the stream is for, or nil
-	resume bool            // the SDK asks for the rest when the stream breaks off
-	next   bytes.Buffer    // what the SDK gets next
+	ctx    context.Context // of the request
+	answer *answer         // of the call of the stream
+	resume bool            // the SDK asks for the rest if the stream breaks off
+	next   bytes.Buffer    // the next bytes for the SDK
 	err    error
 }
 
@@ -115,7 +116,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		if b.err = b.event(); b.refuses() {
-			b.write(b.answer.refusal(b.err)) // the call fails, not the connection
+			b.write(b.answer.refusal(b.err)) // fails only the call
 			b.err = io.EOF
 		}
 	}
@@ -125,8 +126,8 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	return b.next.Read(p)
 }
 
-// refuses reports whether the call fails with the error: not if the rest of a stream that
-// broke off can be asked for.
+// refuses reports whether the call fails with the error. It does not if the SDK can ask
+// for the rest of a stream that broke off.
 func (b *eventBody) refuses() bool {
 	switch {
 	case b.err == nil, b.answer == nil, b.ctx.Err() != nil, errors.Is(b.err, io.EOF):
@@ -137,19 +138,19 @@ func (b *eventBody) refuses() bool {
 	return true
 }
 
-// brokenOff is an error of the connection that a stream comes from.
+// brokenOff is an error of the connection of a stream.
 type brokenOff struct{ error }
 
 // Unwrap returns the cause.
 func (e brokenOff) Unwrap() error { return e.error }
 
-// event reads one event. Fields that no one needs are left out.
+// event reads one event. It drops unused fields.
 func (b *eventBody) event() error {
 	var fields, data bytes.Buffer
 	read := 0
 	reserve := func() error {
 		if b.answer == nil {
-			return nil // the stream is for many calls: it has one event in memory
+			return nil // a stream of many calls has only one event in memory
 		}
 		return b.answer.reserve(b.ctx, maxMessageBytes)
 	}
@@ -157,7 +158,7 @@ func (b *eventBody) event() error {
 	for {
 		line, err := readLine(b.reader, maxMessageBytes-read, read, reserve)
 		if errors.Is(err, errTooLong) && b.answer == nil {
-			// The event is left out: the stream is for the calls of others, too.
+			// The event is dropped, because other calls share the stream.
 			tooLong, read = true, 0
 			data.Reset()
 			if err := skipLine(b.reader); err != nil {
@@ -182,7 +183,7 @@ func (b *eventBody) event() error {
 			return nil
 		case tooLong:
 			read = 0
-		case !ok: // a comment has a colon at its beginning
+		case !ok: // ignored; a comment starts with a colon
 		case string(name) == "data":
 			if data.Len() > 0 {
 				data.WriteByte('\n')
@@ -226,8 +227,8 @@ func (b *eventBody) write(data []byte) {
 	b.next.WriteByte('\n')
 }
 
-// readLine reads a line with its end, of at most most bytes. It calls reserve before
-// the line, behind read bytes, grows beyond a small message.
+// readLine reads a line with its end. Its maximum length is most bytes. It calls reserve
+// before read plus the length of the line exceeds a small message.
 func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, error) {
 	var line []byte
 	for {
@@ -250,15 +251,15 @@ func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, er
 	}
 }
 
-// lineReader is the output of a child. Answers to calls are taken out of it.
+// lineReader is the output of a child. It diverts answers to calls.
 type lineReader struct {
 	io.ReadCloser
 	reader *bufio.Reader
 	beside *beside
 	life   context.Context
-	onLong func() // is called for each line that is too long, which is left out
-	// onStray is called for each line that is no message, which is left out. Its error
-	// ends the connection.
+	onLong func() // called for each line that is too long, which is dropped
+	// onStray is called for each line that is no message, which is dropped. An error ends
+	// the connection.
 	onStray func(line []byte) error
 	stray   strayLines
 	rest    []byte
@@ -284,7 +285,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 			continue
 		}
 		if len(line) <= 1 || len(line) > smallMessage && !json.Valid(line) {
-			l.rest = line // it is a part of a message
+			l.rest = line // part of a message
 			continue
 		}
 		l.rest = bytes.Join(l.beside.divertAll(l.life, line, nil), []byte("\n"))
@@ -306,16 +307,16 @@ func skipLine(r *bufio.Reader) error {
 	}
 }
 
-// rejected is the code of the SDK's error for a request that failed and left its
-// connection whole.
+// rejected is the code of the SDK's error for a request that failed and left the
+// connection usable.
 const rejected = -32005
 
-// divertResponse has the answers in a response taken out of it. An error fails the
-// request alone.
+// divertResponse wraps the body of a response so that answers to calls are diverted. An
+// error fails only the request.
 func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *answer) error {
 	media := mediaType(resp)
 	if why := w.refuses(resp, media); a != nil && why != nil {
-		// The SDK would take the connection for broken, which calls of others share.
+		// The SDK would end the connection, which other calls share.
 		if w.sse {
 			return &jsonrpc.Error{Code: rejected, Message: why.Error()}
 		}
@@ -339,8 +340,9 @@ func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *
 	return nil
 }
 
-// refuses returns why a response is no answer to a call, or nil. Other client errors say
-// that the session has ended or that the credentials are wrong, which is about all calls.
+// refuses returns why a response is no answer to a call, or nil. Other client errors
+// mean that the session has ended or that the credentials are wrong, which concerns all
+// calls.
 func (w *httpTransport) refuses(resp *http.Response, media string) error {
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError, code == http.StatusRequestEntityTooLarge, code == http.StatusTooManyRequests:

@@ -18,7 +18,7 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// oddAnswers are answers that servers may give, and what a script gets. %s is the id.
+// oddAnswers maps unusual answers of servers to the result for a script. %s is the id.
 var oddAnswers = map[string]struct {
 	stream, answer, want string
 	ok                   bool
@@ -34,7 +34,7 @@ var oddAnswers = map[string]struct {
 	"both kinds":   {answer: `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a"}],"structuredContent":{"a":1}}}`, want: `{"a":1}`, ok: true},
 }
 
-// A message that JSON-RPC allows is read as the protocol says, however it is written.
+// A message that is valid JSON-RPC is read in any notation.
 func TestOddAnswers(t *testing.T) {
 	memory := newCounted()
 	address, connected := rpc(t, func(w http.ResponseWriter, _ *http.Request, id json.RawMessage, tool string) {
@@ -45,11 +45,11 @@ func TestOddAnswers(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "Text/Event-Stream; charset=utf-8")
-		// What takes memory, a request of the server, a comment and a line without a colon
-		// come before the answer.
+		// A large message, a request of the server, a comment and a line without a colon
+		// precede the answer.
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"%s\"}}\n\n", strings.Repeat("x", 100<<10))
 		fmt.Fprint(w, ": alive\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\nempty\nevent: message\n")
-		for i, part := range strings.SplitAfter(answer, ",") { // the spaces after the colon go
+		for i, part := range strings.SplitAfter(answer, ",") { // one space after the colon is removed
 			if i > 0 || len(part) > 0 {
 				fmt.Fprintf(w, "data:%s\r\n", part)
 			}
@@ -78,7 +78,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// serveOdd is a server over stdio with odd answers.
+// serveOdd is a stdio server with odd answers.
 func serveOdd(in io.Reader, out io.Writer) {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var m struct {
@@ -106,8 +106,8 @@ func serveOdd(in io.Reader, out io.Writer) {
 	}
 }
 
-// withoutDiscover drops server/discover from the lines of a client. Its answer comes when
-// initialize does.
+// withoutDiscover drops server/discover from the lines of a client. Its answer is sent
+// when initialize arrives.
 func withoutDiscover(in io.Reader, out io.Writer) io.Reader {
 	rest, w := io.Pipe()
 	go func() {
@@ -132,10 +132,10 @@ func withoutDiscover(in io.Reader, out io.Writer) io.Reader {
 	return rest
 }
 
-// slowStart is how long a server that starts slowly reads nothing.
+// slowStart is the time for which a slowly starting server reads nothing.
 const slowStart = 400 * time.Millisecond
 
-// withoutInitialize answers initialize as a server does that knows only revision
+// withoutInitialize answers initialize like a server that knows only revision
 // 2026-07-28, and returns the other lines of a client.
 func withoutInitialize(in io.Reader, out io.Writer) io.ReadCloser {
 	rest, w := io.Pipe()
@@ -157,11 +157,11 @@ func withoutInitialize(in io.Reader, out io.Writer) io.ReadCloser {
 	return rest
 }
 
-// TestWaitForDiscovery requires a connection to a server that does not answer a method that
-// it does not know, and to one that knows no other first request and starts slowly.
+// TestWaitForDiscovery requires a connection to a server that does not answer an unknown
+// method, and to a server that knows no other first request and starts slowly.
 func TestWaitForDiscovery(t *testing.T) {
-	// A third of the time is for the method that one does not know. The other one has more
-	// time to start: a busy machine is slow.
+	// A third of the time is for the method that one server does not know. The other
+	// server has more time to start, because a busy machine is slow.
 	set := newSet(t, toolserver.Options{ConnectTimeout: 9 * time.Second}, child(t, "old", "ignores discover"))
 	other := newSet(t, toolserver.Options{ConnectTimeout: time.Minute}, child(t, "new", "starts slowly"))
 	if r := set.Call(t.Context(), "default", "old", "null error", []byte("{}")); r.Outcome != toolserver.OK || string(r.Text) != `"a"` {
@@ -173,7 +173,7 @@ func TestWaitForDiscovery(t *testing.T) {
 }
 
 // A response that is no answer to its call fails that call. It ends no connection, and
-// gives no other call an answer.
+// is no answer to another call.
 func TestResponsesThatAreNoAnswers(t *testing.T) {
 	other := make(chan json.RawMessage, 1)
 	release := make(chan struct{})
@@ -186,7 +186,7 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 			fmt.Fprint(w, answer)
 		case "number":
 			fmt.Fprint(w, "17")
-		case "more", "event more": // the SDK reads the first value, and leaves what follows
+		case "more", "event more": // the SDK reads the first value, and ignores the rest
 			answer = strings.Replace(answer, tool, strings.Repeat("x", 100<<10), 1) + " {}"
 			if tool == "event more" {
 				w.Header().Set("Content-Type", "text/event-stream")
@@ -242,8 +242,8 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 	}
 }
 
-// A server that asks without end and takes no response does not make Daybook open a
-// connection for each request.
+// A server that sends requests endlessly and reads no response does not make Daybook
+// open a connection for each request.
 func TestRequestsOfServersAreBounded(t *testing.T) {
 	var responses atomic.Int64
 	full, release := make(chan struct{}), make(chan struct{})
@@ -272,7 +272,7 @@ func TestRequestsOfServersAreBounded(t *testing.T) {
 	close(release)
 }
 
-// The answer on a stream that broke off is asked for again if the server keeps it.
+// If a stream breaks off, its answer is requested again if the server keeps it.
 func TestBrokenStreamIsResumed(t *testing.T) {
 	var asked json.RawMessage
 	address, _ := rpc(t, func(w http.ResponseWriter, _ *http.Request, id json.RawMessage, tool string) {
@@ -292,7 +292,7 @@ func TestBrokenStreamIsResumed(t *testing.T) {
 	}
 }
 
-// Over SSE a call that the server refuses fails at once, and the connection stays.
+// Over SSE a call that the server refuses fails immediately, and the connection stays.
 func TestRefusedPostsOverSSE(t *testing.T) {
 	config := remote(t, "sse", toolserver.SSE)
 	target, err := url.Parse(config.URL)
