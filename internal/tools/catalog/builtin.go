@@ -2,18 +2,17 @@ package catalog
 
 import "context"
 
-// BuiltinSource is the name of what every isolate has beside the language
-// itself.
+// BuiltinSource is the source name of the globals of every isolate.
 const BuiltinSource = "builtin"
 
-// Builtin is the source of what every isolate has built in. The language itself
-// (Array, Promise, Intl and so on) is not listed: models know it.
+// Builtin is the source of the globals of every isolate. It leaves out the language
+// itself (Array, Promise, Intl and so on), because models know it.
 type Builtin struct{}
 
-// Entries returns the same entries to everybody.
+// Entries returns the same entries to every tenant.
 func (Builtin) Entries(context.Context, string) []Entry { return builtins }
 
-// builtins are in the order of their ids.
+// builtins are ordered by id.
 var builtins = []Entry{
 	builtin("clone", "Deep copies of values.", `declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;`),
 	builtin("console", "Console output: what get_execution_output returns.", `declare const console: {

@@ -11,47 +11,47 @@ import (
 	"strings"
 )
 
-// Entry is something that code may use.
+// Entry is an API that code may use.
 type Entry struct {
-	// ID names it, "<source>.<name>": what is copied into seeds. For a tool of a
-	// server the source is "mcp.<server>".
+	// ID is "<source>.<name>". Clients pass it as a seed. The source of a server's tool
+	// is "mcp.<server>".
 	ID string
-	// Source is what offers it.
+	// Source is the name of the source that offers the entry.
 	Source string
-	// Summary is one line about it, for people and models.
+	// Summary is one line for users and models.
 	Summary string
-	// Declaration declares it in TypeScript, as it is to be shown. Without a line
-	// end at its end.
+	// Declaration is the TypeScript declaration, without a final line end.
 	Declaration string
-	// Member places it in an object shared with others, for Table; zero for none.
+	// Member describes the entry as a member of an object that entries share, for Table;
+	// zero for none.
 	Member Member
 }
 
-// SHA256 is the hash of the declaration, in lowercase hex.
+// SHA256 returns the hash of the declaration in lower-case hex.
 func (e Entry) SHA256() string { return digest(e.Declaration) }
 
 // Source offers entries.
 type Source interface {
-	// Entries returns what a tenant may use now, in any order. It must not change
-	// what it has returned. A source that cannot be reached offers nothing.
+	// Entries returns the entries that a tenant may use now, in any order. It MUST NOT
+	// change entries that it has returned. A source that cannot be reached returns none.
 	Entries(ctx context.Context, tenant string) []Entry
 }
 
-// Catalog is what several sources offer together. It is safe for concurrent use
-// if they are.
+// Catalog combines several sources. It is safe for concurrent use if its sources are.
 type Catalog struct {
 	sources []Source
 	aliases map[string]string
 }
 
-// New makes a catalogue. aliases are other names of sources or entries, from the
-// operator; an entry or source of that name comes first.
+// New returns a Catalog of sources. aliases are other names of sources or entries that
+// the operator has configured. An entry or a source takes precedence over an alias of
+// the same name.
 func New(aliases map[string]string, sources ...Source) *Catalog {
 	return &Catalog{sources: sources, aliases: aliases}
 }
 
-// Snapshot asks the sources what they offer to a tenant. Of two entries with one
-// id the first source's counts.
+// Snapshot returns the entries that the sources offer to a tenant now. Of two entries
+// with one id, it returns that of the first source.
 func (c *Catalog) Snapshot(ctx context.Context, tenant string) *Snapshot {
 	s := &Snapshot{byID: map[string]Entry{}, bySource: map[string][]Entry{}, aliases: c.aliases}
 	for _, source := range c.sources {
@@ -70,7 +70,7 @@ func (c *Catalog) Snapshot(ctx context.Context, tenant string) *Snapshot {
 	return s
 }
 
-// Snapshot is what was offered at one moment. It does not change.
+// Snapshot holds the entries of one moment. It does not change.
 type Snapshot struct {
 	all      []Entry // by id
 	byID     map[string]Entry
@@ -93,8 +93,8 @@ func (s *Snapshot) Hashes() map[string]string {
 	return m
 }
 
-// Sources returns, by source, the hash of all it offers: of the ids and hashes
-// of its entries, sorted.
+// Sources returns the hash of each source by name: the hash of the ids and hashes of its
+// entries, ordered by id.
 func (s *Snapshot) Sources() map[string]string {
 	m := make(map[string]string, len(s.bySource))
 	for name, list := range s.bySource {
@@ -107,25 +107,26 @@ func (s *Snapshot) Sources() map[string]string {
 	return m
 }
 
-// UnknownError is a seed that names nothing.
+// UnknownError is returned for a seed that names neither an entry nor a source.
 type UnknownError struct {
-	// Seed is what was asked for; Near are names that may have been meant.
+	// Seed is the unknown seed. Near are similar names.
 	Seed string
 	Near []string
 }
 
-// Error names the seed and what may have been meant.
+// Error returns a message with the seed and similar names.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("nothing is called %q here; there is %s", e.Seed, strings.Join(e.Near, ", "))
 }
 
-// MaxSeeds bounds the seeds of one request, in every interface.
+// MaxSeeds is the maximum number of seeds in one request of any interface.
 const MaxSeeds = 256
 
-// Resolve turns seeds into entries, by id and without repetition. A seed is the
-// id of an entry, or the name of a source for all it offers. Aliases, the
-// caller's before the operator's, are looked up first for a whole seed, else for
-// its source. The error is an *UnknownError.
+// Resolve returns the entries of seeds, ordered by id and without repetition. A seed is
+// the id of an entry, or the name of a source for all its entries. If it is neither,
+// Resolve applies aliases to the whole seed, or otherwise to its beginning up to a dot.
+// The aliases given take precedence over those of the operator. The error is an
+// *UnknownError.
 func (s *Snapshot) Resolve(seeds []string, aliases map[string]string) ([]Entry, error) {
 	var found []Entry
 	for _, seed := range seeds {
@@ -142,7 +143,7 @@ func (s *Snapshot) Resolve(seeds []string, aliases map[string]string) ([]Entry, 
 	return slices.CompactFunc(found, func(a, b Entry) bool { return a.ID == b.ID }), nil
 }
 
-// Primary is the first source of entries in lexicographic order, whatever the
+// Primary returns the first source of entries in lexicographic order, regardless of the
 // order of the entries.
 func Primary(list []Entry) string {
 	primary := ""
@@ -162,8 +163,8 @@ func (s *Snapshot) named(name string) ([]Entry, bool) {
 	return list, ok
 }
 
-// canonical applies aliases: an alias may stand for a whole name, or for the
-// beginning of one up to a dot.
+// canonical replaces an alias. An alias may stand for a whole name, or for the beginning
+// of a name up to a dot.
 func (s *Snapshot) canonical(seed string, given map[string]string) string {
 	lookUp := func(name string) (string, bool) {
 		if to, ok := given[name]; ok {
@@ -186,10 +187,10 @@ func (s *Snapshot) canonical(seed string, given map[string]string) string {
 	return seed
 }
 
-// maxNear bounds how many names an UnknownError suggests.
+// maxNear is the maximum number of names in an UnknownError.
 const maxNear = 8
 
-// near returns names that share a word with a seed, else the sources.
+// near returns names that share a word with a seed, or the sources if there are none.
 func (s *Snapshot) near(seed string) []string {
 	var list []string
 	for _, e := range s.Search("", seed, maxNear).Entries {
@@ -201,13 +202,13 @@ func (s *Snapshot) near(seed string) []string {
 	return list[:min(len(list), maxNear)]
 }
 
-// Offer is a source and how many entries it offers.
+// Offer is a source with the number of its entries.
 type Offer struct {
 	Source  string
 	Entries int
 }
 
-// Offers lists the sources, by name.
+// Offers returns the sources, ordered by name.
 func (s *Snapshot) Offers() []Offer {
 	var list []Offer
 	for _, name := range slices.Sorted(maps.Keys(s.bySource)) {

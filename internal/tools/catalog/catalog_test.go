@@ -74,7 +74,7 @@ func TestSearch(t *testing.T) {
 	for query, want := range map[string][]string{
 		"feed the animal":   {"mcp.zoo.feed"},
 		"SEARCH":            {"mcp.gh.search"},
-		"search for a tool": {"mcp.gh.search", "mcp.gh.a.b"}, // a name counts more than a summary
+		"search for a tool": {"mcp.gh.search", "mcp.gh.a.b"}, // a word in a name counts more than in a summary
 		"a":                 {"mcp.gh.a.b", "mcp.gh.search", "mcp.zoo.feed"},
 		"nothing like that": nil,
 	} {
@@ -87,8 +87,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestHashes: the hash of a source changes with any of its entries, and with
-// nothing else.
+// TestHashes: the hash of a source depends on its entries and on nothing else.
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	of := func(list ...catalog.Entry) map[string]string {

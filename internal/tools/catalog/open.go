@@ -14,39 +14,42 @@ type Sessions interface {
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
-// Snapshots is what offers entries. *Catalog is one.
+// Snapshots returns the entries that are available now. *Catalog implements it.
 type Snapshots interface {
 	Snapshot(ctx context.Context, tenant string) *Snapshot
 }
 
-// Opening opens a logical session, or extends it, with the entries that seeds name.
+// Opening holds the arguments of Open, which opens a logical session or expands it with
+// the entries of seeds.
 type Opening struct {
 	ledger.Opening
-	// Seeds and Aliases are those of Snapshot.Resolve. There are 1 to MaxSeeds seeds.
+	// Seeds and Aliases are the arguments of Snapshot.Resolve. There MUST be 1 to
+	// MaxSeeds seeds.
 	Seeds   []string
 	Aliases map[string]string
 }
 
-// Opened answers an Opening.
+// Opened is the result of Open.
 type Opened struct {
 	ledger.Opened
 	Taught ledger.ExpansionResult
-	// Offered is what the catalog offered.
+	// Offered holds the entries that the catalog offered.
 	Offered *Snapshot
-	// Recorded is the position of the last recorded event; 0 when nothing was recorded.
+	// Recorded is the position of the last recorded event; 0 if nothing was recorded.
 	Recorded uint64
 }
 
-// SeedsError is returned for no seeds, or for more than MaxSeeds.
+// SeedsError is returned for no seeds and for more than MaxSeeds.
 type SeedsError struct{ Given int }
 
-// Error names the bounds.
+// Error returns a message with the limits.
 func (e *SeedsError) Error() string {
 	return fmt.Sprintf("%d seeds: give 1 to %d", e.Given, MaxSeeds)
 }
 
-// Open opens a session with entries of a catalog. The error is a *SeedsError or an
-// *UnknownError, after which nothing is recorded, or that of the ledger.
+// Open opens a session and expands it with entries of a catalog. The error is a
+// *SeedsError or an *UnknownError, and then nothing is recorded, or an error of the
+// ledger.
 func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Opened, error) {
 	if n := len(o.Seeds); n == 0 || n > MaxSeeds {
 		return Opened{}, &SeedsError{Given: n}
@@ -74,7 +77,7 @@ func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Op
 	return Opened{Opened: opened, Taught: taught, Offered: now, Recorded: max(opened.Seq, taught.Seq)}, nil
 }
 
-// Added are the entries that are new to the session, in the order of their symbols.
+// Added returns the entries that are new to the session, in the order of their symbols.
 func (o Opened) Added() []Symbol {
 	list := make([]Symbol, len(o.Taught.Added))
 	for i, one := range o.Taught.Added {

@@ -11,7 +11,7 @@ import (
 	"daybook/ledger"
 )
 
-// sessions counts what is opened, and adds each entry.
+// sessions counts opened sessions and adds each entry.
 type sessions struct{ opened int }
 
 func (s *sessions) OpenSession(context.Context, ledger.Opening) (ledger.Opened, error) {
@@ -27,7 +27,7 @@ func (s *sessions) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.
 	return ledger.ExpansionResult{Added: list, All: list, Seq: 3}, nil
 }
 
-// A session is opened with 1 to 256 seeds that all name something, else not at all.
+// A session is opened if there are 1 to 256 seeds and each of them is known.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(nil, catalog.Builtin{})

@@ -9,32 +9,31 @@ import (
 	"unicode"
 )
 
-// Found is the answer to a search.
+// Found is the result of a search.
 type Found struct {
-	// Entries are the best matches first, then by id.
+	// Entries are the best matches, ordered by score and then by id.
 	Entries []Entry
-	// Total is how many match, of which Entries may be a part.
+	// Total is the number of matches. Entries may hold a part of them.
 	Total int
 }
 
-// What a word of an entry is worth, by where it stands, and a word of the
-// search, by where it comes from.
+// Weights of a word of an entry by its place, and of a word of the search by its origin.
 const (
 	inName    = 5.0
 	inSource  = 3.0
 	inSummary = 2.0
 	ofQuery   = 3.0
 	ofIntent  = 1.0
-	// similar is what a word is worth that only begins like the one looked for.
+	// similar is the weight of a word that only starts like the word of the search.
 	similar = 0.5
-	// least is the part of the best score below which a match is chance.
+	// least is the part of the best score below which a match is dropped as accidental.
 	least = 0.1
 )
 
-// Search ranks the entries by what they share with a goal, the intent, and with
-// words to look for, the query, which count more. Rare words count more than
-// frequent ones. Without any word in either, all entries are found, by id. At
-// most limit are returned.
+// Search ranks the entries by the words that they share with the intent and with the
+// query. Words of the query count more than words of the intent, and rare words more
+// than frequent ones. If neither has a word, it finds all entries, ordered by id. It
+// returns at most limit entries.
 func (s *Snapshot) Search(intent, query string, limit int) Found {
 	wanted := map[string]float64{}
 	for _, w := range words(intent) {
@@ -50,12 +49,11 @@ func (s *Snapshot) Search(intent, query string, limit int) Found {
 	return Found{Entries: list[:min(len(list), limit)], Total: len(list)}
 }
 
-// rank returns the entries that share a word with those wanted, by weight, the
-// best first.
+// rank returns the entries that share a word with wanted, ordered by score, best first.
 func (s *Snapshot) rank(wanted map[string]float64) []Entry {
-	search := slices.Sorted(maps.Keys(wanted)) // sums of floats depend on their order
+	search := slices.Sorted(maps.Keys(wanted)) // sums of floats depend on the order
 	hits := make([][]float64, len(s.all))      // by entry and word
-	matched := make([]float64, len(search))    // how many entries have a word
+	matched := make([]float64, len(search))    // the number of entries that have a word
 	for i, e := range s.all {
 		hits[i] = worth(e, search)
 		for j, v := range hits[i] {
@@ -83,7 +81,7 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 		}
 	}
 	list = slices.DeleteFunc(list, func(h scored) bool { return h.score < best*least })
-	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) }) // they are by id
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) }) // entries are ordered by id
 	found := make([]Entry, len(list))
 	for i, h := range list {
 		found[i] = h.Entry
@@ -91,7 +89,7 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 	return found
 }
 
-// worth is what each word of a search is worth in an entry.
+// worth returns the weight of each word of a search in an entry.
 func worth(e Entry, search []string) []float64 {
 	name := strings.TrimPrefix(e.ID, e.Source)
 	places := []struct {
@@ -109,7 +107,8 @@ func worth(e Entry, search []string) []float64 {
 	return values
 }
 
-// likeness is 1 for equal words, similar for words that begin alike, else 0.
+// likeness returns 1 for equal words, similar for words that start alike, and 0
+// otherwise.
 func likeness(a, b string) float64 {
 	switch {
 	case a == b:
@@ -135,11 +134,11 @@ func likeness(a, b string) float64 {
 
 func ascii(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
 
-// maxWords bounds what is looked for: a hostile text must not cost more.
+// maxWords limits the words of a search, so that a hostile text does not cost more.
 const maxWords = 64
 
-// words are the first words of a text or of a name, in lower case and once each, in
-// order, without those that say nothing.
+// words returns the first words of a text or of a name in lower case, without
+// repetitions and without stop words, in order.
 func words(text string) []string {
 	var list []string
 	var word []rune
@@ -167,7 +166,7 @@ func words(text string) []string {
 	return list
 }
 
-// empty are words that a goal is made of, and no entry.
+// empty are the stop words: they occur in intents and describe no entry.
 var empty = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`an and any are as at be by can do for from has have how if in into is it its like me my need no not of on or our

@@ -10,7 +10,7 @@ import (
 	"daybook/internal/tools/catalog"
 )
 
-// forty tools of one server, some of another.
+// many returns a snapshot with more than 40 tools of one server and a few of others.
 func many(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	var list fixed
@@ -31,14 +31,14 @@ func many(t *testing.T) *catalog.Snapshot {
 	return catalog.New(nil, list, catalog.Builtin{}).Snapshot(t.Context(), "t")
 }
 
-// The intent ranks, the query counts more, and every match is counted.
+// The intent ranks entries, the query counts more, and every match is counted.
 func TestRank(t *testing.T) {
 	t.Parallel()
 	s := many(t)
 	for _, tc := range []struct {
 		intent, query string
-		want          []string // the first ones
-		total         int      // 0: any
+		want          []string // the first entries
+		total         int      // 0 means any
 	}{
 		{"Send the invoices of last month to our customers by mail", "", []string{"mcp.mail.send_message"}, 0},
 		{"Write to a customer", "invoice", []string{"mcp.crm.listInvoices"}, 0},
@@ -59,12 +59,12 @@ func TestRank(t *testing.T) {
 			t.Errorf("%q, %q: another answer the second time", tc.intent, tc.query)
 		}
 	}
-	s.Search(strings.Repeat("word aWord ", 1<<20), strings.Repeat("x", 1<<20), 10) // and answers
+	s.Search(strings.Repeat("word aWord ", 1<<20), strings.Repeat("x", 1<<20), 10) // must return in time
 }
 
 var equateNil = cmp.Comparer(func(a, b []string) bool { return strings.Join(a, "\x00") == strings.Join(b, "\x00") })
 
-// All members of one object are in one declaration, by property.
+// All members of one object are in one declaration, grouped by property.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	s := many(t)

@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// Member places an entry inside a global object that several entries share:
-// mcp.github.search is the member search of the property github of mcp. The zero
-// value is none: the entry declares itself.
+// Member describes an entry as a member of a global object that several entries share:
+// mcp.github.search is the member search of the property github of mcp. The zero value
+// means that the entry has a declaration of its own.
 type Member struct {
-	// Global is the object, Property its property, both as TypeScript writes them.
+	// Global is the object and Property its property, both in TypeScript notation.
 	Global, Property string
-	// Text declares the member inside of the property. Without a line end at its
+	// Text is the declaration of the member inside of the property, without a final line
 	// end.
 	Text string
 }
 
-// Symbol is the name that a session has for an entry.
+// Symbol is the name of an entry in a session.
 type Symbol struct{ Name, ID string }
 
-// Table declares entries for a reader, each with its symbol. Members of one
-// global object are in one declaration, grouped by property, so that a
-// compiler can read the table as a whole. Ids that are not in the snapshot are
-// left out.
+// Table returns the declarations of entries as one text, each with its symbol. Members
+// of one global object are in one declaration, grouped by property, so that a compiler
+// can read the text. Ids that are not in the snapshot are left out.
 func (s *Snapshot) Table(symbols []Symbol) string {
 	var b strings.Builder
 	globals := map[string][]Symbol{}
