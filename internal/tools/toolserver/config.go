@@ -221,7 +221,7 @@ func decodeStrict(text []byte, v any) error {
 	case err != nil:
 		return errors.New("it is not well-formed JSON")
 	case d.More():
-		return errors.New("the JSON is followed by more")
+		return errors.New("unexpected text follows the JSON")
 	}
 	return nil
 }

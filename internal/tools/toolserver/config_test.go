@@ -100,7 +100,7 @@ func FuzzParseFile(f *testing.F) {
 		}
 		for _, c := range configs {
 			if err := c.Check(); err != nil {
-				t.Errorf("an unsound configuration: %v", err)
+				t.Errorf("an invalid configuration: %v", err)
 			}
 		}
 	})

@@ -287,7 +287,7 @@ func (s *server) refresh(l *conn) {
 	defer cancel()
 	tools, err := s.list(ctx, l.session)
 	if err != nil {
-		s.log.Warn("the tools of an MCP server cannot be listed anew", "error", s.scrub.text(err.Error()))
+		s.log.Warn("cannot refresh the tools of an MCP server", "error", s.scrub.text(err.Error()))
 		return
 	}
 	l.tools.Store(&tools)

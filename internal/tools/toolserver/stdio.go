@@ -194,7 +194,7 @@ func (w *logWriter) flush() {
 	w.line = w.line[:0]
 	if time.Since(w.since) > burstTime {
 		if w.dropped > 0 {
-			w.log.Warn("MCP server wrote more to its log than is kept", "lines", w.dropped)
+			w.log.Warn("dropped log lines of an MCP server", "lines", w.dropped)
 		}
 		w.since, w.lines, w.dropped = time.Now(), 0, 0
 	}
@@ -202,7 +202,7 @@ func (w *logWriter) flush() {
 		w.dropped++
 		return
 	}
-	w.log.Info("MCP server says", "text", text)
+	w.log.Info("log line of an MCP server", "text", text)
 }
 
 // childAttributes lets the kernel kill the child with this process. The child has its
