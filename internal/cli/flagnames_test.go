@@ -15,6 +15,6 @@ func TestMessagesNameFlags(t *testing.T) {
 		{args: `exec show @last` + at, stdout: ".*failed \\(out_of_memory\\).*\n +" + advice + "\n.*"},
 		{eventually: true, args: `session show full` + at, stdout: ".*error  " + advice + "\n.*"},
 		{args: `events tail --no-follow --execution @last --type daybook.execution.failed.v1` + at, stdout: ".*" + advice + "\n"},
-		{args: `session open x --seed nope` + at, status: 2, stderr: "daybook: --seed: nothing is called \"nope\" here.*\n"},
+		{args: `session open x --seed nope` + at, status: 2, stderr: "daybook: --seed: no entry or source is named \"nope\".*\n"},
 	})
 }

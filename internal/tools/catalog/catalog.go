@@ -116,7 +116,7 @@ type UnknownError struct {
 
 // Error returns a message with the seed and similar names.
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("nothing is called %q here; there is %s", e.Seed, strings.Join(e.Near, ", "))
+	return fmt.Sprintf("no entry or source is named %q; existing names: %s", e.Seed, strings.Join(e.Near, ", "))
 }
 
 // MaxSeeds is the maximum number of seeds in one request of any interface.

@@ -102,7 +102,7 @@ func TestHashes(t *testing.T) {
 	changed := b
 	changed.Declaration = "2"
 	if of(a)["s"] == base || of(a, changed)["s"] == base {
-		t.Error("a change went unnoticed")
+		t.Error("a change was not noticed")
 	}
 	if h := snapshot(t).Hashes()["mcp.zoo.feed"]; h != (catalog.Entry{Declaration: "feed"}).SHA256() {
 		t.Error("of two entries with one id the second counts")
