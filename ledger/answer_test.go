@@ -76,10 +76,10 @@ func TestNoAnswer(t *testing.T) {
 		store.hangs.Store(true)
 		store.stores.Store(stores)
 		for name, command := range commands {
-			gone, leave := context.WithCancel(t.Context())
+			clientCtx, leave := context.WithCancel(t.Context())
 			late := time.AfterFunc(10*time.Second, leave)
 			began := time.Now()
-			err := command(gone)
+			err := command(clientCtx)
 			if !late.Stop() {
 				t.Fatalf("%s was not answered", name)
 			}

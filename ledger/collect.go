@@ -38,7 +38,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 	}
 	defer unlock()
 	seen, position := list[0].Decided, uint64(0)
-	look := func() error {
+	readNew := func() error {
 		last, err := l.store.HeapEvents(ctx, tenant, list[0].Heap, seen, func(e events.Event) error {
 			delete(waiting, e.About())
 			return nil
@@ -48,7 +48,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 		}
 		return err
 	}
-	if err := look(); err != nil {
+	if err := readNew(); err != nil {
 		return unavailable(doing, err)
 	}
 	for i := range list {
@@ -60,7 +60,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 			seq, err := l.store.Append(ctx, l.event(tenant, "", d), int64(position))
 			switch {
 			case errors.Is(err, events.ErrConflict):
-				return errors.Join(err, look())
+				return errors.Join(err, readNew())
 			case err != nil:
 				return err
 			}

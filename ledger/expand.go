@@ -257,11 +257,11 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
 	err = retry(ctx, "name session "+session, func() error {
-		given, last, err := l.store.Refs(ctx, tenant, holder)
+		assigned, last, err := l.store.Refs(ctx, tenant, holder)
 		if err != nil {
 			return err
 		}
-		for _, e := range given {
+		for _, e := range assigned {
 			d, ok := e.Data.(*events.SessionRefAssigned)
 			if !ok {
 				return newerSession(session, e)
@@ -271,7 +271,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 				return nil
 			}
 		}
-		ref = "s" + strconv.Itoa(len(given))
+		ref = "s" + strconv.Itoa(len(assigned))
 		seq, err = l.store.Append(ctx, l.event(tenant, "", &events.SessionRefAssigned{Holder: holder, Ref: ref, SessionID: session}), int64(last))
 		return err
 	})
@@ -282,11 +282,11 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	given, _, err := l.store.Refs(ctx, tenant, holder)
+	assigned, _, err := l.store.Refs(ctx, tenant, holder)
 	if err != nil {
 		return "", unavailable("look up session "+Excerpt(ref), err)
 	}
-	for _, e := range given {
+	for _, e := range assigned {
 		if d, ok := e.Data.(*events.SessionRefAssigned); ok && d.Ref == ref {
 			return d.SessionID, nil
 		}

@@ -187,19 +187,19 @@ func TestCompleteMeetsOthers(t *testing.T) {
 // caller is canceled.
 func TestDecidedSurvivesTheCaller(t *testing.T) {
 	t.Parallel()
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1", Session: "s", Tags: map[string]string{"k": "v"}})
 	run := b.start(req, false)
-	if _, err := b.Complete(gone, run, events.StatusCompleted, ledger.Result{Heap: &events.HeapRecord{SHA256: heapA}}); err != nil {
+	if _, err := b.Complete(canceled, run, events.StatusCompleted, ledger.Result{Heap: &events.HeapRecord{SHA256: heapA}}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := types(b.all()), "requested started completed tagged entry_recorded"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 	run = b.start(b.submit(ledger.Submission{Code: "1"}), false)
-	if err := b.HandBack(gone, run, "draining"); err != nil {
+	if err := b.HandBack(canceled, run, "draining"); err != nil {
 		t.Error(err)
 	}
 }

@@ -43,9 +43,9 @@ func TestKeyedLocksGiveUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := locks.lock(gone, "a"); !errors.Is(err, context.Canceled) {
+	if _, err := locks.lock(canceled, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	unlock()

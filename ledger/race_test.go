@@ -51,11 +51,11 @@ func TestCancelsAgainstEnds(t *testing.T) {
 			t.Errorf("run %d: the runner received %s at %d, recorded is %s at %d", i, ended[i].Type, ended[i].Seq, end.Type, end.Seq)
 		}
 		cancelled := end.Type == events.TypeExecutionCancelled
-		told := 0
+		received := 0
 		for c := range 2 {
 			switch err := cancels[i][c]; {
 			case err == nil:
-				told++
+				received++
 				if !cancelled || seqs[i][c] != end.Seq {
 					t.Errorf("run %d: a cancel succeeded at %d, recorded is %s at %d", i, seqs[i][c], end.Type, end.Seq)
 				}
@@ -65,7 +65,7 @@ func TestCancelsAgainstEnds(t *testing.T) {
 		}
 		if cancelled {
 			byCancel++
-			if told == 0 {
+			if received == 0 {
 				t.Errorf("run %d was cancelled, but no caller received that", i)
 			}
 		}

@@ -6,8 +6,8 @@ import "daybook/events"
 // client, or one whose trace id is derived from the session. A collector then shows the
 // runs of a session together, from any server.
 func sessionTrace(s Submission, execution string) string {
-	if given := validTraceparent(s.Traceparent); given != "" {
-		return given
+	if own := validTraceparent(s.Traceparent); own != "" {
+		return own
 	}
 	trace := events.Hash([]byte("daybook trace\x00" + s.Tenant + "\x00" + s.LogicalSession))
 	span := events.Hash([]byte("daybook span\x00" + execution))

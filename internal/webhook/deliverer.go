@@ -95,7 +95,7 @@ func (c *deliverer) page(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range list {
-		if on, err := c.deliver(ctx, p); !on || err != nil {
+		if done, err := c.deliver(ctx, p); !done || err != nil {
 			return err
 		}
 		if err := c.place.set(p.seq, true); err != nil {
@@ -187,7 +187,7 @@ func (c *deliverer) attempt(ctx context.Context, m message) outcome {
 // and then returns true. It returns false if the receiver wants no more deliveries or
 // ctx is done.
 func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
-	began := time.Now()
+	start := time.Now()
 	for n := 1; ; n++ {
 		o := c.attempt(ctx, p.message)
 		switch {
@@ -199,7 +199,7 @@ func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 		case o.gone():
 			return false, c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: p.seq, Reason: o.reason})
 		case n >= c.s.opts.Attempts:
-			err := c.record(ctx, c.letter(p, n, began, o))
+			err := c.record(ctx, c.letter(p, n, start, o))
 			c.report(0, o, time.Time{})
 			return err == nil, err
 		}
@@ -211,10 +211,10 @@ func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 	}
 }
 
-func (c *deliverer) letter(p parcel, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
+func (c *deliverer) letter(p parcel, attempts int, start time.Time, o outcome) *events.WebhookDeadLettered {
 	return &events.WebhookDeadLettered{
 		WebhookID: c.h.id, EventSeq: p.seq, EventID: p.message.id, EventKind: p.kind,
-		Attempts: attempts, FirstAttemptAt: events.Instant{Time: began.UTC().Truncate(time.Millisecond)}, Reason: o.reason, Status: o.status,
+		Attempts: attempts, FirstAttemptAt: events.Instant{Time: start.UTC().Truncate(time.Millisecond)}, Reason: o.reason, Status: o.status,
 	}
 }
 
@@ -260,7 +260,7 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	start := time.Now()
 	o := c.attempt(ctx, p.message)
 	switch {
 	case ctx.Err() != nil:
@@ -270,7 +270,7 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	case o.gone():
 		return c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: seq, Reason: o.reason})
 	default:
-		return c.record(ctx, c.letter(p, 1, began, o))
+		return c.record(ctx, c.letter(p, 1, start, o))
 	}
 }
 

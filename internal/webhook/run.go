@@ -13,12 +13,12 @@ import (
 // longer follow the ledger. The caller MUST NOT call Run concurrently.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	var couriers sync.WaitGroup
-	defer couriers.Wait()
+	var deliverers sync.WaitGroup
+	defer deliverers.Wait()
 	defer stop()
 
 	s.mu.Lock()
-	s.deliver = func(h *hook) { s.startDeliverer(ctx, &couriers, h) }
+	s.deliver = func(h *hook) { s.startDeliverer(ctx, &deliverers, h) }
 	for _, h := range s.hooks {
 		s.deliver(h)
 	}
@@ -42,7 +42,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // startDeliverer starts a deliverer for a webhook whose secret is available. The caller
 // must hold mu.
-func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, h *hook) {
+func (s *Service) startDeliverer(ctx context.Context, deliverers *sync.WaitGroup, h *hook) {
 	if !h.here {
 		return
 	}
@@ -58,7 +58,7 @@ func (s *Service) startDeliverer(ctx context.Context, couriers *sync.WaitGroup, 
 	ended := make(chan struct{})
 	h.ended = ended
 	c := &deliverer{s: s, h: h, place: place, client: newClient(s.opts), at: position, written: position, selector: s.selector(h)}
-	couriers.Go(func() {
+	deliverers.Go(func() {
 		defer close(ended)
 		c.run(ctx)
 	})

@@ -83,8 +83,8 @@ func (s Secret) Verify(header http.Header, body []byte, received time.Time) erro
 		return fmt.Errorf("%s is more than %s from now", headerTimestamp, tolerance)
 	}
 	want := s.sign(id, at, body)
-	for given := range strings.FieldsSeq(header.Get(headerSignature)) {
-		if hmac.Equal([]byte(given), []byte(want)) {
+	for signature := range strings.FieldsSeq(header.Get(headerSignature)) {
+		if hmac.Equal([]byte(signature), []byte(want)) {
 			return nil
 		}
 	}

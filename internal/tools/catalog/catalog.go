@@ -165,9 +165,9 @@ func (s *Snapshot) named(name string) ([]Entry, bool) {
 
 // canonical replaces an alias. An alias may stand for a whole name, or for the beginning
 // of a name up to a dot.
-func (s *Snapshot) canonical(seed string, given map[string]string) string {
+func (s *Snapshot) canonical(seed string, aliases map[string]string) string {
 	lookUp := func(name string) (string, bool) {
-		if to, ok := given[name]; ok {
+		if to, ok := aliases[name]; ok {
 			return to, true
 		}
 		to, ok := s.aliases[name]

@@ -382,8 +382,8 @@ func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) err
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, b.maxWait(a.tenant))
 		defer stop()
-		began := time.Now()
-		defer func() { b.hasWaited(a.tenant, time.Since(began)) }()
+		start := time.Now()
+		defer func() { b.hasWaited(a.tenant, time.Since(start)) }()
 	}
 	return a.reserve(ctx, int64(n))
 }

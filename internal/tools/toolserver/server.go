@@ -113,10 +113,10 @@ func (s *server) wake() {
 
 // begin starts an attempt to connect. The caller must hold mu.
 func (s *server) begin() {
-	over := make(chan struct{})
-	s.connecting, s.began = over, time.Now()
+	done := make(chan struct{})
+	s.connecting, s.began = done, time.Now()
 	s.tasks.Go(func() {
-		defer close(over)
+		defer close(done)
 		l, err := s.connect()
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -61,8 +61,8 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	said := &logWriter{log: log, scrub: scrub}
-	cmd.Stdout, cmd.Stderr = theirOut, said
+	childLog := &logWriter{log: log, scrub: scrub}
+	cmd.Stdout, cmd.Stderr = theirOut, childLog
 	cmd.WaitDelay = childExitTimeout
 	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log, scrub: scrub}
 	started := make(chan error, 1)
@@ -102,7 +102,7 @@ func startProblem(err error) error {
 
 // Connect returns the connection over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
-	var told time.Time
+	var lastLogged time.Time
 	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life}
 	lines.onStray = func(line []byte) error {
 		shown := p.scrub.text(string(line[:min(len(line), 2*maxMessage)]))
@@ -114,8 +114,8 @@ func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 		return nil
 	}
 	lines.onLong = func() {
-		if time.Since(told) > burstTime {
-			told = time.Now()
+		if time.Since(lastLogged) > burstTime {
+			lastLogged = time.Now()
 			p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
 		}
 	}
