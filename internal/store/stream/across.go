@@ -12,16 +12,16 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// A subject here is one of the package events, without a volume. What is asked for by
-// subject is found in whichever volume it is: nobody else needs to know of volumes.
+// A subject in this file is one of package events, without a volume. Lookups search all
+// volumes, so that callers need not know which one holds a message.
 
-// lastMessage fetches the last message on a subject; events.ErrNotFound when there is
-// none. Sealed volumes do not change, so the answer is that of one moment.
+// lastMessage returns the last message on a subject, or events.ErrNotFound. Sealed
+// volumes do not change, so the answer is valid for one point in time.
 func (s *Ledger) lastMessage(ctx context.Context, subject string) (events.Stored, error) {
 	return s.lastMessageIn(ctx, s.volumes().list, subject)
 }
 
-// lastMessageIn is newest for some volumes.
+// lastMessageIn is lastMessage for some volumes.
 func (s *Ledger) lastMessageIn(ctx context.Context, list []volume, subject string) (events.Stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
 		m, err := s.getFromVolume(ctx, list[i], jet.Request{LastBySubject: StoredSubject(list[i].number, subject)})
@@ -32,16 +32,16 @@ func (s *Ledger) lastMessageIn(ctx context.Context, list []volume, subject strin
 	return events.Stored{}, events.ErrNotFound
 }
 
-// LastFrom fetches the last message on a subject, looking only into the volumes from that of
-// a position on; events.ErrNotFound when there is none.
+// LastFrom returns the last message on a subject, or events.ErrNotFound. It searches
+// only the volume that holds position and later ones.
 func (s *Ledger) LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error) {
 	now := s.volumes()
 	return s.lastMessageIn(ctx, now.list[now.indexOf(position):], subject)
 }
 
-// forEachMessage calls fn for the messages on a subject stored after a position, up to the
-// last one there at the call, and returns that one's position. An error of fn is
-// returned as it is.
+// forEachMessage calls fn for the messages on a subject at positions greater than
+// after. It ends with the message that is the last one at the time of the call, and
+// returns its position, or 0 if there is none. It returns an error of fn unchanged.
 func (s *Ledger) forEachMessage(ctx context.Context, subject string, after uint64, fn func(events.Stored) error) (last uint64, err error) {
 	now, since := s.volumes(), s.jet.Writable()
 	end, err := s.lastMessageIn(ctx, now.list, subject)
@@ -57,8 +57,9 @@ func (s *Ledger) forEachMessage(ctx context.Context, subject string, after uint6
 	return end.Seq, s.forEachInRange(ctx, now, tally{since: since}, subject, after+1, end.Seq, fn)
 }
 
-// forEachInRange calls fn for the messages on a subject from one position to another,
-// which must be that of a message there. t was started before it was found.
+// forEachInRange calls fn for the messages on a subject at positions from to end, both
+// included. A message on the subject MUST be at end. t MUST have been started before
+// the caller looked up end.
 func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subject string, from, end uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.indexOf(from):] {
 		for from <= end {
@@ -80,7 +81,7 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 				return err
 			}
 			if got == 0 {
-				break // no more of it in this volume
+				break // no more messages in this volume
 			}
 			from = got + 1
 		}
@@ -90,7 +91,7 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 	}
 	if from <= end {
 		if end <= s.Removed().UpTo() {
-			return nil // while it was read
+			return nil // removed during the reading
 		}
 		if err := s.jet.Unsure(t.since); err != nil {
 			return err
@@ -100,8 +101,8 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 	return nil
 }
 
-// nextMessage fetches the first message on a subject from a position on;
-// events.ErrNotFound when there is none.
+// nextMessage returns the first message on a subject at position from or later, or
+// events.ErrNotFound.
 func (s *Ledger) nextMessage(ctx context.Context, now *volumes, subject string, from uint64) (events.Stored, error) {
 	for _, v := range now.list[now.indexOf(from):] {
 		m, err := s.getFromVolume(ctx, v, jet.Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject)})
@@ -112,18 +113,19 @@ func (s *Ledger) nextMessage(ctx context.Context, now *volumes, subject string, 
 	return events.Stored{}, events.ErrNotFound
 }
 
-// clockSlack is by how much clocks may differ, of processes and from one day to
-// the next, before an event could be in a volume that ended before its subject
-// existed.
+// clockSlack is the assumed maximum difference between clocks: of processes, and of one
+// clock from one day to the next. A volume that ended earlier than this before an id
+// was created holds no event of the id.
 const clockSlack = 24 * time.Hour
 
-// expectedSeqInActive is what the server is told to expect on an event's subject in the
-// active volume, where position is expected over all: the same, or, where that is
-// in a sealed volume, none. If it is not the last there, it is events.ErrConflict.
+// expectedSeqInActive converts position, the expected last position of an event's
+// subject in the whole ledger, to the one the server expects in the active volume:
+// position itself, or 0 if it is in a sealed volume. It returns events.ErrConflict if
+// another message is the last one on the subject in the sealed volumes.
 //
-// What is on a subject named by an id cannot be older than that, if it tells its
-// age: volumes that ended long before are not asked, or a run would cost more
-// with every volume there is.
+// An id that contains its creation time has no older events. Sealed volumes that ended
+// long before it are not searched: otherwise the cost of a run would grow with the
+// number of volumes.
 func (s *Ledger) expectedSeqInActive(ctx context.Context, now *volumes, e events.Event, position uint64) (uint64, error) {
 	if position >= now.active().first {
 		return position, nil

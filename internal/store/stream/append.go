@@ -17,20 +17,23 @@ import (
 // appendWait bounds an append whose context has no deadline.
 const appendWait = 30 * time.Second
 
-// Append stores e and returns its position once it is on disk. With a negative
-// after it appends unconditionally; otherwise after must be the position of the
-// last event on e's subject (0: none yet), else nothing is stored and the error
-// is events.ErrConflict. An event over its size limit is events.ErrTooLarge.
+// Append stores e and returns its position once it is on disk. after is the expected
+// last position on the subject of e, 0 for none. If another event is the last one,
+// Append stores nothing and returns events.ErrConflict. A negative after appends
+// without condition.
 //
-// When an acknowledgement is lost, Append finds out what became of the event
-// before it tries again or reports a conflict; so may the caller, by appending
-// the same event once more: it is stored once. Without an expected position that holds
-// for two minutes and within a volume. *events.UnwritableError means
-// that nothing can be stored, and any other error that the outcome is unknown, or
-// that the server refused.
+// If an acknowledgement is lost, Append looks up the event before it tries again or
+// reports a conflict. The caller MAY also append the same event again: it is stored
+// once. For an append without condition that holds for two minutes and within one
+// volume.
+//
+// Append returns events.ErrTooLarge for an event over its size limit, and
+// *events.UnwritableError if nothing can be stored. After any other error the outcome
+// is unknown, or the server refused the event. Without a deadline in ctx it returns
+// after 30 s.
 func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if e.EncryptWithKey != "" {
-		var err error // once, so that every try stores the same
+		var err error // encrypted once: every try stores the same bytes
 		if e, err = events.Encrypt(e, e.EncryptWithKey, s.opts.Keys); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
@@ -55,7 +58,7 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 		case errors.Is(err, events.ErrConflict):
 			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
 		case jet.IsSealedError(err):
-			// Another process has sealed the volume. There is a next one, or will be.
+			// Another process sealed the volume. The next one exists or is being created.
 			if rerr := s.Refresh(ctx); rerr != nil {
 				s.jet.Options.Logger.WarnContext(ctx, "finding the next volume", "err", rerr)
 			} else {
@@ -75,21 +78,21 @@ type appendOp struct {
 	s     *Ledger
 	e     events.Event
 	after int64
-	// since is a position before that of the event, wherever it may be stored.
+	// since is a position before the one at which the event may be stored.
 	since uint64
-	// unknown is the volume of an earlier try whose outcome is unknown; 0: none.
+	// unknown is the volume of an earlier try with an unknown outcome, or 0.
 	unknown events.Volume
 }
 
-// tryOnce tries once, in the volume that is written now: nobody seals it meanwhile
-// but another process.
+// tryOnce tries once, in the active volume. Only another process can seal it during the
+// call.
 func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	s := a.s
 	s.appendMu.RLock()
 	defer s.appendMu.RUnlock()
 	now := s.volumes()
 	v := now.active()
-	// Within a volume the server knows identified events again.
+	// Within a volume the server recognizes events by their message ids.
 	if a.unknown != 0 && (a.unknown != v.number || !hasMsgID(a.e)) {
 		if seq, err := s.find(ctx, now, a.e, a.since); !errors.Is(err, events.ErrNotFound) {
 			return seq, err
@@ -124,7 +127,8 @@ func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	return seq, err
 }
 
-// resolveConflict finds out who was first on the event's subject: perhaps the event itself.
+// resolveConflict looks up whether the event that caused a conflict is the event
+// itself, and then returns its position.
 func (a *appendOp) resolveConflict(ctx context.Context, now *volumes) (uint64, error) {
 	seq, err := a.s.find(ctx, now, a.e, a.since)
 	if errors.Is(err, events.ErrNotFound) {
@@ -136,7 +140,7 @@ func (a *appendOp) resolveConflict(ctx context.Context, now *volumes) (uint64, e
 	return seq, nil
 }
 
-// message is the wire form of an append to a volume.
+// message returns the NATS message that appends an event to a volume.
 func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 	w, err := events.Encode(e)
 	if err != nil {
@@ -152,11 +156,10 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 	return m, nil
 }
 
-// hasMsgID reports whether an event bears a message id. Output does not, so
-// that the server need not remember it; a second try has to look for the first.
+// hasMsgID reports whether an event carries a message id. Output does not, to save
+// memory of the server; a second try looks up the first one instead.
 func hasMsgID(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
 
-// publishTo publishes once.
 func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
 	ack, err := s.jet.Publish(ctx, m)
 	if err != nil {
@@ -168,8 +171,9 @@ func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, 
 	return ack.Sequence, nil
 }
 
-// find looks for an event by its id among those stored on its subject after a
-// position. It asks the streams' leaders: what another copy lacks may be there.
+// find returns the position of an event with the id of e on the same subject at a
+// position greater than after, or events.ErrNotFound. It asks the leaders of the
+// streams, because another replica may lack the newest messages.
 func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
 	for _, v := range now.list[now.indexOf(after+1):] {
 		if v.removed != nil {

@@ -16,10 +16,10 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// stream is the name of the ledger's stream.
+// firstStream is the name of the stream of the first volume.
 var firstStream = stream.Streams()[0]
 
-// raw is a connection beside the Store.
+// raw returns a connection in addition to the one of the Store.
 func raw(t *testing.T, s interface {
 	Conn(string) (*nats.Conn, error)
 }) (*nats.Conn, natsjs.JetStream) {
@@ -40,8 +40,8 @@ func output(id string, line int64) events.Event {
 	return events.New(tenant, time.Now(), &events.ExecutionOutput{ExecutionID: id, Attempt: 1, FirstLine: line})
 }
 
-// An event that was stored although its writer never heard of it is found,
-// also when the server no longer remembers its id and others came after it.
+// An event that was stored without an acknowledgement is found, also if the server no
+// longer remembers its id and other events follow it.
 func TestAppendFindsItsOwnEventBehindOthers(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -66,7 +66,7 @@ func TestAppendFindsItsOwnEventBehindOthers(t *testing.T) {
 	if _, err := s.Append(t.Context(), started(id, 1), 0); !errors.Is(err, events.ErrConflict) {
 		t.Errorf("another event: %v, want a conflict", err)
 	}
-	// What was stored before the expected position is not looked at.
+	// Events before the expected position are not searched.
 	if _, err := s.Append(t.Context(), started(id, 1), int64(ack.Sequence)); !errors.Is(err, events.ErrConflict) {
 		t.Errorf("another event after the first: %v, want a conflict", err)
 	}
@@ -117,7 +117,8 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A caller that gives up learns that the outcome is unknown, and may ask again.
+// A caller whose context ends is told that the outcome is unknown, and may append
+// again.
 func TestAppendGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	s, network, direct := unreliable(t, jetstream.Options{TryWait: time.Second})
@@ -204,7 +205,7 @@ func TestExecutionOfAnyPool(t *testing.T) {
 	}
 }
 
-// A stream that could lose events is refused, and left as it is.
+// Open refuses a stream that could lose events, and does not change it.
 func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	good := natsjs.StreamConfig{

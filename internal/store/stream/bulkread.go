@@ -12,26 +12,24 @@ import (
 )
 
 const (
-	// bulkReadThreshold is how many events must be waiting for a sprint to be worth its
-	// consumer.
+	// bulkReadThreshold is how many events must be pending for a bulk read to be worth
+	// its consumer.
 	bulkReadThreshold = 5 * jet.BatchMessages
-	// bulkConsumerTTL is how long the server keeps the consumer of a sprint whose
-	// process died.
+	// bulkConsumerTTL is how long the server keeps the consumer of a process that died.
 	bulkConsumerTTL = 30 * time.Second
-	// sprintBytes bounds the messages that the server sends before a sprint has
-	// taken others, and likewise those that have arrived. It is many times
-	// events.MaxEventBytes: the server sends no message that is larger than what it
-	// may send.
+	// sprintBytes bounds the messages that the server has sent and that are not taken
+	// yet, and likewise the messages that have arrived. It is many times
+	// events.MaxEventBytes, because the server sends no message that is larger than its
+	// remaining allowance.
 	sprintBytes = 4 << 20
-	// pageBytes is from which size on a page is complete, in bytes.
+	// pageBytes is the size in bytes from which a page is complete.
 	pageBytes = 1 << 20
 )
 
-// bulkRead reads far more events of one volume than fit one answer, through a consumer that
-// lasts as long: almost three times as fast as asking for them. It returns the
-// position it came to. It decides nothing: whatever is unusual, a hole, an
-// event that cannot be read, silence, ends it early, and is met again and named
-// by the requests that follow. An error means that ctx is done.
+// bulkRead reads many events of one volume through a temporary consumer. It is almost
+// three times as fast as batch requests. It returns the last position that it read. A
+// hole, an unreadable event or silence ends it early without an error; the next batch
+// request finds and reports the problem. An error means that ctx is done.
 func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageContent, pages chan<- page) (uint64, error) {
 	now := s.volumes()
 	stream := now.list[now.indexOf(after+1)].stream()
@@ -46,7 +44,7 @@ func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageConte
 		return after, ctx.Err()
 	}
 	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
-	// A limit of messages alone would let 2,000 large ones arrive at once.
+	// With a limit on messages alone, 2,000 large ones could arrive at once.
 	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(sprintBytes))
 	if err != nil {
 		return after, ctx.Err()
@@ -54,7 +52,7 @@ func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageConte
 	defer func() {
 		stop()
 		consuming.Stop()
-		// Without this it ends by itself, after bulkConsumerTTL.
+		// Otherwise the server deletes it only after bulkConsumerTTL.
 		_ = s.jet.WorkJS.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name)
 	}()
 	silence := time.NewTimer(s.jet.Options.TryWait)
@@ -87,13 +85,13 @@ func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageConte
 	return after, nil
 }
 
-// arrivals are messages that have arrived and that no page holds yet.
+// arrivals holds messages that have arrived and are in no page yet.
 type arrivals struct {
 	messages chan natsjs.Msg
 	bytes    *semaphore.Weighted
 }
 
-// put adds a message, and waits while there are too many.
+// put adds a message. It blocks while too many bytes are waiting.
 func (a arrivals) put(ctx context.Context, m natsjs.Msg) {
 	n := arrivalBytes(m)
 	if a.bytes.Acquire(ctx, n) != nil {
@@ -105,14 +103,13 @@ func (a arrivals) put(ctx context.Context, m natsjs.Msg) {
 	}
 }
 
-// taken lets others arrive in place of a message.
+// taken releases the space of a message.
 func (a arrivals) taken(m natsjs.Msg) { a.bytes.Release(arrivalBytes(m)) }
 
 func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), sprintBytes) }
 
-// drainBatch adds to an empty page a message and those that have arrived behind it,
-// up to a full page. It reports false when it stopped at one that is not the
-// next event.
+// drainBatch adds m and the messages that arrived after it to an empty page, up to a
+// full page. It returns false if it stopped at a message that is not the next event.
 func (s *Ledger) drainBatch(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
 		a.taken(m)
@@ -131,7 +128,7 @@ func (s *Ledger) drainBatch(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	}
 }
 
-// nextInSequence is the message that follows a position, or false for any other.
+// nextInSequence returns the message if its position is after+1; otherwise false.
 func nextInSequence(m natsjs.Msg, after uint64) (events.Stored, bool) {
 	meta, err := m.Metadata()
 	if err != nil || meta.Sequence.Stream != after+1 {

@@ -13,7 +13,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// largeMessage is a message of a stream with a body of half a MiB.
+// largeMessage is a message of a stream with a body of 512 KiB.
 type largeMessage struct {
 	natsjs.Msg
 	seq  uint64
@@ -27,8 +27,8 @@ func (m largeMessage) Metadata() (*natsjs.MsgMetadata, error) {
 	return &natsjs.MsgMetadata{Sequence: natsjs.SequencePair{Stream: m.seq}}, nil
 }
 
-// A sprint holds large messages by their bytes: a few wait to be taken, and a page is
-// complete with fewer than a thousand.
+// A bulk read bounds large messages by their bytes: few wait to be taken, and a page is
+// complete with fewer than 1000 of them.
 func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	t.Parallel()
 	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
@@ -50,7 +50,7 @@ func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	if whole := s.drainBatch(<-a.messages, a, &p); !whole || p.held != pageBytes || p.end != pageBytes/events.MaxEventBytes {
 		t.Errorf("a page with %d bytes ends at %d, %t", p.held, p.end, whole)
 	}
-	a.put(t.Context(), largeMessage{seq: fit + 1, data: data}) // in place of one that was taken
+	a.put(t.Context(), largeMessage{seq: fit + 1, data: data}) // in place of the one that was taken
 	if n := len(a.messages); n != fit-1 {
 		t.Errorf("%d large messages have arrived", n)
 	}

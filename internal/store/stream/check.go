@@ -10,10 +10,11 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// checkVolume looks for signs of lost messages: nothing is ever removed from a
-// volume, so there is one message for each position from its first to its last.
+// checkVolume returns damage if messages of a volume are missing: without losses there
+// is one message for each position from its first to its last.
 //
-// Who was told of damage by Options.Damaged goes on with what is sound.
+// If Options.Damaged is set, checkVolume reports damage through it and returns nil; the
+// intact part of the volume stays readable.
 func (s *Ledger) checkVolume(v volume, st natsjs.StreamState) error {
 	return s.ignoreReportedDamage(s.checkContiguous(v, st))
 }
@@ -35,17 +36,16 @@ func (s *Ledger) checkContiguous(v volume, st natsjs.StreamState) error {
 	return nil
 }
 
-// checkSuccession looks whether a volume follows the one before it as its first
-// event says: then nothing is missing between them but what that event names.
-// It tolerates as checkVolume does.
+// checkSuccession returns damage unless a volume continues the one before it as its
+// first event records, which names all positions missing between them. It handles
+// Options.Damaged as checkVolume does.
 func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	return s.ignoreReportedDamage(s.checkFollows(ctx, before, v, st))
 }
 
 func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	lost := s.Lost()
-	// What is missing on record may have taken whole volumes with it, or the first
-	// event of one.
+	// The lost positions may include whole volumes, or the first event of one.
 	covered := v.first > before.last+1 && lost.Covers(before.last+1, v.first-1)
 	_, openingLost := lost.At(v.first)
 	if openingLost && (covered || v.first == before.last+1) {
@@ -55,7 +55,7 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 		return s.damageErrorf("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
 	}
 	if st.Msgs == 0 {
-		// Its making was cut short. It begins where it was told to.
+		// The creation of the volume was interrupted before its first event.
 		if v.first != before.last+1 && !covered {
 			return s.damageErrorf("stream %s begins at position %d, but %s ends at %d", v.stream(), v.first, before.stream(), before.last)
 		}
@@ -90,8 +90,8 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 	return nil
 }
 
-// predecessorLost reports whether a volume followed more than is left of the one
-// before it: all of it that is missing is on record as lost.
+// predecessorLost reports whether the opening of v records more positions of its
+// predecessor than before still has. The missing ones are recorded as lost.
 func (s *Ledger) predecessorLost(d *events.LedgerVolumeOpened, before, v volume) bool {
 	return d.Predecessor.Last > before.last && d.Predecessor.Last < v.first
 }

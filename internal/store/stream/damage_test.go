@@ -17,7 +17,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// blocks returns the files of a stream's messages.
+// blocks returns the files with the messages of a stream.
 func blocks(t *testing.T, dir, stream string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
@@ -27,8 +27,7 @@ func blocks(t *testing.T, dir, stream string) []string {
 	return list
 }
 
-// flip changes one bit of the first occurrence of text in the blocks of a
-// stream.
+// flip changes one bit of the first occurrence of text in the blocks of a stream.
 func flip(t *testing.T, dir, stream, text string) {
 	t.Helper()
 	for _, path := range blocks(t, dir, stream) {
@@ -49,14 +48,14 @@ func flip(t *testing.T, dir, stream, text string) {
 	t.Fatalf("%q is not in the blocks of %s", text, stream)
 }
 
-// A bit that flipped in the ledger's files hides an event. No reader is told of
-// it by the server; ours notices wherever it comes by.
+// A flipped bit in the files of the ledger hides an event. The server does not report
+// it to readers; each reader of this package does.
 func TestAFlippedBitIsNoticed(t *testing.T) {
 	t.Parallel()
 	testFlippedBit(t, 50, 20)
 }
 
-// Reading fast does not make blind.
+// A bulk read notices a hole.
 func TestAFlippedBitIsNoticedFarBehind(t *testing.T) {
 	t.Parallel()
 	testFlippedBit(t, 12_000, 9_000)
@@ -107,7 +106,7 @@ func testFlippedBit(t *testing.T, n, bad int) {
 	}
 }
 
-// The server cuts off a damaged end and would use its positions again.
+// The server cuts off a damaged end and would reuse its positions.
 func TestALostEndIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
@@ -144,7 +143,7 @@ func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 	}
 }
 
-// What is on the ledger's subjects but is no event stops readers, with its
+// A message on a subject of the ledger that is no event stops readers, with its
 // position.
 func TestForeignMessagesAreDamage(t *testing.T) {
 	t.Parallel()
@@ -164,7 +163,7 @@ func TestForeignMessagesAreDamage(t *testing.T) {
 	}
 }
 
-// Follow outlives its connections: nothing is lost or repeated.
+// Follow continues after broken connections. No event is lost or repeated.
 func TestFollowOverBrokenConnections(t *testing.T) {
 	t.Parallel()
 	s, network, _ := unreliable(t, jetstream.Options{TryWait: time.Second})

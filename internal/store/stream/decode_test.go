@@ -10,8 +10,8 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// FuzzStored feeds the decoder what a server could answer. Whatever it is, the
-// result is an event at the position the server named, or an error.
+// FuzzStored decodes arbitrary answers of a server. The result is an event at the
+// position that the server named, or an error.
 func FuzzStored(f *testing.F) {
 	f.Add([]byte("NATS/1.0\r\nNats-Subject: ledger.0001.default.exec.x\r\nNats-Sequence: 7\r\nce-specversion: 1.0\r\nce-id: a\r\n"+
 		"ce-type: daybook.execution.started.v1\r\nce-tenant: default\r\nce-time: 2026-01-01T00:00:00.000Z\r\n\r\n"), []byte(`{"attempt":1}`))
@@ -20,7 +20,7 @@ func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, body []byte) {
 		h, err := nats.DecodeHeadersMsg(header)
 		if err != nil {
-			return // the connection is broken off
+			return // the connection is closed
 		}
 		e, err := stream.DecodeStored(&nats.Msg{Header: h, Data: body})
 		if err != nil {

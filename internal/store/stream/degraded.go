@@ -8,8 +8,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// ignoreReportedDamage leaves out damage that somebody was told of, see Options.Damaged: who
-// opens a ledger to read what is sound of it goes on.
+// ignoreReportedDamage returns nil for damage that Options.Damaged receives, so that a
+// damaged ledger can be opened for reading.
 func (s *Ledger) ignoreReportedDamage(err error) error {
 	if s.opts.Damaged != nil && errors.Is(err, events.ErrDamaged) {
 		return nil
@@ -17,8 +17,8 @@ func (s *Ledger) ignoreReportedDamage(err error) error {
 	return err
 }
 
-// checkSubjectRead is why a stream is not asked for messages by their subject, or nil:
-// only by position it shows what it lacks.
+// checkSubjectRead returns an error if a request looks up messages by subject in a
+// stream that may lack some. Only requests by position show which messages are missing.
 func (s *Ledger) checkSubjectRead(stream string, r jet.Request) error {
 	if s.opts.Incomplete == nil || !bySubject(r) {
 		return nil
@@ -26,12 +26,12 @@ func (s *Ledger) checkSubjectRead(stream string, r jet.Request) error {
 	return s.opts.Incomplete(stream)
 }
 
-// bySubject reports whether a request asks for messages by their subject.
 func bySubject(r jet.Request) bool {
 	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 
-// notFoundOrDamaged makes damage of "not found" where a stream may lack what was asked for.
+// notFoundOrDamaged turns events.ErrNotFound into the error of Options.Incomplete if
+// the stream may have lost the message.
 func (s *Ledger) notFoundOrDamaged(stream string, err error) error {
 	if s.opts.Incomplete == nil || !errors.Is(err, events.ErrNotFound) {
 		return err

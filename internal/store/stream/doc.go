@@ -1,8 +1,36 @@
 // Package stream keeps the ledger in NATS JetStream as one sequence of events over
-// streams, the volumes: append, look up by subject, read and follow. Other packages need
-// not know of volumes. For now it seals, removes and checks them too.
+// several streams, the volumes. It appends, looks up events by subject, reads and
+// follows. It also rotates, removes and checks volumes. Callers need not know which
+// volume holds an event.
 //
-// It stores, finds and follows, and decides nothing: the rules are those of package
-// ledger. Positions are stream sequences. A hole in them is damage, and is reported as
-// events.ErrDamaged wherever it is met, never stepped over.
+// The package promises that an acknowledged event is on disk, that a position of the
+// ledger is the sequence number of its message, and that missing positions are never
+// skipped: unless an event records them as removed or lost, each reader returns
+// events.ErrDamaged. The package decides nothing about the content of events; package
+// ledger holds the rules.
+//
+// The files, in reading order:
+//
+//   - stream.go, subject.go: the configuration of the stream of a volume; the subjects
+//     in it
+//   - ledger.go: Ledger and its options
+//   - volumes.go, check.go: the list of volumes, and the checks when they are opened
+//   - append.go: appends one event, and finds out whether an unacknowledged one was
+//     stored
+//   - lookup.go, volumeget.go, across.go: messages of a stream, of a volume, of all
+//     volumes
+//   - history.go, logical.go: the lookups by execution, session, heap and other
+//     subjects
+//   - executionevents.go: all events of an execution, with bounded memory
+//   - follow.go, bulkread.go: readers in order of position; fast catch-up of one volume
+//   - tail.go, sweep.go: one reading that several followers share; frees memory of the
+//     server
+//   - rotate.go: seals the active volume and opens the next one
+//   - volumeremoval.go, keptevents.go: removes the oldest volume; the events kept of it
+//   - loss.go, unreadable.go: continues after accepted damage; skips messages at lost
+//     positions
+//   - degraded.go, hidden.go: reads a damaged ledger; finds messages that the server
+//     skips
+//   - health.go, sample.go, replay.go: health; a sample of messages; events delivered
+//     again
 package stream

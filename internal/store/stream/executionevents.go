@@ -10,17 +10,17 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// pieceBytes is how much a reader in pieces asks for at once, in bytes of
-// messages. The server sends at least one message, of at most messageBytes.
+// pieceBytes is the size of a request of a subjectReader, in bytes of messages. The
+// server sends at least one message, of at most messageBytes.
 const (
 	pieceBytes   = 128 << 10
 	messageBytes = 512 << 10
 )
 
-// ExecutionEvents calls fn with every event of an execution that is stored before
-// the call, control events and output, in order of position. It holds a few of them
-// at a time, which it takes from the account that ctx carries. An error of fn is
-// returned as it is. Without any event it is events.ErrNotFound.
+// ExecutionEvents calls fn with every event of an execution that is stored before the
+// call, control events and output, in order of position. It holds a few events at a
+// time and takes their memory from the account in ctx. It returns an error of fn
+// unchanged, and events.ErrNotFound if there is no event.
 func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		}
 		switch {
 		case requested == nil && (last == nil || s.Lost().Between(1, last.Seq) > 0):
-			return events.ErrNotFound // a lost request is as if it had never been
+			return events.ErrNotFound // an execution whose request is lost is treated as unknown
 		case requested == nil:
 			err = s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 			if errors.Is(err, errRemovedMeanwhile) {
@@ -53,7 +53,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 			control.end = last.Seq
 		}
 		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
-		// The subject is shared with other executions.
+		// Executions share the subject.
 		output.wants = func(m events.Stored) bool { return jet.HeaderValue(m.Header, "ce-subject") == execution }
 		end, err := s.lastMessageIn(ctx, now.list, output.subject)
 		switch {
@@ -64,7 +64,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		}
 		break
 	}
-	// Each reader holds a piece and the message that went past its size.
+	// Each reader holds a piece and the message that exceeded its size.
 	if err := budget.TakeOnce(ctx, 2*(pieceBytes+messageBytes)); err != nil {
 		return err
 	}
@@ -97,19 +97,19 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 	return nil
 }
 
-// subjectReader reads the messages on a subject, a piece at a time, from one position
-// to another, which must be that of a message there. It belongs to one goroutine.
+// subjectReader reads the messages on a subject in pieces, from position from to
+// position end, where a message MUST be. It is not safe for concurrent use.
 type subjectReader struct {
 	s         *Ledger
 	now       *volumes
 	subject   string
-	wants     func(events.Stored) bool // nil wants all
+	wants     func(events.Stored) bool // nil selects all messages
 	from, end uint64
 	list      []events.Stored
 	tally     tally
 }
 
-// peek returns the next message, nil at the end.
+// peek returns the next message, or nil at the end.
 func (r *subjectReader) peek(ctx context.Context) (*events.Stored, error) {
 	for len(r.list) == 0 && r.from <= r.end {
 		if err := r.fill(ctx); err != nil {
@@ -125,7 +125,6 @@ func (r *subjectReader) peek(ctx context.Context) (*events.Stored, error) {
 	return &r.list[0], nil
 }
 
-// take removes the message that peek returned.
 func (r *subjectReader) take() *events.Stored {
 	m := r.list[0]
 	r.list[0] = events.Stored{}
@@ -164,6 +163,6 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		}
 		return r.s.damageErrorf("position %d on %s cannot be read", r.end, StoredSubject(r.now.active().number, r.subject))
 	}
-	r.from = r.end + 1 // removed while it was read
+	r.from = r.end + 1 // removed during the reading
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// The events of an execution come in order, whatever their subjects, and are held a
-// few at a time.
+// The events of an execution arrive in order of position, regardless of their subjects,
+// and a few are held at a time.
 func TestExecutionEventsInPieces(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// DecodeStored reads an answer to a direct get as the Store does.
+// DecodeStored decodes an answer to a direct get as the Ledger does.
 func DecodeStored(m *nats.Msg) (events.Event, error) {
 	got, err := jet.DecodeMessage(m)
 	if err != nil {
@@ -21,30 +21,31 @@ func DecodeStored(m *nats.Msg) (events.Event, error) {
 	return s.Decode(got)
 }
 
-// SetLimit bounds the bodies that the tail keeps, in bytes.
+// SetLimit sets the maximum size of the bodies that the tail keeps, in bytes.
 func (t *SharedTail) SetLimit(n int) { t.limit = n }
 
-// SetSweeping has new events swept once they are older than age and larger than bytes.
+// SetSweeping makes new events be swept once they are older than age and larger than
+// bytes.
 func (t *SharedTail) SetSweeping(age time.Duration, bytes int64) {
 	t.sweepAge, t.sweepEvery, t.sweepBytes = age, time.Millisecond, bytes
 }
 
-// Swept is the position up to which new events were swept.
+// Swept returns the last position that was swept.
 func (t *SharedTail) Swept() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.swept
 }
 
-// Kept is how many pages the tail keeps.
+// Kept returns the number of pages that the tail keeps.
 func (t *SharedTail) Kept() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.pages)
 }
 
-// The steps of sealing the active volume, in order, for tests that stop between
-// them.
+// SealingSteps returns the steps of a rotation of the active volume, in order, for
+// tests that stop between them.
 func (s *Ledger) SealingSteps() []func(context.Context) error {
 	v := s.volumes().active()
 	return []func(context.Context) error{
@@ -69,7 +70,7 @@ func (s *Ledger) SealingSteps() []func(context.Context) error {
 	}
 }
 
-// StreamsOf names the streams of the volumes.
+// StreamsOf returns the names of the streams of the volumes.
 func StreamsOf(t testing.TB, s *Ledger) (names []string) {
 	t.Helper()
 	numbers, err := s.volumeNumbers(t.Context())
@@ -82,7 +83,7 @@ func StreamsOf(t testing.TB, s *Ledger) (names []string) {
 	return names
 }
 
-// DeleteStream removes a stream behind the back of everybody.
+// DeleteStream deletes a stream without a recorded removal.
 func DeleteStream(t testing.TB, s *Ledger, name string) {
 	t.Helper()
 	js, done, err := s.adminConn()
@@ -95,5 +96,6 @@ func DeleteStream(t testing.TB, s *Ledger, name string) {
 	}
 }
 
-// LookForVolumes is what a follower does when nothing was announced for a while.
+// LookForVolumes does what a follower does if no event was announced for a poll
+// interval.
 func LookForVolumes(ctx context.Context, s *Ledger) { s.refreshVolumes(ctx) }

@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// pollEvery is how often a follower looks for events whose announcement it
-	// may have missed, which happens when its connection breaks.
+	// pollEvery is how often a follower looks for events whose announcement it may have
+	// missed because its connection broke.
 	pollEvery = time.Second
-	// lagPause is how long a follower waits for the copy of the stream it reads
-	// from to have an event that was announced; lagWait is when it gives up.
+	// lagPause is the interval at which a follower asks for an announced event that its
+	// replica of the stream does not have yet. lagWait is when it gives up.
 	lagPause = 2 * time.Millisecond
 	lagWait  = 10 * time.Second
-	// retryPause is how long a follower waits when the server cannot answer.
+	// retryPause is how long a follower waits before it asks again after an error.
 	retryPause = 200 * time.Millisecond
 )
 
-// readBytes is how much Read and ReadRaw return at most, in bytes of bodies, but at
-// least one message: a reader in pieces holds that much.
+// readBytes bounds the bodies that Read and ReadRaw return, in bytes. They return at
+// least one message.
 const readBytes = 1 << 20
 
-// Read returns events stored after a position, oldest first, up to limit and up to
-// 1 MiB of them: what exists now, without waiting for more. Only an empty answer
-// says that there are none. A hole is events.ErrDamaged.
+// Read returns the events at positions greater than after, oldest first: at most limit
+// events and about 1 MiB. It does not wait for new events. An empty result means that
+// there are none. A hole is events.ErrDamaged.
 func (s *Ledger) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	p, err := s.readUpTo(ctx, after, limit, decoded)
 	return p.events, err
 }
 
-// ReadRaw is Read for messages as the ledger holds them, none of them decoded.
+// ReadRaw is Read for messages as they are stored; it decodes none of them.
 func (s *Ledger) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error) {
 	p, err := s.readUpTo(ctx, after, limit, raw)
 	return p.raw, err
 }
 
-// ReadPage is Read for a reader that holds little in memory: it returns at least
-// one event if there is one, and ends once their bodies exceed maxBytes.
+// ReadPage is Read for readers with little memory. It returns at least one event if
+// there is one, and ends once the bodies exceed maxBytes.
 func (s *Ledger) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
 	p := page{form: decoded, begin: after, end: after}
 	if _, _, err := s.readBatch(ctx, min(limit, jet.BatchMessages), maxBytes, &p); err != nil {
@@ -72,9 +72,10 @@ func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form pag
 	return all, nil
 }
 
-// readBatch fills an empty page with what one request brings of the events after
-// its end, at most limit and not many more than maxBytes bytes, and returns how many are still to come in the same volume, and in all.
-// Where a hole that is on record follows, the page begins behind it.
+// readBatch fills an empty page with the events that follow its end, by one request: at
+// most limit events and not many more than maxBytes bytes. It returns how many events
+// are pending in the same volume and in total. If the next positions are recorded as
+// lost, the page begins after them.
 func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
 	i := now.indexOf(p.end + 1)
@@ -88,7 +89,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 			return 0, left + s.last.Load() - min(s.last.Load(), v.last), nil
 		}
 		if i+1 == len(now.list) {
-			// Another process has removed all volumes that are known here.
+			// Another process has removed all volumes that this one knows.
 			return 0, 0, fmt.Errorf("read after position %d: the volumes after %d are not known here yet", p.end, v.number)
 		}
 		v = now.list[i+1]
@@ -100,7 +101,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		v = now.list[now.indexOf(next)]
 	}
 	if p.end+1 < v.first {
-		// What is missing between two volumes was accepted when the later was opened.
+		// The opening of the later volume accepted the positions missing between the two.
 		p.begin, p.end = v.first-1, v.first-1
 	}
 	r := jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
@@ -117,13 +118,13 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		return s.add(p, m)
 	})
 	if jet.IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
-		// Perhaps another process has sealed and removed it.
+		// Another process may have sealed and removed it.
 		if s.refreshRemovals(ctx); s.volumes() != now {
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
 	if v, _ := s.reloadIfRemoved(ctx, v, err); v.removed != nil && p.end == r.Seq-1 {
-		return s.readBatch(ctx, limit, maxBytes, p) // it was removed under our hands
+		return s.readBatch(ctx, limit, maxBytes, p) // it was removed during the request
 	}
 	if errors.Is(err, errLostNext) {
 		return 0, max(s.last.Load(), p.end) - p.end, nil
@@ -141,24 +142,24 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	return here, pending, nil
 }
 
-// errLostNext ends a page before positions that are on record as lost.
+// errLostNext ends a page before positions that are recorded as lost.
 var errLostNext = errors.New("the next events are lost")
 
-// Follow calls fn with every event after a position, in order and without
-// holes, until ctx is done or fn fails; it returns that error. last is the
-// position of the newest event known: the batch's own once fn has caught up.
-// Batches hold at most 1000 events and are never held back to fill; the slice
-// is fn's until it returns.
+// Follow calls fn with every event at a position greater than after, in order and
+// without holes, until ctx is done or fn fails, and returns that error. last is the
+// newest known position; it is the last of the batch once fn has caught up. A batch
+// holds at most 1000 events and is not delayed to fill it. fn MUST NOT keep the slice
+// after it returns.
 //
-// A hole in the positions, an event that cannot be read, and a position beyond
-// the end of the ledger are events.ErrDamaged, naming the place. An unreachable
-// server is waited for.
+// Follow returns events.ErrDamaged with the position for a hole, an event that cannot
+// be read and a position after the end of the ledger. It waits for an unreachable
+// server.
 func (s *Ledger) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return s.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
 
-// FollowRaw is Follow for messages as the ledger holds them: none of them is
-// decoded, so that one that is no event does not end it.
+// FollowRaw is Follow for messages as they are stored. It decodes none of them, so a
+// message that is no event does not end it.
 func (s *Ledger) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return s.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
@@ -171,7 +172,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn 
 	defer a.stop()
 	end, err := s.LastSeq(ctx)
 	for err != nil {
-		if ctx.Err() == nil { // else the reader has left
+		if ctx.Err() == nil { // otherwise the reader has left
 			s.jet.Warn(ctx, "following the ledger", err)
 		}
 		if werr := jet.Wait(ctx, retryPause); werr != nil {
@@ -200,7 +201,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn 
 			}
 		case err := <-ended:
 			ended <- err
-			// What was read before the damage is still good.
+			// Events that were read before the damage are valid.
 			select {
 			case p := <-pages:
 				if err := fn(p); err != nil {
@@ -213,7 +214,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn 
 	}
 }
 
-// pageContent is what a follower wants of each event, one or both.
+// pageContent says in which forms a follower takes each event: one or both.
 type pageContent uint8
 
 const (
@@ -221,24 +222,24 @@ const (
 	raw
 )
 
-// page is a batch on its way to the function that follows.
+// page is a batch of events for the function of a follower.
 type page struct {
 	form   pageContent
 	events []events.Event  // if decoded
 	raw    []events.Stored // if raw
-	// begin is the position before that of the first event in the page, end that of
-	// the last, without a hole between them; last that of the newest known.
+	// begin is the position before the first event in the page, and end the position of
+	// the last; there is no hole between them. last is the newest known position.
 	begin, end, last uint64
-	// skip is how many positions before the next event were removed, and removed up to
-	// where volumes were. Behind such there is a hole in the page, after all.
+	// skip is the number of removed positions before the next event, and removed the last
+	// position of the removed volumes. If skip is set, the page does have a hole.
 	skip, removed uint64
-	// lost is how many before the next event are on record as lost.
+	// lost is the number of positions before the next event that are recorded as lost.
 	lost uint64
-	// held is what the bodies of the messages take.
+	// held is the size of the bodies in bytes.
 	held int
 }
 
-// newPage makes room for size events after a position.
+// newPage returns an empty page after a position, with capacity for size events.
 func newPage(form pageContent, after uint64, size int) page {
 	p := page{form: form, begin: after, end: after}
 	if form&decoded != 0 {
@@ -250,7 +251,7 @@ func newPage(form pageContent, after uint64, size int) page {
 	return p
 }
 
-// add appends a message, which must be the next one.
+// add appends a message. It MUST be the next one.
 func (s *Ledger) add(p *page, m events.Stored) error {
 	if p.form&decoded != 0 {
 		e, err := s.Decode(m)
@@ -269,10 +270,10 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 	return nil
 }
 
-// readPages reads ahead of the function that follows, so that the server, the
-// decoding and that function work at the same time.
+// readPages reads ahead of the function that follows, so that the server, the decoder
+// and the function work concurrently.
 func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, a *appendNotifier, pages chan<- page) error {
-	var behind time.Time // since when an announced event could not be read
+	var behind time.Time // when an announced event was first missing
 	size := 64
 	for {
 		p := newPage(form, after, size)
@@ -296,14 +297,14 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 		case errors.Is(err, events.ErrDamaged):
 			return err
 		case err != nil:
-			if ctx.Err() == nil { // else the reader has left
+			if ctx.Err() == nil { // otherwise the reader has left
 				s.jet.Warn(ctx, "following the ledger", err, "after", after)
 			}
 			err = jet.Wait(ctx, retryPause)
 		case here > bulkReadThreshold:
 			after, err = s.bulkRead(ctx, after, after+here, form, pages)
 		case some:
-			// Perhaps there is more.
+			// There may be more.
 		case after < a.newest.Load():
 			if behind.IsZero() {
 				behind = time.Now()
@@ -325,14 +326,15 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 	}
 }
 
-// refreshVolumes finds a volume that another process opened. Whoever calls it
-// will look again.
+// refreshVolumes looks for a volume that another process opened. It may return without
+// having looked; the caller MUST be able to call it again.
 func (s *Ledger) refreshVolumes(ctx context.Context) {
 	if s.jet.Options.ReadExisting {
 		return
 	}
-	// The holder of turning changes the list itself. A sealing waits for its signature,
-	// and the signer for this follower: it must not wait for the sealing.
+	// The holder of volumesMu updates the list itself. A rotation waits for its
+	// signature, and the signer waits for this follower, so the follower must not wait
+	// for the rotation.
 	if !s.volumesMu.TryLock() {
 		return
 	}
@@ -342,9 +344,9 @@ func (s *Ledger) refreshVolumes(ctx context.Context) {
 	}
 }
 
-// appendNotifier tells a follower that there are new events. It rests on the
-// stream's republishing, which may miss some but never announces what was
-// refused.
+// appendNotifier wakes a follower when events are appended. It subscribes to the
+// messages that the stream republishes. Some may be missed, but refused events are
+// never announced.
 type appendNotifier struct {
 	sub    *nats.Subscription
 	newest atomic.Uint64
@@ -377,7 +379,7 @@ func (a *appendNotifier) observe(seq uint64) {
 	}
 }
 
-// wait returns when there may be something new, and whether it was told so.
+// wait returns when there may be new events, and reports whether an announcement came.
 func (a *appendNotifier) wait(ctx context.Context) (told bool, err error) {
 	t := time.NewTimer(pollEvery)
 	defer t.Stop()
@@ -391,5 +393,5 @@ func (a *appendNotifier) wait(ctx context.Context) (told bool, err error) {
 	}
 }
 
-// stop ends the subscription; it fails only when the connection is gone.
+// stop ends the subscription. It fails only if the connection is closed.
 func (a *appendNotifier) stop() { _ = a.sub.Unsubscribe() }

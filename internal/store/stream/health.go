@@ -4,9 +4,8 @@ import (
 	"context"
 )
 
-// Health reports why the ledger cannot be relied upon now, or nil: its
-// connections are up, the streams answer and can be written, and no damage has
-// been met.
+// Health returns an error if the ledger is not usable: damage was found, a connection
+// is down, or a stream does not answer or cannot be written. Otherwise it returns nil.
 func (s *Ledger) Health(ctx context.Context) error {
 	if err := s.damage.Load(); err != nil {
 		return *err
@@ -14,7 +13,7 @@ func (s *Ledger) Health(ctx context.Context) error {
 	if err := s.jet.Health(); err != nil {
 		return err
 	}
-	// Asked before the state, which must not be older.
+	// Loaded before the states, which must not be older.
 	recorded := s.last.Load()
 	for _, v := range s.volumes().list {
 		if v.removed != nil {

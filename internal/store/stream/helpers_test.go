@@ -22,7 +22,7 @@ import (
 	"daybook/runner"
 )
 
-// consume runs Consume until stop is called; stop waits for it to return.
+// consume runs Consume until stop is called. stop waits until Consume has returned.
 func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -49,13 +49,13 @@ func mustAppend(t testing.TB, s *jetstream.Store, e events.Event, after int64) u
 	return seq
 }
 
-// network stands between a Store and an outside server, and can lose what the
-// server says, or break connections.
+// network connects a Store and an outside server. It can drop the output of the server
+// and break connections.
 type network struct {
 	listener net.Listener
 	server   string
 
-	sent, pings atomic.Int64 // bytes that the clients have sent, without pings
+	sent, pings atomic.Int64 // bytes that clients have sent, without pings
 
 	mu    sync.Mutex
 	deaf  bool
@@ -83,14 +83,14 @@ func (n *network) serve(running *sync.WaitGroup) {
 
 // Write counts the bytes that a client has sent.
 func (n *network) Write(p []byte) (int, error) {
-	const ping = "PING\r\n" // a late reader of the connection gets several at once
+	const ping = "PING\r\n" // a late reader of the connection receives several at once
 	pings := bytes.Count(p, []byte(ping))
 	n.pings.Add(int64(pings))
 	n.sent.Add(int64(len(p) - pings*len(ping)))
 	return len(p), nil
 }
 
-// copyBack passes on what the server says, unless it is to be lost.
+// copyBack forwards the output of the server, unless it is to be dropped.
 func (n *network) copyBack(client, srv net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -110,14 +110,14 @@ func (n *network) copyBack(client, srv net.Conn) {
 	}
 }
 
-// lose makes everything the server says from here on get lost.
+// lose drops all output of the server from now on.
 func (n *network) lose() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deaf = true
 }
 
-// heal breaks all connections; those made from here on are good.
+// heal breaks all connections. New connections work.
 func (n *network) heal() {
 	n.mu.Lock()
 	n.deaf = false
@@ -140,7 +140,7 @@ func newBudget() *budget.Budget {
 
 func newID() string { return events.NewID(time.Now()) }
 
-// patience is how long a test waits for what must happen soon.
+// patience is how long a test waits for a condition.
 const patience = 20 * time.Second
 
 func requested(id string) events.Event {
@@ -167,8 +167,8 @@ func started(id string, attempt int) events.Event {
 
 const tenant = events.DefaultTenant
 
-// unreliable opens a ledger over a network under the test's control, and a
-// second connection around it.
+// unreliable opens a ledger over a network that the test controls, and a second
+// connection that bypasses it.
 func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *network, *nats.Conn) {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{
@@ -193,7 +193,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 
 	dial := func(addr string) *nats.Conn {
 		nc, err := nats.Connect("nats://"+addr, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
-			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it breaks on purpose
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test breaks it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 	return s, n, dial(n.server)
 }
 
-// until waits for a condition.
+// until waits until reached returns true.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for late := time.Now().Add(20 * time.Second); !reached(); {

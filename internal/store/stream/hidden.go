@@ -8,20 +8,21 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// A NATS server passes over a message that it cannot read, for example because a bit of it
-// has flipped, and still counts it. The counts show here what readers by subject would not
-// notice. Once a loss is accepted nothing is counted: what is lost stays in the count. Nor
-// is it at an outside server: each request may be answered by another copy of the stream,
-// which may lack the newest messages.
+// A NATS server skips a message that it cannot read, for example because one of its
+// bits flipped, but still counts it. The functions in this file compare these counts
+// with the messages, because readers by subject would not notice. Counts are ignored
+// once a loss is accepted, because lost messages stay in the count. They are ignored at
+// an outside server: another replica may answer each request, and it may lack the
+// newest messages.
 
-// counts reports whether messages that the server passes over are damage.
+// counts reports whether a message that the server skips is damage.
 func (s *Ledger) counts(stream string) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && !s.jet.Outside() && len(s.Lost()) == 0
 }
 
-// whole returns events.ErrNotFound for a subject that has no message in a stream, and
-// damage for one whose newest message cannot be read.
+// whole returns events.ErrNotFound if a subject has no message in a stream, and damage
+// if its newest message cannot be read.
 func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 	if !s.counts(stream) {
 		return events.ErrNotFound
@@ -40,16 +41,17 @@ func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 	return events.ErrNotFound
 }
 
-// tally counts the messages on a subject of a stream while they are read.
+// tally compares the number of messages read from a subject of a stream with the counts
+// of the server.
 type tally struct {
 	since  context.Context //nolint:containedctx // of Client.Writable, from before the reading
 	volume events.Volume
-	left   uint64 // behind the newest piece, as the server counts
+	left   uint64 // after the newest piece, as counted by the server
 }
 
-// add takes a piece into account: how many messages it has, and how many the server counts
-// behind it. It returns how many were passed over before it. Messages that are appended
-// meanwhile may hide as many others until the next reading.
+// add counts a piece: the number of its messages, and how many the server counts after
+// it. It returns how many messages the server skipped before it. A message that is
+// appended during the reading can hide a skipped one until the next reading.
 func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
 	before := t.left
 	if t.volume != v {
@@ -62,8 +64,8 @@ func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
 	return 0
 }
 
-// checkTally finds what was passed over behind the newest piece that a tally knows, whose
-// last message is at a position.
+// checkTally returns damage if the server skipped messages after the newest piece of a
+// tally. position is the last one of that piece.
 func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject string, position uint64) error {
 	if t.left == 0 {
 		return nil
@@ -80,14 +82,15 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 		if err == nil {
 			err = s.tallied(t, now, v, got, pending, subject, position)
 		}
-		t.left = 0 // it is known
+		t.left = 0 // checked
 		return err
 	}
 	return nil
 }
 
-// tallied adds a piece to a tally, and returns damage if messages were passed over before
-// it. position is one before the piece. A volume that was removed meanwhile has less.
+// tallied adds a piece to a tally and returns damage if the server skipped messages
+// before it. position is the one before the piece. A volume that was removed during the
+// reading has fewer messages, and is not checked.
 func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())

@@ -15,8 +15,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// The history of an execution is whole, or its reader has an error: the server passes
-// over messages that it cannot read.
+// The history of an execution is complete, or its reader returns an error: the server
+// skips messages that it cannot read.
 func TestHistoryWithAFlippedBit(t *testing.T) {
 	t.Parallel()
 	const outputs = 9
@@ -71,7 +71,7 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 			damage = nil
 			n, err := read(s)
 			if bad != "" && strings.HasSuffix(bad, "another") {
-				return // it may be noticed
+				return // the damage may be noticed
 			}
 			if damaged := errors.Is(err, events.ErrDamaged); damaged != (bad != "") || damaged != (len(damage) > 0) || !damaged && n != whole {
 				t.Errorf("%d events of %d, %v; reported %v", n, whole, err, damage)
@@ -80,8 +80,8 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 	}
 }
 
-// A volume that is removed while a history is read has fewer messages than before. That is
-// no damage.
+// A volume that is removed during the reading of a history has fewer messages than
+// before. That is no damage.
 func TestHistoryOfAVolumeThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	var damage []error
@@ -108,8 +108,8 @@ func TestHistoryOfAVolumeThatIsRemoved(t *testing.T) {
 	}
 }
 
-// A message whose write failed is counted until the files of the server are opened again.
-// That the count is lower then is no damage.
+// A message whose write failed is counted until the server opens its files again. The
+// lower count after that is no damage.
 func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
 	t.Parallel()
 	var damage []error
@@ -135,7 +135,7 @@ func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
 	err := s.ExecutionEvents(t.Context(), tenant, id, func(events.Event) error {
 		if n++; n == 2 {
 			fail(syscall.ENOSPC)
-			flip(t, dir, "LEDGER-0001", "line 19 ") // counted before, and not afterwards
+			flip(t, dir, "LEDGER-0001", "line 19 ") // counted before, but not after the files are opened again
 			if err := server.Reopen(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Execution returns the requested event and then every other control event of
-// an execution (not its output), oldest first. It is empty for an unknown
+// Execution returns the requested event of an execution and then its other control
+// events, oldest first. Output is not included. The list is empty for an unknown
 // execution.
 func (s *Ledger) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
@@ -26,11 +26,11 @@ func (s *Ledger) Execution(ctx context.Context, tenant, execution string) ([]eve
 	}
 }
 
-// errRemovedMeanwhile is returned where something is missing that may have been
-// removed while it was read.
+// errRemovedMeanwhile is returned for a missing message if a volume was removed during
+// the reading.
 var errRemovedMeanwhile = errors.New("a volume was removed meanwhile")
 
-// missing is the error of something that is not where it must be.
+// missing returns damage, or errRemovedMeanwhile if the list of volumes was replaced.
 func (s *Ledger) missing(now *volumes, format string, args ...any) error {
 	if s.volumes() != now {
 		return errRemovedMeanwhile
@@ -39,8 +39,8 @@ func (s *Ledger) missing(now *volumes, format string, args ...any) error {
 }
 
 func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
-	// The ends are found by subject, at one moment; the events between them
-	// follow from there.
+	// Both ends are looked up by subject at one point in time; the events between them
+	// are read from there.
 	since := s.jet.Writable()
 	requested, last, err := s.endsOf(ctx, now, tenant, execution)
 	switch {
@@ -49,7 +49,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	case requested == nil && last == nil:
 		return nil, nil
 	case requested == nil && s.Lost().Between(1, last.Seq) > 0:
-		return nil, nil // as if it had never been: its request is lost
+		return nil, nil // its request is lost: the execution is treated as unknown
 	case requested == nil:
 		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 	}
@@ -85,8 +85,8 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	return list, nil
 }
 
-// endsOf finds the request of an execution and its last other control event; nil
-// for what there is not. The request is the older of the two.
+// endsOf returns the request of an execution and its last other control event, each nil
+// if there is none. The request is the older of the two.
 func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
@@ -103,7 +103,7 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 		})
 		unsure := s.jet.Unsure(since)
 		switch {
-		case errors.Is(err, jet.ErrHidden) && !s.counts(v.stream()): // as if there were none
+		case errors.Is(err, jet.ErrHidden) && !s.counts(v.stream()): // treated as absent
 		case errors.Is(err, jet.ErrHidden) && unsure != nil:
 			return nil, nil, unsure
 		case errors.Is(err, jet.ErrHidden):
@@ -115,8 +115,8 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 	return requested, last, nil
 }
 
-// LastControl returns the last control event of an execution besides its request,
-// or events.ErrNotFound.
+// LastControl returns the last control event of an execution other than its request, or
+// events.ErrNotFound.
 func (s *Ledger) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, execution, events.ExecSubject)
 	if err != nil {
@@ -125,13 +125,14 @@ func (s *Ledger) LastControl(ctx context.Context, tenant, execution string) (eve
 	return e, nil
 }
 
-// Output calls fn for each output event of an execution stored after the given
-// position and before the call, oldest first.
+// Output calls fn for each output event of an execution at a position greater than
+// after that is stored before the call, oldest first. It returns an error of fn
+// unchanged.
 func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return err
 	}
-	// The subject is shared with other executions.
+	// Executions share the subject.
 	_, err := s.forEachMessage(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
 		if jet.HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
@@ -145,8 +146,9 @@ func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uin
 	return err
 }
 
-// SessionLog calls fn for each event on the subject of a named session, stored
-// after a position and before the call, oldest first. An error of fn is returned as it is.
+// SessionLog calls fn for each event on the subject of a named session at a position
+// greater than after that is stored before the call, oldest first. It returns an error
+// of fn unchanged.
 func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
 	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return err
@@ -161,8 +163,8 @@ func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after
 	return err
 }
 
-// LastEntry returns the newest entry or reset of a session, or events.ErrNotFound.
-// The session is named by its key (events.SessionID).
+// LastEntry returns the newest entry or reset of a named session, or
+// events.ErrNotFound. sessionID is the key of the session (events.SessionID).
 func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
 	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
@@ -174,11 +176,10 @@ func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (event
 	return s.Decode(m)
 }
 
-// errFound ends a search.
 var errFound = errors.New("found")
 
-// Entry returns the session entry of an execution, or events.ErrNotFound,
-// looking only at entries stored after the given position and before the call.
+// Entry returns the session entry of an execution, or events.ErrNotFound. It searches
+// entries at positions greater than after that are stored before the call.
 func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
 	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
@@ -205,9 +206,10 @@ func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string,
 	}
 }
 
-// HeapEvents calls fn for each event on a heap's subject, which other heaps
-// share, stored after a position and before the call, oldest first. It returns
-// the position of the last one there (0: none).
+// HeapEvents calls fn for each event on the subject of a heap at a position greater
+// than after that is stored before the call, oldest first. Heaps share subjects. It
+// returns the position of the last event on the subject, 0 for none, and an error of fn
+// unchanged.
 func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
 	if err := jet.CheckTokens(tenant, heap); err != nil {
 		return 0, err
@@ -221,14 +223,14 @@ func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint
 	})
 }
 
-// TagEdits returns the tag edits of a heap and the events it was collected by,
-// oldest first, and the position of the last event on the heap's subject (0:
-// none), for a conditional append.
+// TagEdits returns the tag edits and collections of a heap, oldest first. It also
+// returns the position of the last event on the subject of the heap, 0 for none, for a
+// conditional append.
 func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
 	if err := jet.CheckTokens(tenant, heap); err != nil {
 		return nil, 0, err
 	}
-	// The subject is shared with other heaps.
+	// Heaps share the subject.
 	var edits []events.Event
 	last, err := s.forEachMessage(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
 		if jet.HeaderValue(m.Header, "ce-subject") != heap {
@@ -247,8 +249,8 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 	return edits, last, nil
 }
 
-// Webhooks calls fn with every event about webhooks stored before the call, of
-// all tenants, oldest first.
+// Webhooks calls fn with every event about webhooks of all tenants that is stored
+// before the call, oldest first. It returns an error of fn unchanged.
 func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) error {
 	_, err := s.forEachMessage(ctx, events.WebhookSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
@@ -260,8 +262,8 @@ func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) erro
 	return err
 }
 
-// Shreds calls fn with every event stored before the call that says that the
-// content of a session was erased, of all tenants, oldest first.
+// Shreds calls fn with every recorded shredding of all tenants that is stored before
+// the call, oldest first. It returns an error of fn unchanged.
 func (s *Ledger) Shreds(ctx context.Context, fn func(events.Event) error) error {
 	_, err := s.forEachMessage(ctx, events.ShredSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)

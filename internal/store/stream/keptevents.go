@@ -11,15 +11,14 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// keptEvents is what is kept of removed volumes: some of their events, as they were
-// recorded, at their positions. It answers what a stream would be asked for, from
-// memory. It never changes.
+// keptEvents holds the kept events of removed volumes in memory, as they were recorded,
+// at their positions. It answers the requests that the removed streams answered. It is
+// immutable.
 type keptEvents struct {
 	removed events.Removal
-	list    []events.Stored // in order
-	// subjects are the indices of the events on a subject, without its volume, and
-	// ends the subjects by their last token: what is looked for by a pattern ends in
-	// an id, mostly.
+	list    []events.Stored // ordered by position
+	// subjects maps a subject without its volume to the indexes of its events. ends maps
+	// the last token of subjects to the subjects: most patterns end in an id.
 	subjects map[string][]int
 	ends     map[string][]string
 }
@@ -41,8 +40,8 @@ func newExtract(d events.Removal, list []events.Stored) *keptEvents {
 	return x
 }
 
-// indexesFor are the indices of the events on the subjects that a pattern matches, each
-// subject's apart.
+// indexesFor returns the indexes of the events on the subjects that a pattern matches,
+// one slice per subject.
 func (x *keptEvents) indexesFor(pattern string) [][]int {
 	pattern, _ = events.WithoutVolume(pattern)
 	end := lastToken(pattern)
@@ -74,7 +73,8 @@ func matches(pattern, subject string) bool {
 	return slices.EqualFunc(want, have, func(w, h string) bool { return w == "*" || w == h })
 }
 
-// get finds what a request asks for, in order, and how much more there is.
+// get returns the messages that a request selects, in order, and the number of further
+// ones.
 func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 	from := func(all []int) []int {
 		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
@@ -119,13 +119,14 @@ func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 		if size += len(m.Body); n == limit || n > 0 && r.MaxBytes > 0 && size > r.MaxBytes {
 			return list, more + len(at) - n
 		}
-		m.Header, m.Body = maps.Clone(m.Header), bytes.Clone(m.Body) // theirs to change
+		m.Header, m.Body = maps.Clone(m.Header), bytes.Clone(m.Body) // the caller may change them
 		list = append(list, m)
 	}
 	return list, more
 }
 
-// find looks for an event by its id from a position on; 0 is none.
+// find returns the position of the event with the id of e at position from or later, or
+// 0.
 func (x *keptEvents) find(e events.Event, from uint64) uint64 {
 	for _, all := range x.indexesFor(StoredSubject(1, e.Subject())) {
 		for _, i := range all {

@@ -11,7 +11,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// TestExtract asks what is kept as a stream would be asked.
+// TestExtract sends kept events the requests that a stream answers.
 func TestExtract(t *testing.T) {
 	t.Parallel()
 	var list []events.Stored

@@ -8,8 +8,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// LastLogical returns the last event of a session that keeps state, or
-// events.ErrNotFound.
+// LastLogical returns the last event of a logical session, or events.ErrNotFound.
 func (s *Ledger) LastLogical(ctx context.Context, tenant, session string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, session, events.LogicalSubject)
 	if err != nil {
@@ -18,8 +17,8 @@ func (s *Ledger) LastLogical(ctx context.Context, tenant, session string) (event
 	return e, nil
 }
 
-// NextLogical returns the first event of a session that keeps state stored after
-// a position, or events.ErrNotFound.
+// NextLogical returns the first event of a logical session at a position greater than
+// after, or events.ErrNotFound.
 func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
 	if err := jet.CheckTokens(tenant, session); err != nil {
 		return events.Event{}, err
@@ -31,9 +30,8 @@ func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after 
 	return s.Decode(m)
 }
 
-// Logical calls fn for each event of a session that keeps state stored after a
-// position and before the call, oldest first. An error of fn is returned as it
-// is.
+// Logical calls fn for each event of a logical session at a position greater than after
+// that is stored before the call, oldest first. It returns an error of fn unchanged.
 func (s *Ledger) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
 	if err := jet.CheckTokens(tenant, session); err != nil {
 		return err
@@ -48,8 +46,8 @@ func (s *Ledger) Logical(ctx context.Context, tenant, session string, after uint
 	return err
 }
 
-// Intent returns the event that says which session an intent stands for, by the
-// intent's key, or events.ErrNotFound.
+// Intent returns the event that assigns a session to an intent, or events.ErrNotFound.
+// key is the key of the intent.
 func (s *Ledger) Intent(ctx context.Context, tenant, key string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, key, events.IntentSubject)
 	if err != nil {
@@ -58,8 +56,8 @@ func (s *Ledger) Intent(ctx context.Context, tenant, key string) (events.Event, 
 	return e, nil
 }
 
-// Refs returns the short names given out to a holder, oldest first, and the
-// position of the last (0: none), for a conditional append.
+// Refs returns the events that assigned short names to a holder, oldest first. It also
+// returns the position of the last one, 0 for none, for a conditional append.
 func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
 	if err := jet.CheckTokens(tenant, holder); err != nil {
 		return nil, 0, err
@@ -76,8 +74,8 @@ func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Even
 	return list, last, nil
 }
 
-// LastAgent returns the last event of a session of the Agent Client Protocol, of
-// those that do not concern its state, or events.ErrNotFound.
+// LastAgent returns the last event of an ACP session on its agent subject, or
+// events.ErrNotFound. Events of its logical session are not on this subject.
 func (s *Ledger) LastAgent(ctx context.Context, tenant, session string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, session, events.AgentSubject)
 	if err != nil {
@@ -86,8 +84,8 @@ func (s *Ledger) LastAgent(ctx context.Context, tenant, session string) (events.
 	return e, nil
 }
 
-// LastContext returns the last edit of a conversation context, by the context's
-// key, or events.ErrNotFound.
+// LastContext returns the last edit of a conversation context, or events.ErrNotFound.
+// key is the key of the context.
 func (s *Ledger) LastContext(ctx context.Context, tenant, key string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, key, events.ContextSubject)
 	if err != nil {
@@ -96,7 +94,6 @@ func (s *Ledger) LastContext(ctx context.Context, tenant, key string) (events.Ev
 	return e, nil
 }
 
-// lastOn returns the last event on a subject made of a tenant and a key.
 func (s *Ledger) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
 	if err := jet.CheckTokens(tenant, key); err != nil {
 		return events.Event{}, err

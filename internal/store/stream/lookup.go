@@ -9,8 +9,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Decode reads the event. One that cannot be read is damage: only this package
-// writes to the stream.
+// Decode decodes and decrypts the event of a message. A message that cannot be decoded
+// is damage, because only this package writes to the streams.
 func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
@@ -19,7 +19,7 @@ func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
 	return s.DecryptEvent(e, nil)
 }
 
-// getOne fetches a single message; events.ErrNotFound when there is none.
+// getOne returns one message, or events.ErrNotFound.
 func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (events.Stored, error) {
 	if err := s.checkSubjectRead(stream, r); err != nil {
 		return events.Stored{}, err
@@ -45,10 +45,9 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (even
 	return m, nil
 }
 
-// getBatch fetches many messages and calls fn for each, in order of position.
-// It returns how many more the server could have sent. No match is no error.
-// fn must not keep m.Body past its return without owning it: it does own it,
-// each message has memory of its own. Requests by subject pass over lost positions.
+// getBatch requests many messages and calls fn for each, in order of position. It
+// returns how many more the server has. No match is no error. fn MAY keep m.Body: each
+// message has memory of its own. Requests by subject skip lost positions.
 func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if !bySubject(r) || !s.hasUnreadable(stream) {
 		return s.requestBatch(ctx, stream, r, fn)
@@ -71,7 +70,7 @@ func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn 
 			return pending, err
 		case r.NextBySubject != "" && (some || pending == 0):
 			return pending, nil
-		case r.NextBySubject != "": // who asks takes a batch without messages for the end
+		case r.NextBySubject != "": // the caller takes a batch without messages for the end
 			r.Seq = last + 1
 			continue
 		}
@@ -88,7 +87,7 @@ func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn 
 	}
 }
 
-// requestBatch is getBatch for all messages that match.
+// requestBatch is getBatch without skipping lost positions.
 func (s *Ledger) requestBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if err := s.checkSubjectRead(stream, r); err != nil {
 		return 0, err
@@ -96,7 +95,8 @@ func (s *Ledger) requestBatch(ctx context.Context, stream string, r jet.Request,
 	return s.jet.GetBatch(ctx, stream, r, fn)
 }
 
-// DecryptEvent decrypts the content of an event that was read, where the key is there.
+// DecryptEvent decrypts the content of an event if its content key is available. It
+// returns err if that is not nil.
 func (s *Ledger) DecryptEvent(e events.Event, err error) (events.Event, error) {
 	if err != nil {
 		return e, err

@@ -11,17 +11,18 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// AcceptedLoss is a loss that was accepted: the ledger continues behind it.
+// AcceptedLoss is a loss of events that the operator accepted. The ledger continues
+// after it.
 type AcceptedLoss struct {
-	// Lost are all positions without an event; those at the end reach up to First-1.
+	// Lost are all positions without an event. Those at the end reach up to First-1.
 	Lost events.Lost
-	// Volume is the one to go on with, and First its first position. Every volume
-	// before it is sealed as it is.
+	// Volume is the volume in which the ledger continues, and First its first position.
+	// Every volume before it is sealed as it is.
 	Volume events.Volume
 	First  uint64
 }
 
-// Lost are the positions that are on record as lost.
+// Lost returns the positions that are recorded as lost.
 func (s *Ledger) Lost() events.Lost {
 	if p := s.lost.Load(); p != nil {
 		return *p
@@ -29,8 +30,8 @@ func (s *Ledger) Lost() events.Lost {
 	return nil
 }
 
-// readLost finds what is on record as lost: the newest volume that was opened
-// because of damage says all of it.
+// readLost reads the lost positions. The opening of the newest volume that was opened
+// because of damage holds all of them.
 func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	if s.opts.Accept != nil {
 		s.lost.Store(&s.opts.Accept.Lost)
@@ -40,14 +41,14 @@ func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 		v := list[i]
 		m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
 		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
-			continue // whether it may be missing is found by the checks
+			continue // the checks of the volume find whether it may be missing
 		}
 		if err != nil {
 			return err
 		}
 		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
-			continue // likewise
+			continue // as above
 		}
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 			lost := d.Losses(m.Seq)
@@ -58,8 +59,8 @@ func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	return nil
 }
 
-// openAfterLoss makes the volume to go on with behind a loss, and seals those before
-// it. It may be called again after it was cut short. turning is held.
+// openAfterLoss seals the volumes before the loss and creates the one in which the
+// ledger continues. It is idempotent. The caller must hold volumesMu.
 func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, error) {
 	a := s.opts.Accept
 	made := false
@@ -74,7 +75,7 @@ func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, er
 		if v.number >= a.Volume || v.sealed {
 			continue
 		}
-		// A stream that is not behind stays open: what is sealed is so permanently.
+		// The check comes first, because sealing is permanent.
 		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
@@ -105,8 +106,9 @@ func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, er
 	return list, s.jet.Sync()
 }
 
-// RecordLoss appends the first event of the volume that Options.Accept asked for,
-// unless it has one. The volume, its position and its predecessor are filled in.
+// RecordLoss appends the first event of the volume that Options.Accept describes,
+// unless it has one. It sets the volume, its first position, its reason, predecessor
+// and hole in d.
 func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
@@ -121,7 +123,7 @@ func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) e
 		before := list[len(list)-2]
 		d.Predecessor = events.Predecessor{Volume: before.number, First: before.first, Last: before.last}
 		if before.last < before.first {
-			before.last = 0 // nothing of it is left
+			before.last = 0 // no event of it is left
 		}
 		switch m, err := s.lastOf(ctx, before); {
 		case err == nil && m.Seq == before.last:
@@ -136,7 +138,7 @@ func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) e
 	return s.appendOpening(ctx, v, d)
 }
 
-// lastOf is the last event of a volume of which perhaps nothing is left.
+// lastOf returns the last event of a volume, which may be lost.
 func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
 		return events.Stored{}, events.ErrNotFound
@@ -144,9 +146,10 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	return s.getFromVolume(ctx, v, jet.Request{Seq: v.last})
 }
 
-// LostHeap returns the position of the newest event that names a tenant's heap among
-// those lost with accepted damage, or events.ErrNotFound. An event names up to
-// events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
+// LostHeap returns the position of the newest event that lists a heap of a tenant among
+// those lost with accepted damage, or events.ErrNotFound. An event lists up to
+// events.MaxLostBlobs blobs. An event with that many covers all heaps that no event
+// lists.
 func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
 	_, err := s.forEachMessage(ctx, events.VolumeSubject(events.LedgerTenant), 0, func(m events.Stored) error {

@@ -10,8 +10,8 @@ import (
 	"daybook/ledger"
 )
 
-// The loss of a heap is at the event that names it, and only for its tenant. An event
-// that names as many blobs as it can covers the heaps that no event names.
+// The loss of a heap is at the event that lists it, and only for its tenant. An event
+// that lists the maximum number of blobs covers the heaps that no event lists.
 func TestLostHeap(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)

@@ -12,16 +12,16 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Headers that mark an event as one of history, told once more.
+// Headers that mark an event as replayed.
 const (
 	headerReplayed       = "ce-replayed"
 	headerReplayPosition = "ce-sequence"
 )
 
-// Republish sends an event of history to those who listen to a subject, marked
-// as replayed and otherwise with the headers and body that are on record. The
-// subject must be one below "replay.<tenant>.", where nothing of the ledger
-// listens. Nobody listening is no error.
+// Republish publishes a recorded event on a subject again, with its recorded headers
+// and body and with headers that mark it as replayed. The subject MUST begin with
+// "replay.<tenant>.", which no stream of the ledger stores. Republish does not report
+// whether a client received the event.
 func (s *Ledger) Republish(_ context.Context, subject string, e events.Event) error {
 	rest, ok := strings.CutPrefix(subject, "replay."+e.Tenant+".")
 	if !ok {
@@ -30,7 +30,7 @@ func (s *Ledger) Republish(_ context.Context, subject string, e events.Event) er
 	if err := jet.CheckTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
-	events.StripPlaintext(&e) // here, too, it is shown as it is on record
+	events.StripPlaintext(&e) // replayed events contain no more than recorded ones
 	w, err := events.Encode(e)
 	if err != nil {
 		return err

@@ -13,23 +13,22 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// RotateOptions tells why and for whom the active volume is sealed.
+// RotateOptions holds the reason and the actor of a rotation.
 type RotateOptions struct {
 	Reason events.VolumeReason
 	Actor  events.Actor
-	// Close, if set, signs what the ledger holds up to a position, its last while
-	// it is called: nothing can be appended meanwhile. An error of it leaves the
-	// volume as it is.
+	// Close, if set, signs the ledger up to position last. No event is appended during
+	// the call. If it fails, the volume stays as it is.
 	Close func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error)
 }
 
-// ErrEmptyVolume is returned for a volume that holds nothing worth sealing yet.
+// ErrEmptyVolume is returned for a volume that holds no event, or only its opening.
 var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
 
-// Rotate ends the active volume and opens the next one, and returns the one
-// sealed. Appends wait meanwhile and then go to the new volume: to who appends,
-// it is one moment. A crash, or an error, after the volume's last event was
-// recorded is mended by the next Open, or the next append that meets it.
+// Rotate seals the active volume, opens the next one and returns the sealed volume.
+// Concurrent appends block and then go to the new volume. If Rotate is interrupted or
+// fails after it recorded the last event of the volume, the next Open, or the next
+// append that meets the sealed volume, completes it.
 func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
@@ -50,7 +49,7 @@ func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) 
 	}
 	list := now.list
 	if info.Config.Sealed {
-		list, err = s.findVolumes(ctx) // another process has
+		list, err = s.findVolumes(ctx) // another process sealed it
 	} else {
 		err = s.recordSealing(ctx, v, st.LastSeq, how)
 	}
@@ -65,9 +64,9 @@ func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) 
 	return Volume{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
 }
 
-// recordSealing appends a volume's last event, unless somebody else did.
+// recordSealing appends the last event of a volume, unless another process did.
 func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how RotateOptions) error {
-	opened := uint64(0) // where the volume's own opening is
+	opened := uint64(0) // position of the opening of the volume, 0 for none
 	if v.number > 1 {
 		opened = v.first
 	}
@@ -85,10 +84,10 @@ func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how R
 	return err
 }
 
-// finishSeal brings a sealing to its end from wherever it was left: after a
-// volume's last event, its stream is sealed, the next one is made where it ends,
-// and begins with its opening. Each step finds out whether it was taken. It is
-// called with turning held.
+// finishSeal completes a rotation from any step: after the last event of a volume is
+// recorded, it seals its stream, creates the next one at the following position and
+// records the opening. Each step is skipped if it is done. The caller must hold
+// volumesMu.
 func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
 	list = append([]volume(nil), list...)
 	last := len(list) - 1
@@ -98,11 +97,11 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 	}
 	_, ending := e.Data.(*events.LedgerVolumeSealed)
 	if list[last].sealed && !ending {
-		// A next volume at its end could take positions that had been given out.
+		// A new volume at its end could reuse positions that were assigned to other events.
 		return nil, false, s.damageErrorf("stream %s is sealed, but no event on record says so", list[last].stream())
 	}
 	for i := range list {
-		// A volume that has a successor was sealed, whatever it says now.
+		// A volume with a successor is sealed, whatever its stream says.
 		if v := &list[i]; !v.sealed && (i < last || ending) {
 			if err := s.sealStream(ctx, v.number); err != nil {
 				return nil, false, err
@@ -125,7 +124,7 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 		list, changed = append(list, next), true
 	}
 	if changed {
-		// What follows must not be on disk before what it follows.
+		// The opening must not reach the disk before the streams it follows.
 		if err := s.jet.Sync(); err != nil {
 			return nil, false, err
 		}
@@ -134,8 +133,8 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 	return list, changed || opened, err
 }
 
-// lastOfVolume is the newest event that a volume records about itself; the zero
-// event when there is none.
+// lastOfVolume returns the newest event that a volume records about itself, or the zero
+// event.
 func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
 	m, err := s.getWithVolumesLocked(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
@@ -175,10 +174,10 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 	return true, s.appendOpening(ctx, v, d)
 }
 
-// OpenVolume ends the active volume as it is, damaged, and opens the next one at a
-// position, which may lie beyond the end: the positions between are then a hole
-// that the new volume's first event names. Note tells people what was damaged. A
-// volume whose opening was cut short gets its first event.
+// OpenVolume seals the active volume although it is damaged, and opens the next one at
+// position, which may be after the end. The first event of the new volume then records
+// the positions between as a hole. note describes the damage for readers. If the newest
+// volume has no opening yet, OpenVolume only records that.
 func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
@@ -230,8 +229,8 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	return Volume{Number: next.number, First: next.first, Last: next.first}, nil
 }
 
-// appendOpening appends the first event of a volume. Of several processes that
-// do, one succeeds.
+// appendOpening appends the first event of a volume. If several processes append it,
+// one of them succeeds, and the others return nil.
 func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
 	seq, err := s.appendVolumeEvent(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
 	switch {
@@ -245,7 +244,7 @@ func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVo
 	return nil
 }
 
-// appendVolumeEvent stores an event of a volume about itself.
+// appendVolumeEvent appends an event of a volume about itself.
 func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
 	m, err := message(v.number, e)
 	if err != nil {
@@ -267,12 +266,11 @@ func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event
 	}
 }
 
-// sealTries bounds how often an event of a volume about itself is tried while
-// everybody else waits.
+// sealTries bounds the tries to append such an event, because all other appends wait.
 const sealTries = 20
 
-// sealStream makes the server refuse everything more. Whoever is asked to may
-// do nothing else: see Options.Keeper.
+// sealStream seals the stream of a volume: the server then refuses every write to it.
+// An admin connection may do little else; see Options.OpenAdminConn.
 func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
 	js, done, err := s.adminConn()
 	if err != nil {
@@ -293,8 +291,8 @@ func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
 	return nil
 }
 
-// adminConn is a connection that may seal and remove volumes, for as long as that
-// takes.
+// adminConn returns JetStream over a connection that may seal and remove volumes, and a
+// function that closes the connection.
 func (s *Ledger) adminConn() (natsjs.JetStream, func(), error) {
 	if s.opts.OpenAdminConn == nil {
 		return s.jet.JS, func() {}, nil

@@ -14,9 +14,9 @@ import (
 // sampleWait bounds each request of Sample.
 const sampleWait = 5 * time.Second
 
-// Sample returns up to n messages of the ledger on a server at positions up to upTo, from
-// the first to the last one there, as they are stored, and the position of the last event:
-// 0 where there is no ledger. It does not look for damage, and writes nothing.
+// Sample returns up to n messages at positions up to upTo, spread evenly from the first
+// to the last one, as they are stored. It also returns the position of the last event,
+// 0 if the server has no ledger. It does not check for damage and writes nothing.
 func Sample(ctx context.Context, conn *jet.Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
 	client, err := jet.New(conn, conn, jet.Options{TryWait: sampleWait, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -36,7 +36,7 @@ func Sample(ctx context.Context, conn *jet.Conn, upTo uint64, n int) (list []eve
 	for _, number := range numbers {
 		v, st, err := s.openVolume(ctx, number)
 		if jet.IsStreamGone(err) {
-			continue // another process removed it meanwhile
+			continue // another process removed it
 		}
 		if err != nil {
 			return nil, 0, err

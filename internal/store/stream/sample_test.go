@@ -10,8 +10,8 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// A sample spreads over the volumes, up to a position. Where there is no ledger it is empty,
-// and makes none.
+// A sample is spread over the volumes, up to a position. Without a ledger it is empty
+// and creates none.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -32,7 +32,7 @@ func TestSample(t *testing.T) {
 		}
 		seal(t, s)
 	}
-	end := mustLast(t, s) // 12: four requests, a seal and the next opening, twice
+	end := mustLast(t, s) // 12: four requests, a sealing and the next opening, twice
 	all, err := s.ReadRaw(t.Context(), 0, int(end))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// A follower that looks for the next volume does not wait for a sealing, whose
+// A follower that looks for the next volume does not wait for a rotation, whose
 // signature may wait for the follower.
 func TestFollowerDoesNotWaitForASealing(t *testing.T) {
 	t.Parallel()

@@ -11,16 +11,16 @@ import (
 	"daybook/events"
 )
 
-// duplicates is how long the server remembers the ids of control events.
+// duplicates is how long the server remembers the message ids of events.
 const duplicates = 2 * time.Minute
 
-// streamConfig is how the stream of a volume that begins at a position is set
-// up: nothing is ever removed, and what was accepted, never what was refused,
-// appears under events.>, where the volume's prefix has given way, so that
-// subscribers need not know of volumes.
+// streamConfig returns the configuration of the stream of a volume that begins at
+// position first. The server removes nothing from the stream. It republishes stored
+// events, and no refused ones, under events.>, without the prefix of the volume, so
+// that subscribers need not know of volumes.
 func (s *Ledger) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig {
 	if first == 1 {
-		first = 0 // as the first volume has always been made
+		first = 0 // existing first volumes have 0
 	}
 	return natsjs.StreamConfig{
 		Name:              v.Stream(),
@@ -47,17 +47,17 @@ func (s *Ledger) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig
 	}
 }
 
-// accepted matches the subjects under which accepted events appear live.
+// accepted matches the subjects under which the server republishes stored events.
 const accepted = "events.>"
 
-// headerBytes is room for the headers of an event.
+// headerBytes is the space for the headers of an event.
 const headerBytes = 16 << 10
 
-// Streams names the streams that every ledger has, for access rules: that of the
-// first volume. Options.Opened tells of others.
+// Streams returns the names of the streams that every ledger has, for access rules: the
+// stream of the first volume. Options.OnVolumeOpened reports the others.
 func Streams() []string { return []string{events.Volume(1).Stream()} }
 
-// checkConfig compares what the ledger's promises rest on.
+// checkConfig compares the settings that the promises of the ledger depend on.
 func checkConfig(got, want natsjs.StreamConfig) error {
 	var problems []error
 	must := func(ok bool, format string, args ...any) {

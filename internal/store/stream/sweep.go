@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// sweepAge is how old events are when they are swept. The embedded server keeps the
+	// sweepAge is the age from which events are swept. The embedded server keeps the
 	// cache of a block for ten seconds after its last write.
 	sweepAge = 12 * time.Second
-	// sweepEvery is how often a sweep looks for events that are old enough.
+	// sweepEvery is the interval at which a sweep looks for events that are old enough.
 	sweepEvery = time.Second
-	// sweepBytes is how much is swept at once at least, in bytes: a block of the server.
+	// sweepBytes is the minimum size of a sweep in bytes: a block of the server.
 	sweepBytes = 8 << 20
 )
 
 // sweep reads new events a second time, in order, once they are older than sweepAge,
-// until ctx is done. The embedded server cannot give back the memory of a block that it
+// until ctx is done. The embedded server cannot release the memory of a block that it
 // has written while clients read the block again and again. It drops the cache when a
-// reader in order comes to the end of a block that was not written for ten seconds; what
-// it reads from the disk later is garbage for the collector. What cannot be read now is
-// read later. An error is not reported: the followers meet it too.
+// reader in order reaches the end of a block that was not written for ten seconds. What
+// it reads from the disk later can be collected as garbage. Events that cannot be read
+// are read again later. Errors are not reported, because the followers meet them too.
 func (t *SharedTail) sweep(ctx context.Context) {
 	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
-	var after, to uint64 // what is left of the last sweep
+	var after, to uint64 // the rest of the last sweep
 	for jet.Wait(ctx, t.sweepEvery) == nil {
 		t.mu.Lock()
 		now := sweepMark{time.Now(), t.end, t.read}
@@ -48,22 +48,22 @@ func (t *SharedTail) sweep(ctx context.Context) {
 	}
 }
 
-// sweepMark is where a Tail was at a time: its position, and the bytes that it had read.
+// sweepMark is the state of a SharedTail at a time: its position, and the bytes it has
+// read.
 type sweepMark struct {
 	at    time.Time
 	end   uint64
 	bytes int64
 }
 
-// sweeper decides which events are swept.
 type sweeper struct {
 	age   time.Duration
 	bytes int64
-	marks []sweepMark // oldest first; those that are too young, and before them the last sweep
+	marks []sweepMark // oldest first: the last sweep, then those that are too young
 }
 
-// due returns the positions to sweep, those after the first up to the second one. They
-// are equal if there is nothing to sweep.
+// due returns the range to sweep: the positions after the first result, up to and
+// including the second. The results are equal if there is nothing to sweep.
 func (s *sweeper) due(now sweepMark) (after, to uint64) {
 	if n := len(s.marks); n == 0 || s.marks[n-1].end < now.end {
 		s.marks = append(s.marks, now)
@@ -75,7 +75,7 @@ func (s *sweeper) due(now sweepMark) (after, to uint64) {
 		}
 	}
 	if s.marks[old].bytes-s.marks[0].bytes < s.bytes {
-		// The marks between are of no use: a later one covers them.
+		// A later mark covers the marks between.
 		if old > 1 {
 			s.marks = append(s.marks[:1], s.marks[old:]...)
 		}

@@ -17,7 +17,7 @@ func TestSweeping(t *testing.T) {
 			t.Errorf("after %d s, positions %d to %d are swept, want %d to %d", seconds, after, to, wantAfter, wantTo)
 		}
 	}
-	look(0, 100, 500, 100, 100) // what was there before is not swept
+	look(0, 100, 500, 100, 100) // earlier events are not swept
 	look(1, 110, 504, 100, 100)
 	look(2, 120, 520, 100, 100)
 	look(12, 120, 520, 100, 100)

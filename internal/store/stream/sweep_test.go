@@ -10,8 +10,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// New events are swept to the end, also when their volume is removed before and the
-// server is replaced meanwhile. The sweep ends with the tail.
+// New events are swept to the end, also if their volume is removed before, and if the
+// server is replaced during the sweep. The sweep ends with the tail.
 func TestSweepReachesTheEnd(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())

@@ -11,46 +11,47 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// tailBytes bounds the bodies that a Tail keeps for followers that are behind.
+// tailBytes bounds the bodies that a SharedTail keeps for followers that are behind, in
+// bytes.
 const tailBytes = 16 << 20
 
-// SharedTail is one reading of the newest part of the ledger, shared by followers
-// that would each read the same. None of them holds up another: one that falls
-// too far behind, or has not caught up yet, reads for itself until it has.
+// SharedTail reads the newest part of the ledger once for several followers. No
+// follower delays another: a follower that is too far behind, or has not caught up yet,
+// reads the ledger itself until it has caught up.
 //
-// Followers work while Run does. A Tail is safe for concurrent use.
+// Followers are served while Run runs. A SharedTail is safe for concurrent use.
 type SharedTail struct {
 	s     *Ledger
-	limit int // of size
+	limit int // maximum of size
 	// sweepAge, sweepEvery and sweepBytes are the constants, except in tests.
 	sweepAge, sweepEvery time.Duration
 	sweepBytes           int64
 
 	mu sync.Mutex
-	// pages follow each other, without a hole but those that are on record, from
-	// the event after begin on to the one at end. size is that of their bodies, in
-	// bytes.
+	// pages hold the events after begin up to and including end, in order, with no holes
+	// but recorded ones. size is the size of their bodies in bytes.
 	pages            []page
 	begin, end, last uint64
 	size             int
-	read             int64  // bytes of all bodies since Run
-	swept            uint64 // the position up to which events were swept, 0 before the first sweep
+	read             int64  // size in bytes of all bodies since Run
+	swept            uint64 // last position that was swept, 0 before the first sweep
 	running          bool
-	err              error               // what ended Run
-	at               map[*tailing]uint64 // where each follower is that is fed from pages
-	changed          chan struct{}       // closed and replaced when something was added
+	err              error               // result of Run
+	at               map[*tailing]uint64 // position of each follower that is served from pages
+	changed          chan struct{}       // closed and replaced when an event is added
 }
 
-// tailing is a follower of a Tail.
+// tailing is a follower of a SharedTail.
 type tailing struct{ form pageContent }
 
-// NewTail makes a Tail; nothing is read before Run.
+// NewTail returns a SharedTail. It reads nothing before Run.
 func (s *Ledger) NewTail() *SharedTail {
 	return &SharedTail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
 }
 
-// Run reads what comes after a position, for the followers, until ctx is done or
-// nothing more can be read. The error is theirs too. Call it once.
+// Run reads the events at positions greater than after for the followers, until ctx is
+// done or reading fails. The followers receive the same error. The caller MUST call Run
+// once.
 func (t *SharedTail) Run(ctx context.Context, after uint64) error {
 	t.mu.Lock()
 	t.begin, t.end, t.running = after, after, true
@@ -74,7 +75,7 @@ func (t *SharedTail) Run(ctx context.Context, after uint64) error {
 	return err
 }
 
-// wake is called with mu held.
+// The caller must hold mu.
 func (t *SharedTail) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})
@@ -102,14 +103,14 @@ func (p page) bytes() int {
 	return n
 }
 
-// drop forgets the oldest page. It is called with mu held.
+// drop removes the oldest page. The caller must hold mu.
 func (t *SharedTail) drop() {
 	t.begin, t.size = t.pages[0].end, t.size-t.pages[0].bytes()
 	t.pages[0] = page{}
 	t.pages = t.pages[1:]
 }
 
-// trim forgets what every follower has. It is called with mu held.
+// trim removes the pages that every follower has received. The caller must hold mu.
 func (t *SharedTail) trim() {
 	needed := uint64(math.MaxUint64)
 	for _, at := range t.at {
@@ -125,23 +126,23 @@ func (t *SharedTail) Follow(ctx context.Context, after uint64, fn func(batch []e
 	return t.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
 
-// rawPause is how long a raw follower that has caught up lets events gather: it
-// is woken fifty times a second, not for each of thousands.
+// rawPause is how long a raw follower that has caught up waits for more events: it is
+// woken at most 50 times a second, and not for each of thousands of events.
 const rawPause = 20 * time.Millisecond
 
-// FollowRaw is Ledger.FollowRaw, except that a message that is no event ends it,
-// and that events may come some milliseconds late, many at a time.
+// FollowRaw is Ledger.FollowRaw, except that a message that is no event ends it, and
+// that events may arrive about 20 ms late and in larger batches.
 func (t *SharedTail) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return t.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
 
-// errCaughtUp ends the reading of a follower for itself.
+// errCaughtUp ends the reading of the ledger by a follower that has caught up.
 var errCaughtUp = errors.New("caught up")
 
 func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent, fn func(page) error) error {
 	me := &tailing{form}
 	defer t.leave(me)
-	// A position beyond the end is for the follower's own reading to find.
+	// A position after the end of the ledger is reported when the follower reads itself.
 	for fed := t.join(me, after, true); ; {
 		if !fed {
 			err := t.s.follow(ctx, after, form, func(p page) error {
@@ -184,8 +185,8 @@ func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent,
 	}
 }
 
-// join reports whether what comes after a position is, or will be, among the
-// pages; from then on it is kept for the follower.
+// join reports whether the pages hold, or will hold, the events after a position. From
+// then on they are kept for the follower.
 func (t *SharedTail) join(me *tailing, after uint64, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,9 +204,9 @@ func (t *SharedTail) leave(me *tailing) {
 	t.trim()
 }
 
-// next returns a page of what comes after a position, empty if there is nothing
-// yet: then more is closed when there is, unless Run has ended, with an error. It
-// reports false when the follower has to read for itself.
+// next returns a page with the events after a position. If there is none yet, the page
+// is empty, and more is closed when one is added. After Run has ended, err is its
+// error. ok is false if the follower must read the ledger itself.
 func (t *SharedTail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,14 +228,14 @@ func (t *SharedTail) next(me *tailing, after uint64) (p page, more <-chan struct
 	return page{end: after}, t.changed, true, t.err
 }
 
-// mergePages adds the pages that follow one, up to a full batch.
+// mergePages appends the following pages to a page, up to a full batch.
 func (t *SharedTail) mergePages(p page, more []page) page {
 	var list []events.Stored
 	for _, q := range more {
 		if len(p.raw)+len(q.raw) > jet.BatchMessages || q.begin != p.end {
 			break
 		}
-		if list == nil { // the first page is others' too
+		if list == nil { // other followers use the first page too
 			list = append(make([]events.Stored, 0, jet.BatchMessages), p.raw...)
 		}
 		list = append(list, q.raw...)
@@ -244,7 +245,7 @@ func (t *SharedTail) mergePages(p page, more []page) page {
 	return p
 }
 
-// from is the page without its first n events, in one form.
+// from returns the page without its first n events, in one form.
 func (p page) from(n int, form pageContent, last uint64) page {
 	p.last = max(last, p.end)
 	p.begin += uint64(n)

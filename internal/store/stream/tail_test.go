@@ -9,8 +9,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// Every follower of a tail gets every event once, in order, whether it begins
-// far behind, keeps up, or is so slow that the tail forgets what it has not read.
+// Every follower of a tail receives every event once, in order, whether it starts far
+// behind, keeps up, or is so slow that the tail drops pages before it has read them.
 func TestTailFeedsEveryFollower(t *testing.T) {
 	const before, total = 300, 900
 	s := storetest.Start(t)
@@ -66,7 +66,7 @@ func TestTailFeedsEveryFollower(t *testing.T) {
 	for range total - before {
 		mustAppend(t, s, started(id, 1), -1)
 	}
-	for range 3 { // the slow one holds up nobody
+	for range 3 { // the slow one delays no other follower
 		if err := <-ended; !errors.Is(err, errDone) {
 			t.Fatalf("a follower ended with %v", err)
 		}
@@ -88,7 +88,8 @@ func TestTailFeedsEveryFollower(t *testing.T) {
 	}
 }
 
-// A follower whose position the ledger never reached is told, as without a tail.
+// A follower at a position after the end of the ledger receives an error, as without a
+// tail.
 func TestTailNamesAPositionBeyondTheEnd(t *testing.T) {
 	s := storetest.Start(t)
 	mustAppend(t, s, requested(newID()), 0)
@@ -104,7 +105,7 @@ func TestTailNamesAPositionBeyondTheEnd(t *testing.T) {
 	<-ran
 }
 
-// ReadRaw gives what Read decodes.
+// ReadRaw returns the messages of the events that Read decodes.
 func TestReadRaw(t *testing.T) {
 	s := storetest.Start(t)
 	id := newID()

@@ -10,9 +10,9 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// ErrWrittenMeanwhile is returned by Open with Options.Accept when another process
-// wrote to the ledger after the loss was determined. Nothing is lost by it: determine
-// the loss again.
+// ErrWrittenMeanwhile is returned by Open with Options.Accept if another process wrote
+// to the ledger after the loss was determined. No event is lost by it. The caller
+// determines the loss again.
 var ErrWrittenMeanwhile = errors.New("the ledger was written to after its loss was determined")
 
 // hasUnreadable reports whether a stream may hold messages at lost positions.
@@ -21,16 +21,16 @@ func (s *Ledger) hasUnreadable(stream string) bool {
 	return ledger && slices.ContainsFunc(s.Lost(), func(r events.LostRange) bool { return r.Unreadable })
 }
 
-// unreadable reports whether the message at a position of a stream is one that no
-// reader gets.
+// unreadable reports whether the message at a position of a stream is recorded as lost,
+// so that no reader receives it.
 func (s *Ledger) unreadable(stream string, seq uint64) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && s.Lost().Unreadable(seq)
 }
 
-// lastReadable returns the last message on a subject that is not at a lost position,
-// or events.ErrNotFound. It reads all messages of the subject: the server names only
-// the last one.
+// lastReadable returns the last message on a subject that is not at a lost position, or
+// events.ErrNotFound. It reads all messages on the subject, because the server finds
+// only the last one.
 func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (events.Stored, error) {
 	var found events.Stored
 	for from := uint64(1); ; {
@@ -53,8 +53,8 @@ func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (even
 	return found, nil
 }
 
-// checkBehind refuses to continue behind a loss in a volume that is not behind all
-// messages of the one before it.
+// checkBehind returns ErrWrittenMeanwhile if a volume reaches the position at which the
+// ledger is to continue after a loss.
 func checkBehind(v volume, a *AcceptedLoss) error {
 	if v.last >= a.First {
 		return fmt.Errorf("stream %s ends at position %d, and the next volume was to begin at %d: %w", v.stream(), v.last, a.First, ErrWrittenMeanwhile)

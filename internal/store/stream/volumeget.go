@@ -7,7 +7,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// getFromVolume is getOne for a volume, which may be removed or be so any moment.
+// getFromVolume is getOne for a volume that may be removed, also during the call.
 func (s *Ledger) getFromVolume(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
 	if v.removed == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
@@ -21,19 +21,21 @@ func (s *Ledger) getFromVolume(ctx context.Context, v volume, r jet.Request) (ev
 	return events.Stored{}, events.ErrNotFound
 }
 
-// GetIn fetches a single message of a volume, which may be removed or be so any moment;
-// events.ErrNotFound when there is none.
+// GetIn returns one message of a volume, or events.ErrNotFound. The volume may be
+// removed, also during the call.
 func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
 	return s.getFromVolume(ctx, s.numbered(n), r)
 }
 
-// GetBatchIn fetches many messages of a volume, which may be removed or be so any moment,
-// and calls fn for each, in order of position. It returns how many more there are.
+// GetBatchIn requests many messages of a volume and calls fn for each, in order of
+// position. It returns how many more there are. The volume may be removed, also during
+// the call.
 func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	return s.getBatchFromVolume(ctx, s.numbered(n), r, fn)
 }
 
-// getWithVolumesLocked is getFromVolume for who holds turning, so that nothing is removed meanwhile.
+// getWithVolumesLocked is getFromVolume for callers that hold volumesMu; no volume can
+// be removed during the call.
 func (s *Ledger) getWithVolumesLocked(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
 	if v.removed == nil {
 		return s.getOne(ctx, v.stream(), r)
@@ -41,8 +43,9 @@ func (s *Ledger) getWithVolumesLocked(ctx context.Context, v volume, r jet.Reque
 	return s.getFromVolume(ctx, v, r)
 }
 
-// getBatchFromVolume is getBatch for a volume, which may be removed or be so any moment.
-// Where it is after some messages, the request ends with an error.
+// getBatchFromVolume is getBatch for a volume that may be removed, also during the
+// call. If it is removed after some messages were read, getBatchFromVolume returns an
+// error.
 func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if v.removed == nil {
 		some := false
@@ -66,14 +69,14 @@ func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request
 	return uint64(more), nil
 }
 
-// reloadIfRemoved is a volume as it is now if a request that failed found no stream to answer
-// it; else the volume and the error as they were.
+// reloadIfRemoved returns the current state of a volume if err shows that its stream
+// was removed. Otherwise it returns its arguments.
 func (s *Ledger) reloadIfRemoved(ctx context.Context, v volume, err error) (volume, error) {
 	if !jet.IsStreamGone(err) || v.number >= s.volumes().active().number {
 		return v, err // only sealed volumes are removed; v.sealed may be out of date
 	}
 	if now := s.volumes().list[0]; now.removed == nil || now.number < v.number {
-		s.refreshRemovals(ctx) // perhaps another process has removed it
+		s.refreshRemovals(ctx) // another process may have removed it
 	}
 	if now := s.volumes().list[0]; now.removed != nil && now.number >= v.number {
 		return now, nil

@@ -14,17 +14,17 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// maxKeptEvents bounds what is kept of removed volumes, in events and bytes: it is in
-// memory for good.
+// maxKeptEvents and mostKeptBytes bound the kept events of all removed volumes. They
+// stay in memory.
 const (
 	maxKeptEvents = 200_000
 	mostKeptBytes = 64 << 20
 )
 
-// NotRemovableError tells why a volume cannot be removed.
+// NotRemovableError holds the reasons why a volume cannot be removed.
 type NotRemovableError struct {
 	Volume events.Volume
-	// Reasons are sentences for people, at least one.
+	// Reasons are human-readable sentences, at least one.
 	Reasons []string
 }
 
@@ -44,9 +44,9 @@ func notRemovable(n events.Volume, format string, args ...any) error {
 	return &NotRemovableError{n, []string{fmt.Sprintf(format, args...)}}
 }
 
-// Removable returns a volume that may be removed, and the checkpoint that it was
-// sealed with: the oldest there is, sealed under a checkpoint. Any other is a
-// *NotRemovableError.
+// Removable returns a volume that can be removed, and its closing checkpoint. Only the
+// oldest volume can be removed, and only if it was sealed under a checkpoint. For any
+// other volume the error is a *NotRemovableError.
 func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
 	now := s.volumes()
 	i := slices.IndexFunc(now.list, func(v volume) bool { return v.removed == nil })
@@ -79,25 +79,26 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events
 	}, *d.Closing, nil
 }
 
-// RemoveOptions says what is to be removed, and what of it is to be kept.
+// RemoveOptions selects the volume to remove and the events of it to keep.
 type RemoveOptions struct {
 	Volume events.Volume
-	// Keep are the positions, in order, of the events to be kept of this volume and
-	// those before it.
+	// Keep are the positions of the events to keep, of this volume and of those removed
+	// before it, in ascending order.
 	Keep []uint64
 	// RootHash is the tree hash over positions 1 to the volume's last.
 	RootHash string
 	Export   events.VolumeExport
 	Actor    events.Actor
-	// OnRecorded, if set, is called when the removal is on record, and before the
-	// stream goes; an error of it leaves that to the next Open.
+	// OnRecorded, if set, is called after the removal is recorded and before the stream
+	// is deleted. If it fails, the next Open deletes the stream.
 	OnRecorded func(d *events.LedgerVolumeRemoved) error
 }
 
-// Remove removes a volume that is Removable and returns the position of the event
-// that says so. Reading goes on meanwhile and does not fail; whoever reads in
-// order passes from the events that are kept to the next volume. A crash, or an
-// error, after the event was recorded is mended by the next Open.
+// Remove removes a volume and returns the position of the event that records it. It
+// returns *NotRemovableError for a volume that is not Removable. Concurrent reads do not
+// fail; a reader in order of position continues from the kept events to the next volume.
+// If Remove is interrupted or fails after it recorded the event, the next Open completes
+// it.
 func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err error) {
 	s.removing.Lock()
 	defer s.removing.Unlock()
@@ -129,7 +130,7 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 	if now := s.volumes().list[0]; now.removed != nil {
 		before = now.removed.removed.Seq
 	}
-	// The event must find the one before it where it is, and no other.
+	// The append succeeds only if the previous removal is still the newest one.
 	e := events.New(events.LedgerTenant, time.Now(), d)
 	if seq, err = s.Append(ctx, e, int64(before)); err != nil {
 		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
@@ -145,11 +146,11 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 	return seq, s.finishRemoval(ctx)
 }
 
-// extract reads events by their positions.
+// extract reads the events at the positions of keep.
 func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
 	list := make([]events.Stored, 0, len(keep))
 	for len(keep) > 0 {
-		// One request brings many where they are close together.
+		// One request returns many events if their positions are close.
 		n := 1
 		for n < len(keep) && keep[n]-keep[0] < jet.BatchMessages {
 			n++
@@ -171,7 +172,8 @@ func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, e
 	return list, nil
 }
 
-// switchToKeptEvents reads what is kept instead of volumes. It is called with turning held.
+// switchToKeptEvents replaces the removed volumes by their kept events. The caller must
+// hold volumesMu.
 func (s *Ledger) switchToKeptEvents(x *keptEvents) {
 	list := []volume{removedVolume(x)}
 	for _, v := range s.volumes().list {
@@ -182,8 +184,8 @@ func (s *Ledger) switchToKeptEvents(x *keptEvents) {
 	s.setVolumes(list)
 }
 
-// adopt is switchToKeptEvents for a process that knows none of the volumes after those that were
-// removed. It is called with turning held.
+// adopt is switchToKeptEvents for a process that knows no volume after the removed
+// ones. The caller must hold volumesMu.
 func (s *Ledger) adopt(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
 	list := []volume{removedVolume(x)}
 	for i, n := range numbers {
@@ -210,7 +212,7 @@ func removedVolume(x *keptEvents) volume {
 	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, removed: x}
 }
 
-// finishRemoval removes the streams of volumes whose removal is on record.
+// finishRemoval deletes the streams of volumes whose removal is recorded.
 func (s *Ledger) finishRemoval(ctx context.Context) error {
 	gone := s.volumes().list[0]
 	if gone.removed == nil {
@@ -239,13 +241,13 @@ func (s *Ledger) finishRemoval(ctx context.Context) error {
 	return s.jet.Sync()
 }
 
-// findRemoved reads what was removed, by the newest event that says so; nil when
-// none does.
+// findRemoved returns the removed volumes according to the newest event that records a
+// removal, or nil.
 func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
 		m, err := s.jet.Get(ctx, n.Stream(), jet.Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
 		if errors.Is(err, events.ErrNotFound) || jet.IsStreamGone(err) {
-			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
+			continue // it is no stream of a ledger, or is damaged, which other checks report
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read what was removed: %w", err)
@@ -258,7 +260,7 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
 			return nil, s.damageErrorf("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
 		}
-		// Kept in memory already, mostly.
+		// The kept events are mostly in memory already.
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
 			return &now.list[0], nil
 		}
@@ -296,11 +298,11 @@ func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved)
 	return list, nil
 }
 
-// refreshRemovals finds a removal by another process. Whoever calls it will look
-// again.
+// refreshRemovals looks for a removal by another process. It may return without having
+// looked; the caller MUST be able to call it again.
 func (s *Ledger) refreshRemovals(ctx context.Context) {
 	now := s.volumes()
-	// Whoever has it may wait for the caller to have appended: only so long.
+	// The holder may wait for an append by the caller, so the wait is bounded.
 	for try := 0; !s.volumesMu.TryLock(); try++ {
 		if s.volumes() != now || try == maxRefreshTries || jet.Wait(ctx, lagPause) != nil {
 			return
@@ -313,8 +315,8 @@ func (s *Ledger) refreshRemovals(ctx context.Context) {
 	}
 }
 
-// followRemoval takes up what another process has removed, if anything. It is called
-// with turning held.
+// followRemoval applies a removal by another process, if there is one. The caller must
+// hold volumesMu.
 func (s *Ledger) followRemoval(ctx context.Context) error {
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
@@ -324,20 +326,21 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 	known := s.volumes()
 	switch {
 	case err != nil || v == nil || known.list[0].removed != nil && v.removed.removed.Seq <= known.list[0].removed.removed.Seq:
-		return err // also for an older removal, where the stream of the newest does not answer
+		return err // also nil for an older removal, if the stream with the newest one does not answer
 	case v.number < known.active().number:
 		s.switchToKeptEvents(v.removed)
 		return nil
-	default: // the volumes after it are not known here yet
+	default: // this process does not know the following volumes yet
 		return s.adopt(ctx, v.removed, numbers)
 	}
 }
 
-// maxRefreshTries bounds how often refreshRemovals tries to look.
+// maxRefreshTries bounds the tries of refreshRemovals to lock volumesMu.
 const maxRefreshTries = 100
 
-// readKept fills an empty page with kept events after its end. It reports false
-// when there is none: then the page ends with the last removed volume.
+// readKept fills an empty page with the kept events after its end. It reports whether
+// there are any. If not, it moves the end of the page to the end of the last removed
+// volume.
 func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {
@@ -356,8 +359,8 @@ func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64,
 	return false, 0, nil
 }
 
-// Removed is the newest removal of a volume; the zero value when all volumes are
-// there.
+// Removed returns the newest removal of a volume, or the zero value if none was
+// removed.
 func (s *Ledger) Removed() events.Removal {
 	if v := s.volumes().list[0]; v.removed != nil {
 		return v.removed.removed

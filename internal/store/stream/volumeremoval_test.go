@@ -18,7 +18,7 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// sealProven seals under a checkpoint that only looks like one.
+// sealProven rotates under a checkpoint that is not a valid one.
 func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
 	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
@@ -50,7 +50,7 @@ func positions(list []events.Event) (all []uint64) {
 	return all
 }
 
-// TestRemoval removes two volumes in a row and reads what is left in every way.
+// TestRemoval removes two volumes in a row and reads the rest in every way.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -62,7 +62,7 @@ func TestRemoval(t *testing.T) {
 	at := mustAppend(t, s, started(kept, 1), 0)                                                                                        // 4
 	entry := events.New(tenant, time.Now(), &events.SessionEntryRecorded{SessionID: "abc", Session: "s", Index: 4, ExecutionID: kept}) // 5
 	entryAt := mustAppend(t, s, entry, 0)
-	one := sealProven(t, s) // 6, and 7 opens volume 2
+	one := sealProven(t, s) // 6, and 7 is the opening of volume 2
 	mustAppend(t, s, requested(later), 0)
 	end := mustAppend(t, s, ended(kept), int64(at))
 	two := sealProven(t, s)
@@ -110,7 +110,7 @@ func TestRemoval(t *testing.T) {
 			t.Errorf("the last entry is at %d, error %v", e.Seq, err)
 		}
 		if _, err := s.Append(t.Context(), entry, 0); err == nil {
-			// The same event again: it is found where it is kept.
+			// The same event again is found among the kept events.
 		} else {
 			t.Errorf("an event that is kept is recorded anew: %v", err)
 		}
@@ -127,13 +127,13 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("removed: %+v", d)
 	}
 
-	// What the first removal kept is kept again, or goes.
+	// Events that the first removal kept are kept again, or removed.
 	mustRemove(t, s, removal(2, 1, 4, end))
 	want = []uint64{1, 4, end}
 	for seq := two.Last + 1; seq <= mustLast(t, s); seq++ {
 		want = append(want, seq)
 	}
-	entryAt = mustAppend(t, s, entry, 0) // nobody remembers it
+	entryAt = mustAppend(t, s, entry, 0) // no event of it is left
 	want = append(want, entryAt)
 	check(s)
 	check(storetest.Open(t, server, jetstream.Options{}))
@@ -173,7 +173,7 @@ func TestWhatCannotBeRemoved(t *testing.T) {
 	}
 }
 
-// TestRemovalIsFinishedAfterACrash stops behind the event, where the stream goes.
+// TestRemovalIsFinishedAfterACrash stops after the event, before the stream is deleted.
 func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -208,7 +208,7 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAMissingVolume has no event that says that it was removed.
+// TestAMissingVolume has no event that records the removal.
 func TestAMissingVolume(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -224,7 +224,7 @@ func TestAMissingVolume(t *testing.T) {
 	}
 }
 
-// TestRemovalUnderLoad removes volumes while others read and write.
+// TestRemovalUnderLoad removes volumes during reads and writes.
 func TestRemovalUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -276,7 +276,7 @@ func TestRemovalUnderLoad(t *testing.T) {
 			<-done
 		}
 		v := sealProven(t, s)
-		// A volume is removed once it was exported: other processes have seen by then
+		// A volume is removed after it was exported. Other processes have noticed by then
 		// that it is sealed.
 		mustLast(t, other)
 		mustRemove(t, s, removal(events.Volume(n+1), pendingVolumes(t, s, v.Last)...))
@@ -293,7 +293,7 @@ func TestRemovalUnderLoad(t *testing.T) {
 	}
 }
 
-// pendingVolumes are the events up to a position of executions that have not ended
+// pendingVolumes returns the events up to a position of executions that have not ended
 // there.
 func pendingVolumes(t testing.TB, s *jetstream.Store, last uint64) (keep []uint64) {
 	t.Helper()
@@ -328,7 +328,7 @@ func connections(t testing.TB, server *natsserver.Server) (publish, consume *nat
 	return publish, consume
 }
 
-// A reader that has not seen the volumes after those that another process removed
+// A reader that does not know the volumes after those that another process removed
 // finds them.
 func TestRemovalBeyondWhatIsKnown(t *testing.T) {
 	t.Parallel()

@@ -14,27 +14,27 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// volume is a stretch of the ledger as this process knows it: one stream.
+// volume is one volume as this process knows it.
 type volume struct {
 	number events.Volume
-	// first is the position of its first event. last is that of its last once it
-	// is sealed, and 0 before.
+	// first is the position of its first event. last is the position of its last event
+	// once it is sealed, and 0 before.
 	first, last uint64
 	sealed      bool
-	// ended is when its last event was stored, once it is sealed.
+	// ended is the time of its last event, once it is sealed.
 	ended time.Time
-	// removed, unless it is nil, is what is kept of this volume and all before it, which
-	// are removed: then first is 1, and there is no stream.
+	// removed, if set, holds the kept events of this volume and all before it, which are
+	// removed. first is then 1, and there is no stream.
 	removed *keptEvents
 }
 
 func (v volume) stream() string { return v.number.Stream() }
 
-// volumes are all of them, oldest first and never none. Only the last one is
-// written. A list never changes: another takes its place.
+// volumes lists all volumes, oldest first. There is at least one. Only the last one
+// takes appends. A list is never changed, only replaced.
 type volumes struct {
 	list []volume
-	// replaced ends when another list has taken the place of this one.
+	// replaced is done when another list has replaced this one.
 	replaced context.Context //nolint:containedctx // it is a state, not a call's
 	replace  context.CancelFunc
 }
@@ -48,14 +48,14 @@ func newVolumes(list []volume) *volumes {
 func (l *volumes) active() volume   { return l.list[len(l.list)-1] }
 func (l *volumes) sealed() []volume { return l.list[:len(l.list)-1] }
 
-// indexOf is the index of the first volume that could hold a position or a later
+// indexOf returns the index of the first volume that may hold a position or a later
 // one.
 func (l *volumes) indexOf(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(l.sealed(), seq, func(v volume, seq uint64) int { return cmp.Compare(v.last, seq) })
 	return i
 }
 
-// volumes is the list as it is now.
+// volumes returns the current list.
 func (s *Ledger) volumes() *volumes { return s.volumeList.Load() }
 
 func (s *Ledger) setVolumes(list []volume) {
@@ -75,19 +75,19 @@ func (s *Ledger) setVolumes(list []volume) {
 	}
 }
 
-// Refresh looks whether another process has sealed the active volume, and
-// finishes what it may have left undone.
+// Refresh looks whether another process has sealed the active volume, and completes a
+// rotation that it did not finish.
 func (s *Ledger) Refresh(ctx context.Context) error {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
 	return s.refreshLocked(ctx)
 }
 
-// refreshLocked is Refresh for a caller that holds turning.
+// refreshLocked is Refresh for a caller that holds volumesMu.
 func (s *Ledger) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
 	info, err := s.jet.StreamInfo(ctx, now.active().stream())
-	if jet.IsStreamGone(err) { // perhaps another process has sealed and removed it
+	if jet.IsStreamGone(err) { // another process may have sealed and removed it
 		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
 			return errors.Join(err, followed)
 		}
@@ -112,8 +112,8 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 	return nil
 }
 
-// openVolumes finds the ledger's volumes, makes the first if there is none, and
-// finishes a sealing that was cut short.
+// openVolumes lists the volumes of the ledger, creates the first one if there is none,
+// and completes an interrupted rotation and removal.
 func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
@@ -146,7 +146,7 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		made = made || changed
 	}
 	for i := range list[:len(list)-1] {
-		list[i].sealed = true // or as good as: nobody writes there
+		list[i].sealed = true // or at least no process writes to it any more
 	}
 	s.setVolumes(list)
 	if !s.jet.Options.ReadExisting {
@@ -157,8 +157,8 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 	return made, nil
 }
 
-// findVolumes reads which volumes there are and checks that each is whole and
-// follows its predecessor.
+// findVolumes lists the volumes and checks that each is intact and continues the one
+// before it.
 func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
@@ -212,7 +212,8 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 	return list, nil
 }
 
-// volumeNumbers lists the volumes whose streams exist, in order.
+// volumeNumbers returns the numbers of the volumes whose streams exist, in ascending
+// order.
 func (s *Ledger) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 	var numbers []events.Volume
 	names := s.jet.JS.StreamNames(ctx)
@@ -228,7 +229,7 @@ func (s *Ledger) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 	return numbers, nil
 }
 
-// openVolume reads how an existing volume is set up.
+// openVolume checks the configuration of an existing volume and returns its state.
 func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
 	info, err := s.jet.StreamInfo(ctx, number.Stream())
 	if err != nil {
@@ -248,7 +249,8 @@ func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, 
 	return v, info.State, nil
 }
 
-// makeVolume creates a volume that begins at a position, unless it exists.
+// makeVolume creates the stream of a volume that begins at a position. An equal stream
+// may exist already.
 func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
 	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
 		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
@@ -256,7 +258,7 @@ func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uin
 	return volume{number: number, first: first}, nil
 }
 
-// LastSeq is the position of the last event in the ledger, 0 when it is empty.
+// LastSeq returns the position of the last event in the ledger, or 0 if it is empty.
 func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 	for {
 		v := s.volumes().active()
@@ -277,7 +279,7 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 				continue
 			}
 		}
-		// A volume that nothing was written to yet ends before it begins.
+		// An empty volume ends before its first position.
 		return max(info.State.LastSeq, v.first-1), nil
 	}
 }
@@ -285,19 +287,19 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 // Volume describes a volume of the ledger.
 type Volume struct {
 	Number events.Volume
-	// First and Last are the positions of its first and last event; Last is
-	// First-1 while there is none.
-	First, Last uint64
-	// Bytes is what its events take on disk.
-	Bytes uint64
-	// Sealed tells that nothing is written to it any more.
-	Sealed bool
-	// Began and Ended are when its first and last event were stored; zero while
+	// First and Last are the positions of its first and last event. Last is First-1 if
 	// there is none.
+	First, Last uint64
+	// Bytes is the size of its events on disk.
+	Bytes uint64
+	// Sealed reports whether the volume takes no more events.
+	Sealed bool
+	// Began and Ended are the times of its first and last event, zero if there is none.
 	Began, Ended time.Time
 }
 
-// Volumes describes every volume, oldest first. The last one is being written.
+// Volumes returns every volume that is not removed, oldest first. The last one is the
+// active volume.
 func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
 	var list []Volume
 	for _, v := range s.volumes().list {
@@ -323,13 +325,12 @@ type LiveVolume struct {
 	First uint64
 }
 
-// Stream names the stream of the volume.
+// Stream returns the name of the stream of the volume.
 func (v LiveVolume) Stream() string { return v.Number.Stream() }
 
 func (v volume) live() LiveVolume { return LiveVolume{Number: v.number, First: v.first} }
 
-// Live returns the volumes that have a stream, oldest first, and the one that takes
-// appends.
+// Live returns the volumes that have a stream, oldest first, and the active volume.
 func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
 	now := s.volumes()
 	for _, v := range now.list {
@@ -340,7 +341,7 @@ func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
 	return list, now.active().live()
 }
 
-// Active returns the volume that takes appends.
+// Active returns the active volume.
 func (s *Ledger) Active() LiveVolume { return s.volumes().active().live() }
 
 // IsLive reports whether a volume is known to have a stream.
@@ -348,15 +349,15 @@ func (s *Ledger) IsLive(n events.Volume) bool {
 	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.removed == nil })
 }
 
-// LiveAt returns the volume that holds a position, unless it was removed.
+// LiveAt returns the volume that holds a position. It returns false if that is removed.
 func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
 	now := s.volumes()
 	v := now.list[now.indexOf(position)]
 	return v.live(), position >= v.first && v.removed == nil
 }
 
-// numbered returns a volume as it is known now: one that was removed is part of what is
-// kept of removed ones.
+// numbered returns a volume in its current state. For a removed one it returns the
+// volume that holds the kept events.
 func (s *Ledger) numbered(n events.Volume) volume {
 	for _, v := range s.volumes().list {
 		if v.number == n || v.removed != nil && v.number > n {

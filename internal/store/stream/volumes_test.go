@@ -78,7 +78,7 @@ func TestSealing(t *testing.T) {
 	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
 		t.Errorf("sealing a volume that was just opened: %v", err)
 	}
-	// The run goes on in the next volume.
+	// The run continues in the next volume.
 	cancel := mustAppend(t, s, events.New(tenant, time.Now(), &events.ExecutionCancelRequested{ExecutionID: id}), int64(begun))
 	if cancel != 5 {
 		t.Errorf("the first event after the sealing is at %d, want 5", cancel)
@@ -126,11 +126,11 @@ func TestSealing(t *testing.T) {
 	}
 }
 
-// What is expected on a subject is expected of all volumes together.
+// An expected position on a subject applies to all volumes together.
 func TestExpectationsCrossVolumes(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
-	// The ids of runs tell when they were made; volumes are sealed later than that.
+	// The ids of runs contain their creation time. The volumes are sealed later.
 	id, other := events.NewID(time.Now().Add(-72*time.Hour)), events.DerivedID(tenant, "a key")
 	mustAppend(t, s, requested(id), 0)
 	begun := started(id, 1)
@@ -171,8 +171,8 @@ func TestExpectationsCrossVolumes(t *testing.T) {
 	}
 }
 
-// A process may die between any two steps of a sealing. The next one to open
-// the ledger takes the others.
+// A process may die between any two steps of a rotation. The next process that opens
+// the ledger completes the others.
 func TestSealingIsFinishedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for steps := range 5 {
@@ -230,8 +230,8 @@ func TestSealingIsFinishedAfterACrash(t *testing.T) {
 	}
 }
 
-// Twenty clients record runs while volumes are sealed under them: nothing is
-// lost, no expectation is broken, and each run ends once.
+// Twenty clients record runs while volumes are rotated. No event is lost, no expected
+// position is violated, and each run ends once.
 func TestSealingUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
@@ -258,7 +258,7 @@ func TestSealingUnderLoad(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				// Two want to end it.
+				// Two goroutines try to end it.
 				var won atomic.Int32
 				var racers sync.WaitGroup
 				for range 2 {
@@ -279,7 +279,7 @@ func TestSealingUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	// One follower reads it all as it comes.
+	// One follower reads all events as they are appended.
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var followed atomic.Uint64
@@ -296,7 +296,8 @@ func TestSealingUnderLoad(t *testing.T) {
 		})
 	}()
 	for n := 1; n < volumes; {
-		// Not sooner than something was recorded in it, which ends some day.
+		// Only after an event was recorded in the volume, and for a bounded number of
+		// rotations.
 		if left.Load() == 0 {
 			mustAppend(t, s, requested(newID()), 0)
 		}
@@ -355,8 +356,8 @@ func TestSealingUnderLoad(t *testing.T) {
 	}
 }
 
-// A process finds out that another one has sealed the volume: when it appends,
-// when it follows, and when it waits for work.
+// A process notices that another one has sealed the volume: when it appends, follows or
+// waits for work.
 func TestAnotherProcessSeals(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -413,8 +414,8 @@ func TestAnotherProcessSeals(t *testing.T) {
 	}
 }
 
-// Work that waits in sealed volumes is handed out, oldest first, before what
-// came later, and comes again when its runner gives it back.
+// Requests in sealed volumes are delivered oldest first, before later ones, and are
+// delivered again after a nak.
 func TestWorkOfSealedVolumes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -461,7 +462,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 	mu.Unlock()
 	stop()
 
-	// What is dealt with stays so over a restart.
+	// Acknowledged requests stay so after a restart.
 	server.Close()
 	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Exclusive: true})
 	consume(t, s, 1, run)
@@ -520,7 +521,7 @@ func TestTailCrossesVolumes(t *testing.T) {
 	}
 }
 
-// A hole is crossed only where a volume's opening names it.
+// A hole is accepted only if the opening of a volume records it.
 func TestAVolumeBehindAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
