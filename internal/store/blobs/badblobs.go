@@ -14,15 +14,15 @@ import (
 	"daybook/events"
 )
 
-// A damaged blob affects only what needs it. Its name is remembered, so that a
-// writer that stores the blob again replaces it instead of relying on it.
+// A damaged blob affects only the operations that need it. Its name is kept in memory,
+// so that a writer that stores the blob again replaces it and does not rely on it.
 
-// metaDamaged says in the description of a blob why it cannot be read. It stands in
-// the place of a description that was lost: without it, the blob would seem never
-// to have been stored.
+// metaDamaged is the reason, in the metadata of a blob, why the blob cannot be read. It
+// also replaces metadata that was lost; without it, such a blob would seem never to
+// have been stored.
 const metaDamaged = "damaged"
 
-// badBlobs are the names of the blobs that were found damaged.
+// badBlobs holds the names of the blobs that were found damaged.
 type badBlobs struct {
 	mu    sync.Mutex
 	names map[string]bool // guarded by mu
@@ -35,7 +35,8 @@ const (
 	kindBase = "base"
 )
 
-// blobOf returns the blob that is stored under a name.
+// blobOf returns the blob that is stored under a name. It returns false if the name is
+// not one of a blob.
 func blobOf(name string) (b events.LostBlob, ok bool) {
 	if hash, isBase := strings.CutPrefix(name, basePrefix); isBase {
 		return events.LostBlob{Kind: kindBase, SHA256: hash}, events.ValidHash(hash)
@@ -45,7 +46,7 @@ func blobOf(name string) (b events.LostBlob, ok bool) {
 	return events.LostBlob{Tenant: tenant, Kind: kind, SHA256: hash}, (kind == kindHeap || kind == kindText) && events.ValidHash(hash)
 }
 
-// nameOf is the reverse of blobOf.
+// nameOf is the inverse of blobOf.
 func nameOf(b events.LostBlob) (string, error) {
 	if b.Kind == kindBase {
 		return baseName(b.SHA256), nil
@@ -53,8 +54,7 @@ func nameOf(b events.LostBlob) (string, error) {
 	return blobName(b.Kind, b.Tenant, b.SHA256)
 }
 
-// bad remembers and reports that a blob is damaged, and returns the error for its
-// reader.
+// bad records and reports that a blob is damaged, and returns the error for its reader.
 func (b *bucket) bad(name string, err error) error {
 	blob, ok := blobOf(name)
 	if !ok {
@@ -79,12 +79,11 @@ func (b *bucket) bad(name string, err error) error {
 	return &events.BlobDamagedError{Blob: blob, Why: why}
 }
 
-// errReplaced is returned for a blob that was stored again while it was read.
+// errReplaced is returned for a blob that was stored again during the reading.
 var errReplaced = errors.New("the blob was stored again while it was read; read it again")
 
-// confirmBad is bad for a blob whose content cannot be read as info describes it,
-// unless the blob was removed or stored again meanwhile: that is events.ErrRemoved or
-// errReplaced.
+// confirmBad is bad for a blob whose content does not match info. If the blob was
+// removed or stored again meanwhile, it returns events.ErrRemoved or errReplaced.
 func (b *bucket) confirmBad(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
 	switch now, gone := b.metadata(ctx, name); {
 	case gone != nil:
@@ -95,7 +94,7 @@ func (b *bucket) confirmBad(ctx context.Context, name string, info *natsjs.Objec
 	return b.bad(name, err)
 }
 
-// good reports that a blob is intact that was found damaged, or is gone.
+// good reports that a damaged blob is intact again or was removed.
 func (b *bucket) good(name, how string) {
 	b.damage.mu.Lock()
 	was := b.damage.names[name]
@@ -112,7 +111,8 @@ func (b *bucket) isBad(name string) bool {
 	return b.damage.names[name]
 }
 
-// damaged makes an error of damage to the blob store that no blob can be named for.
+// damaged returns an error for damage to the blob store that concerns no particular
+// blob.
 func (b *bucket) damaged(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if b.opts.BlobDamaged != nil {
@@ -125,10 +125,10 @@ func (b *bucket) lacks(missing, last, purged uint64) error {
 	return b.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", Stream, missing, last, purged)
 }
 
-// lostDescription is what metaDamaged says of a blob whose description was lost.
+// lostDescription is the value of metaDamaged for a blob whose metadata was lost.
 const lostDescription = "its description was lost"
 
-// describeLost describes a blob whose description was lost.
+// describeLost writes metadata for a blob whose metadata was lost.
 func (b *bucket) describeLost(ctx context.Context, name string) error {
 	body, err := json.Marshal(natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: map[string]string{metaDamaged: lostDescription, metaCodec: codecZstd, metaSize: "0"}},
@@ -139,10 +139,10 @@ func (b *bucket) describeLost(ctx context.Context, name string) error {
 	}
 	err = b.replace(ctx, name, body, 0)
 	if errors.Is(err, events.ErrConflict) {
-		return nil // it was stored meanwhile
+		return nil // the blob was stored meanwhile
 	}
 	if err == nil {
-		_ = b.bad(name, errors.New(lostDescription)) // reported
+		_ = b.bad(name, errors.New(lostDescription)) // already reported
 	}
 	return err
 }

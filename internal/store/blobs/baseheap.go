@@ -10,18 +10,16 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// baseHeaps are the heaps that other heaps are packed against. What an engine puts
-// into every heap is half a megabyte; what a script adds is often a few
-// hundred bytes.
+// baseHeaps holds the codecs of base heaps. The part of a heap that every heap of an
+// engine shares is about 500 KiB; a script often adds a few hundred bytes.
 type baseHeaps struct {
 	mu       sync.Mutex
 	ofEngine map[string]*blobCodec
 	byHash   map[string]*blobCodec
-	// load reads a base heap.
-	load func(ctx context.Context, hash string) ([]byte, error)
+	load     func(ctx context.Context, hash string) ([]byte, error)
 }
 
-// encoderFor is how heaps of an engine are written.
+// encoderFor returns the codec that encodes heaps of an engine.
 func (k *baseHeaps) encoderFor(engineID string) *blobCodec {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -31,7 +29,8 @@ func (k *baseHeaps) encoderFor(engineID string) *blobCodec {
 	return plainCodec
 }
 
-// decoderFor is how a blob is read that was packed against a base.
+// decoderFor returns the codec that decodes blobs encoded against a base heap. base is
+// its hash, or empty for none.
 func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, error) {
 	if base == "" {
 		return plainCodec, nil
@@ -45,7 +44,7 @@ func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, er
 	if !events.ValidHash(base) {
 		return nil, fmt.Errorf("%w: its description names the base %q", events.ErrDamaged, base)
 	}
-	// The base stays in memory for all: it is not the caller's.
+	// The base stays in memory for all callers, so no account is charged.
 	heap, err := k.load(budget.Without(ctx), base)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
 		return nil, fmt.Errorf("%w: the base heap %s is not in the blob store", events.ErrDamaged, base)

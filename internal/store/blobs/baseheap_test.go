@@ -16,7 +16,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// grown is base with something in the middle of it.
+// grown returns base with text inserted in its middle.
 func grown(base []byte, text string) []byte {
 	return slices.Concat(base[:len(base)/2], []byte(text), base[len(base)/2:])
 }
@@ -55,7 +55,7 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 		t.Errorf("a heap with %d bytes of its own took %d", len(after)-len(base), size2)
 	}
 
-	// Another process, which was told of no base, or sets the same one again.
+	// Another process, which has no base set, or sets the same one.
 	other := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	again := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	if err := again.SetBase(t.Context(), "e", base); err != nil {
@@ -71,8 +71,8 @@ func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
 	}
 }
 
-// A heap whose base is gone, or is no base, is damaged, unless the process knows
-// the base by itself: it is known by its hash.
+// A heap whose base is missing, or is not a base, is damaged, unless the process has
+// the base already: a base is identified by its hash.
 func TestHeapsWithoutTheirBase(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -97,7 +97,7 @@ func TestHeapsWithoutTheirBase(t *testing.T) {
 		}
 	}
 	for _, meta := range []string{
-		`{"codec":"zstd","size":"100000"}`, // its chunks are missing
+		`{"codec":"zstd","size":"100000"}`, // its chunks do not exist
 		fmt.Sprintf(`{"codec":"zstd","size":"100000","base":%q}`, events.Hash(base)),
 		`{"codec":"zstd","size":"100000","base":"none"}`,
 	} {

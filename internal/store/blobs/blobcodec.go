@@ -9,29 +9,28 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// blobCodec compresses blobs, by itself or as what they differ from a base. It is
-// safe for concurrent use. Encoders and decoders hold megabytes of tables: they
-// are used again. None of them starts goroutines, because only whole blobs are
-// passed through.
+// blobCodec compresses blobs, as such or as a delta against a base heap. It is safe for
+// concurrent use. Encoders and decoders hold megabytes of tables, so they are reused.
+// They start no goroutines, because only complete blobs are passed to them.
 type blobCodec struct {
 	base               string // hash of the base; empty for none
 	baseHeap           []byte
 	encoders, decoders sync.Pool
 }
 
-// plainCodec packs blobs that share nothing worth knowing.
+// plainCodec encodes blobs without a base.
 var plainCodec = newPacking("", nil)
 
-// newPacking packs against a base, which must not change any more.
+// newPacking returns a codec for a base heap. base MUST NOT be changed afterwards.
 func newPacking(hash string, base []byte) *blobCodec {
-	// Matches reach back into the base from as far as the window goes.
+	// Matches reach back into the base by up to the window.
 	const window = maxWindow
 	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
 	dec := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecodeAllCapLimit(true)}
 	if len(base) > 0 {
-		// The fastest level remembers too little of a base to find it again.
+		// The fastest level indexes too little of a base to find matches in it.
 		enc = append(enc, zstd.WithEncoderLevel(zstd.SpeedDefault))
-		// Without an id, as other tools write raw dictionaries.
+		// Other tools also write raw dictionaries without an id.
 		enc = append(enc, zstd.WithEncoderDictRaw(0, base))
 		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
 	}
@@ -59,15 +58,15 @@ func (p *blobCodec) compress(blob []byte) []byte {
 	return e.EncodeAll(blob, make([]byte, 0, len(blob)/8+64))
 }
 
-// encodeAsync is compress on another core, meanwhile: the answer waits for it.
+// encodeAsync starts compress on another goroutine. bytes of the result waits for it.
 func (p *blobCodec) encodeAsync(blob []byte) encodedBlob {
 	done := make(chan []byte, 1)
 	go func() { done <- p.compress(blob) }()
 	return encodedBlob{size: len(blob), base: p.base, bytes: sync.OnceValue(func() []byte { return <-done })}
 }
 
-// decompress returns exactly size bytes or an error. It never takes more
-// memory than size, whatever the packed bytes claim.
+// decompress returns exactly size bytes or an error. It never uses more memory than
+// size, whatever the encoded bytes claim.
 func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
 	d := p.decoders.Get().(*zstd.Decoder)
 	defer p.decoders.Put(d)
@@ -83,8 +82,8 @@ func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
 	return blob, nil
 }
 
-// unpackStream unpacks a blob in pieces. It holds a window of at most that many
-// bytes: packed bytes that ask for more are refused when they are read.
+// unpackStream returns a reader that decodes a blob in pieces. It holds at most window
+// bytes; reading encoded bytes that need more fails.
 func (p *blobCodec) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
 	opts := []zstd.DOption{
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeBuffersBelow(0),

@@ -18,18 +18,18 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// maxWindow is how far back the packed form of a blob refers, in bytes: what
-// reading it in pieces holds in memory.
+// maxWindow is the maximum distance of references in the encoded form of a blob, in
+// bytes. A reader in pieces holds as much in memory.
 const maxWindow = 8 << 20
 
-// inMemory is the size up to which a blob is unpacked at once: the state of a
-// decoder that reads in pieces takes more.
+// inMemory is the size in bytes up to which a blob is decoded at once. A decoder that
+// reads in pieces needs more memory than that.
 const inMemory = 1 << 20
 
-// BlobReader reads a blob in pieces and checks it against its hash. Read returns
-// events.ErrDamaged in place of io.EOF when the content is not what the hash says:
-// what was read before it MUST NOT be used then. The caller MUST call Close. It is
-// not safe for concurrent use.
+// BlobReader reads a blob in pieces and verifies it against its hash. If the content
+// does not match, Read returns events.ErrDamaged in place of io.EOF, and the caller
+// MUST NOT use the bytes read before. The caller MUST call Close. A BlobReader is not
+// safe for concurrent use.
 type BlobReader struct {
 	want  string
 	size  int64
@@ -38,13 +38,13 @@ type BlobReader struct {
 	sum   hash.Hash
 	read  int64
 	err   error
-	// ended, if set, is called once with how the reading ended: io.EOF, or an error
-	// that it may replace.
+	// ended, if set, is called once with the result of the reading: io.EOF or an error.
+	// Its result replaces that.
 	ended func(error) error
 }
 
-// Size is the length of the content, in bytes, as the blob store describes it. A
-// blob that has another length is damaged.
+// Size returns the length of the content in bytes, according to the metadata of the
+// blob. A blob with a different length is damaged.
 func (r *BlobReader) Size() int64 { return r.size }
 
 // Read implements io.Reader.
@@ -69,7 +69,7 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 	return n, r.err
 }
 
-// verify returns io.EOF for content that has the size and the hash.
+// verify returns io.EOF if size and hash of the content match.
 func (r *BlobReader) verify() error {
 	if r.read != r.size {
 		return fmt.Errorf("%w: it holds %d bytes, its description says %d", events.ErrDamaged, r.read, r.size)
@@ -80,7 +80,7 @@ func (r *BlobReader) verify() error {
 	return io.EOF
 }
 
-// Close frees what reading held. It never fails.
+// Close releases the memory of the reader. It always returns nil.
 func (r *BlobReader) Close() error {
 	if r.close != nil {
 		r.close()
@@ -89,7 +89,8 @@ func (r *BlobReader) Close() error {
 	return nil
 }
 
-// OpenBlob is OpenHeap or OpenText. The size is that of the content, in bytes.
+// OpenBlob calls OpenHeap or OpenText. size is the length of the content in bytes. The
+// caller MUST close content.
 func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
 	var r *BlobReader
 	if heap {
@@ -103,8 +104,8 @@ func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash str
 	return r, r.size, nil
 }
 
-// OpenHeap returns a reader of a tenant's heap. Errors are those of Heap; the
-// reader may return damage too.
+// OpenHeap returns a reader of a heap. It returns the errors of Heap; the reader may
+// also return events.ErrDamaged.
 func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -124,9 +125,8 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 	return r, heapInfo(hash, int(r.size), info), nil
 }
 
-// OpenText returns a reader of a tenant's text as it is stored: one that is
-// encrypted stays so. Errors are those of RawText; the reader may return
-// damage too.
+// OpenText returns a reader of a text as it is stored; it does not decrypt. It returns
+// the errors of RawText; the reader may also return events.ErrDamaged.
 func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
@@ -139,10 +139,9 @@ func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader,
 	return r, nil
 }
 
-// VerifyHeap reads a tenant's heap from the blob store, in pieces, and checks its
-// hash. It neither reads nor changes the cache of heaps: a check of old heaps does not
-// take the place of heaps in use. It waits for memory that other answers hold, and keeps
-// none. Errors are those of Heap.
+// VerifyHeap reads a heap from the blob store in pieces and verifies its hash. It does
+// not use the cache, so that a check of old heaps does not evict heaps in use. It waits
+// for memory that other requests hold, and keeps none. It returns the errors of Heap.
 func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
 	err = budget.Retry(ctx, func() error {
 		return budget.Piece(ctx, func() (err error) {
@@ -162,15 +161,15 @@ func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
-	defer func() { _ = r.Close() }() // it never fails
+	defer func() { _ = r.Close() }() // always returns nil
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
 	return heapInfo(hash, int(r.size), info), nil
 }
 
-// openBlob returns a reader of a blob. A blob that is encrypted is decrypted in memory,
-// in its packed form. Damage is a *events.BlobDamagedError and is reported.
+// openBlob returns a reader of a blob. An encrypted heap is decrypted in memory, in its
+// encoded form. Damage is reported and returned as *events.BlobDamagedError.
 func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
 	info, err := s.bucket.metadata(ctx, name)
 	if err != nil {
@@ -218,8 +217,8 @@ func (s *Store) openDescribed(ctx context.Context, name, hash string, info *nats
 	return s.unpackInPieces(ctx, packed, base, hash, int64(size))
 }
 
-// unpackInPieces returns a reader of a packed blob. It takes what that holds from
-// the account that ctx carries.
+// unpackInPieces returns a reader of an encoded blob. It takes the memory of the reader
+// from the account in ctx.
 func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
 	p, err := s.bases.decoderFor(ctx, base)
 	if err != nil {
@@ -227,7 +226,7 @@ func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash
 	}
 	r := &BlobReader{want: hash, size: size, sum: sha256.New()}
 	if size <= inMemory {
-		// Its packed form may be longer, by less than a block's header for each block.
+		// The encoded form may be longer, by less than a block header for each block.
 		if err := budget.TakeOnce(ctx, 2*int(size)+1<<10); err != nil {
 			return nil, err
 		}
@@ -256,7 +255,7 @@ func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash
 	return r, nil
 }
 
-// lazyReader reads what fill returns, which is called once.
+// lazyReader reads the bytes that fill returns. It calls fill once.
 type lazyReader struct {
 	fill func() ([]byte, error)
 	from *bytes.Reader
@@ -273,8 +272,8 @@ func (r *lazyReader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// damagedReader marks the errors of a decoder as damage, but not those of the
-// blob store below it.
+// damagedReader marks errors of a decoder as damage, except those of the blob store
+// below.
 type damagedReader struct{ io.Reader }
 
 func (r damagedReader) Read(p []byte) (int, error) {
@@ -288,13 +287,13 @@ func (r damagedReader) Read(p []byte) (int, error) {
 	return n, fmt.Errorf("%w: decompress: %w", events.ErrDamaged, err)
 }
 
-// chunkError is a chunk that could not be read now.
+// chunkError is a chunk that cannot be read now.
 type chunkError struct{ err error }
 
 func (e *chunkError) Error() string { return e.err.Error() }
 func (e *chunkError) Unwrap() error { return e.err }
 
-// chunkReader reads the packed form of a blob, a chunk at a time.
+// chunkReader reads the encoded form of a blob, one chunk at a time.
 type chunkReader struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the answer it serves
 	b      *bucket
@@ -331,7 +330,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// baseOf returns the hash of the base that a blob is packed against, empty for
+// baseOf returns the hash of the base heap that a blob is encoded against, or "" for
 // none.
 func baseOf(name string, info *natsjs.ObjectInfo) (string, error) {
 	base := info.Metadata[metaBase]
@@ -345,7 +344,7 @@ func isEncryptedHeap(name string, info *natsjs.ObjectInfo) bool {
 	return info.Metadata[metaKey] != "" && strings.HasPrefix(name, "heap/")
 }
 
-// readPacked reads the packed form of a blob, decrypted where a heap is encrypted.
+// readPacked reads the encoded form of a blob. It decrypts encrypted heaps.
 func (s *Store) readPacked(ctx context.Context, name string, info *natsjs.ObjectInfo) ([]byte, error) {
 	packed, err := s.bucket.read(ctx, info)
 	if err != nil || !isEncryptedHeap(name, info) {

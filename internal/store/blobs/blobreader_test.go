@@ -22,7 +22,7 @@ func newBudget() *budget.Budget {
 	return budget.New(budget.Options{Answers: 64 << 20, Runs: 1, Cache: 1, Patience: 1})
 }
 
-// readHeap reads a heap in pieces, and returns what the account held meanwhile.
+// readHeap reads a heap in pieces and returns what the account held during the reading.
 func readHeap(t *testing.T, s *jetstream.Store, hash string) (got []byte, held int64, err error) {
 	t.Helper()
 	account := newBudget().Answer(tenant, 1)
@@ -72,7 +72,7 @@ func TestHeapsInPieces(t *testing.T) {
 	}
 }
 
-// A heap that takes more than the account may hold is not read.
+// A heap that exceeds the account is not read.
 func TestHeapOverBudget(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
@@ -90,8 +90,8 @@ func TestHeapOverBudget(t *testing.T) {
 	}
 }
 
-// A check of a heap waits for memory that other answers hold, and keeps none. Only one
-// that gets none counts as a refusal.
+// The verification of a heap waits for memory that other requests hold, and keeps none.
+// Only one that gets no memory counts as a refusal.
 func TestVerifyHeapWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
@@ -120,8 +120,8 @@ func TestVerifyHeapWaitsForMemory(t *testing.T) {
 	}
 }
 
-// The bytes of a damaged heap may be read before the damage is found, but never to
-// their end.
+// Bytes of a damaged heap may be read before the damage is found, but never all of them
+// without an error.
 func TestDamagedHeapInPieces(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -166,7 +166,7 @@ func TestDamagedHeapInPieces(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v; want damage", name, n, err)
 		}
 	}
-	// What cannot be read now is not damage.
+	// A blob that cannot be read now is not damaged.
 	hash := put()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, _, err := s.OpenHeap(ctx, tenant, hash)

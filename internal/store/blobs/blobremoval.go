@@ -13,21 +13,20 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Removing a blob takes three steps, each of which may be the last before a
-// crash: its description is replaced by one that says "deleted", the chunks
-// that thereby belong to no blob are counted, and then purged. The count, on
-// the description of an object that is none, is what missing messages are
-// measured against: more of them than were ever counted is damage.
+// A blob is removed in three steps, and a crash may follow each of them: its metadata
+// is replaced by a tombstone, the chunks that then belong to no blob are counted, and
+// they are purged. The count is in the metadata of an object of its own. If more
+// messages are missing than were ever counted, that is damage.
 //
-// A blob somebody relies on is safe from removal for a while: whoever stores
-// one that exists renews its description, unless that was done lately, and a
-// description renewed after it was listed is not replaced. So there is no
-// moment at which storing a blob succeeds and the blob then goes, as long as
-// the event that names it follows within half of Options.Settle.
+// A pinned blob cannot be removed during the grace period. A writer that stores an
+// existing blob pins it by writing its metadata again, unless that happened within half
+// of the period. RemoveBlob does not replace metadata that was written after the blob
+// was listed. Therefore a stored blob is not removed if the event that references it
+// follows within half of Options.BlobGracePeriod.
 
-// StoredBlobs calls fn with every heap and text that is stored, in no order.
-// Base heaps are not among them: they live as long as the ledger, because heaps
-// are stored against them.
+// StoredBlobs calls fn with every stored heap and text, in no particular order. It
+// returns an error of fn unchanged. Base heaps are not included: they stay as long as
+// the ledger, because other heaps are encoded against them.
 func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error {
 	all, err := s.bucket.entries(ctx)
 	if err != nil {
@@ -50,9 +49,9 @@ func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error)
 	return nil
 }
 
-// RemoveBlob removes a blob as it was listed. It reports false, and leaves it,
-// when somebody has relied on it lately, or since it was listed. Its room comes
-// free with PurgeOrphanChunks.
+// RemoveBlob removes a blob that StoredBlobs listed. It returns false and keeps the
+// blob if it was pinned within the grace period or after it was listed.
+// PurgeOrphanChunks frees its disk space.
 func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed bool, err error) {
 	kind := "text"
 	if info.Heap {
@@ -80,9 +79,8 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	return true, nil
 }
 
-// PurgeOrphanChunks gives back the room of what belongs to no blob: removed ones,
-// and what writers left that did not get to their end. It returns how many
-// chunks, of up to 512 KiB, went.
+// PurgeOrphanChunks deletes the chunks of removed blobs and of unfinished uploads. It
+// returns the number of chunks deleted; a chunk has up to 512 KiB.
 func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error) {
 	b := s.bucket
 	all, err := b.entries(ctx)
@@ -112,7 +110,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.BlobGracePeriod {
-			continue // it may become a blob yet
+			continue // an upload may still complete it
 		}
 		stray, chunks = append(stray, subject), chunks+n
 	}
@@ -130,15 +128,15 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 	return chunks, nil
 }
 
-// DropLostBlobs makes blobs that cannot be read ones that are not there, so that
-// they can be stored again, and counts what is missing of the bucket as known.
+// DropLostBlobs marks blobs that cannot be read as removed, so that they can be stored
+// again, and counts the missing messages of the bucket as known.
 func (s *Store) DropLostBlobs(ctx context.Context, list []events.LostBlob) error {
 	for _, l := range list {
 		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
 		if err != nil {
 			return fmt.Errorf("give up blob: %w", err)
 		}
-		// A description that was lost is replaced too: the blob did exist.
+		// Lost metadata is replaced too, because the blob did exist.
 		e, err := s.bucket.entry(ctx, name)
 		if err == nil && e.Deleted {
 			continue

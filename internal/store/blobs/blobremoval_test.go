@@ -11,7 +11,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// listed finds a blob as the store lists it.
+// listed returns a blob as the store lists it.
 func listed(t *testing.T, s *jetstream.Store, of, hash string) (events.BlobInfo, bool) {
 	t.Helper()
 	var found events.BlobInfo
@@ -37,8 +37,8 @@ func put(t *testing.T, s *jetstream.Store, of string, blob []byte) string {
 	return hash
 }
 
-// A removed heap is told from one that never was and from one that was lost; it
-// can be made again; the same heap of another tenant is not touched.
+// A removed heap, one that was never stored and a lost one are told apart. A removed
+// heap can be stored again. The same heap of another tenant stays.
 func TestRemoveHeap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,8 +100,8 @@ func TestRemoveHeap(t *testing.T) {
 	}
 }
 
-// Whoever stores a blob again after it was listed for removal keeps it, and
-// whoever stores one that was removed has it there.
+// A blob that is stored again after it was listed for removal stays. A blob that is
+// stored after its removal exists again.
 func TestStoringAgainWins(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -121,7 +121,7 @@ func TestStoringAgainWins(t *testing.T) {
 	if removed, err := collector.RemoveBlob(t.Context(), now); err != nil || !removed {
 		t.Fatalf("remove: %t, %v", removed, err)
 	}
-	// The writer still has it in its cache, and must not believe that.
+	// The writer still has it in its cache, and must not rely on that.
 	put(t, writer, tenant, blob)
 	fresh := storetest.Open(t, server, opts)
 	if got, _, err := fresh.Heap(t.Context(), tenant, hash); err != nil || !bytes.Equal(got, blob) {
@@ -129,7 +129,7 @@ func TestStoringAgainWins(t *testing.T) {
 	}
 }
 
-// A heap that is removed and stored again while it is read is not damaged.
+// A heap that is removed and stored again during the reading is not damaged.
 func TestReadingWhatIsRemoved(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -173,14 +173,15 @@ func TestReadingWhatIsRemoved(t *testing.T) {
 	<-read
 }
 
-// Chunks that belong to no blob go; more missing than was counted is damage.
+// Chunks that belong to no blob are deleted. More missing chunks than were counted are
+// damage.
 func TestReclaimCounts(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{Settle: -1, CacheBytes: -1})
 	kept := put(t, s, tenant, noise(3*chunk))
 	conn, js := raw(t, server)
-	for range 5 { // of a writer that did not get to its end
+	for range 5 { // of an unfinished upload
 		if err := conn.Publish("$O.BLOBS.C.stray", []byte("x")); err != nil {
 			t.Fatal(err)
 		}

@@ -9,31 +9,31 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Options set up a Store. The zero value works.
+// Options configure a Store. The zero value works.
 type Options struct {
-	// CacheBytes bounds the heaps kept in memory, packed; default 64 MiB, negative
-	// keeps none. Cached, if set, receives what they take after each change, in
-	// bytes; it must not block.
+	// CacheBytes bounds the encoded heaps kept in memory, in bytes. Default: 64 MiB. A
+	// negative value keeps none. Cached, if set, is called with the size of the cache
+	// after each change, in bytes. It MUST NOT block.
 	CacheBytes int64
 	Cached     func(bytes int64)
-	// BlobGracePeriod is how long a blob cannot be removed after somebody has relied on
-	// storing it; default 1 h. An event must name it within half of that.
+	// BlobGracePeriod protects a blob from removal after it was stored or pinned. The
+	// event that references the blob MUST be appended within half of it. Default: 1 h.
 	BlobGracePeriod time.Duration
-	// Keys are those that content is encrypted under; without, content that is
-	// encrypted cannot be read, and none can be encrypted.
+	// Keys are the content keys. Default: none; encrypted content can then be neither
+	// read nor stored.
 	Keys events.Keys
-	// BlobDamaged, if set, is called when a blob is found damaged; the zero blob
-	// stands for the blob store as a whole. BlobRepaired is called when a blob that
-	// was found damaged is intact again, or was removed, with a sentence.
+	// BlobDamaged, if set, is called when a blob is found damaged. The zero blob stands
+	// for the blob store as a whole. BlobRepaired, if set, is called with a sentence when
+	// a damaged blob is intact again or was removed.
 	BlobDamaged  func(blob events.LostBlob, err error)
 	BlobRepaired func(blob events.LostBlob, how string)
-	// Incomplete, if set, is why messages may be missing from a stream, or nil: then a
-	// blob that is not found may have been lost.
+	// Incomplete, if set, returns the reason why a stream may lack messages, or nil. A
+	// blob that is not found may then have been lost.
 	Incomplete func(stream string) error
 }
 
-// Store keeps heaps and long texts, by tenant and hash. It is safe for concurrent
-// use, and holds nothing to close.
+// Store stores heaps and long texts by tenant and hash. It is safe for concurrent use
+// and needs no closing.
 type Store struct {
 	opts   Options
 	bucket *bucket
@@ -41,7 +41,7 @@ type Store struct {
 	bases  baseHeaps
 }
 
-// New makes a Store. The caller MUST call Open before any other method.
+// New returns a Store. The caller MUST call Open before any other method.
 func New(client *jet.Client, opts Options) *Store {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
@@ -54,14 +54,14 @@ func New(client *jet.Client, opts Options) *Store {
 	return s
 }
 
-// Open makes sure that the blob store exists, and reports whether it was made. Further
+// Open creates the blob store unless it exists, and reports whether it did. Further
 // calls do nothing.
 func (s *Store) Open(ctx context.Context) (made bool, err error) { return s.bucket.open(ctx) }
 
-// Reach returns why the blob store does not answer, or nil.
+// Reach returns an error if the blob store does not answer.
 func (s *Store) Reach(ctx context.Context) error { return s.bucket.ping(ctx) }
 
-// Rewrite stores the count of purged chunks again as it is.
+// Rewrite stores the count of purged chunks again, unchanged.
 func (s *Store) Rewrite(ctx context.Context) error {
 	purged, seq, err := s.bucket.purged(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) Rewrite(ctx context.Context) error {
 	return s.bucket.setPurged(ctx, purged, seq)
 }
 
-// noKeys knows none.
+// noKeys holds no content key.
 type noKeys struct{}
 
 func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }

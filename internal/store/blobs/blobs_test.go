@@ -13,10 +13,10 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// chunk is the size of the messages a blob is cut into.
+// chunk is the size of the messages of a blob, in bytes.
 const chunk = 512 << 10
 
-// noise does not compress.
+// noise returns n bytes that do not compress.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(n)})
@@ -50,8 +50,8 @@ func TestBlobsOfAnySize(t *testing.T) {
 	}
 }
 
-// Many writers of one blob, in several processes, leave one blob that can be
-// read at any moment, also by the tools of NATS.
+// Several writers of one blob, in several processes, leave one blob that can be read at
+// any time, also by NATS tools.
 func TestManyWritersOfOneBlob(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -75,7 +75,7 @@ func TestManyWritersOfOneBlob(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	// Whoever lost left no hole: unknown heaps are still surely unknown.
+	// Writers that lost the race left no gap: an unknown heap is certainly unknown.
 	if _, err := stores[0].HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("an unknown heap: %v", err)
 	}

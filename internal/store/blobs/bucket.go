@@ -19,63 +19,64 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Where blobs are: an object store bucket in the form that NATS documents
-// (ADR-20), so that its tools can read it.
+// The blobs are in an object store bucket in the form that NATS documents (ADR-20), so
+// that NATS tools can read it.
 const (
 	bucketName = "BLOBS"
-	// Stream names the stream that the blobs are stored in.
+	// Stream is the name of the stream with the blobs.
 	Stream        = "OBJ_" + bucketName
 	entrySubject  = "$O." + bucketName + ".M."
 	chunkSubjects = "$O." + bucketName + ".C."
 )
 
 const (
-	// chunkBytes is the size of the messages a blob is cut into: as large as any
-	// server takes, because each waits for the disk.
+	// chunkBytes is the size of the messages of a blob, in bytes. Every server accepts
+	// it, and it is large because each message waits for the disk.
 	chunkBytes = 512 << 10
-	// maxBlobBytes bounds a blob before compression, so that a small stored blob
-	// cannot fill the memory when it is read.
+	// maxBlobBytes bounds a blob before compression, in bytes, so that reading a small
+	// stored blob cannot fill the memory.
 	maxBlobBytes = 512 << 20
 )
 
-// Metadata of a stored blob.
+// Keys of the metadata of a blob.
 const (
 	metaCodec  = "codec"
 	metaSize   = "size" // in bytes, before compression
 	metaEngine = "engine"
-	metaBase   = "base" // hash of the heap it was packed against; absent for none
-	metaKey    = "key"  // names the key that it is encrypted under; absent for a plain one
+	metaBase   = "base" // hash of the base heap it is encoded against; absent for none
+	metaKey    = "key"  // id of the content key that it is encrypted under; absent for none
 
 	codecZstd = "zstd"
 )
 
-// bucket stores blobs named by tenant and hash. A blob is never changed, and
-// what is removed is counted (blobremoval.go), which tells a blob that was lost from
-// one that never was. That is why blobs are written here: the client library's
-// way of putting an object replaces what is there.
+// bucket stores blobs by name. A blob is never changed, and deleted chunks are counted
+// (blobremoval.go), which distinguishes a lost blob from one that was never stored. For
+// that reason the bucket writes objects itself: the client library replaces an existing
+// object.
 type bucket struct {
 	jet    *jet.Client
 	opts   Options
 	store  natsjs.ObjectStore
 	stream natsjs.Stream
-	// onBad, if set, is called with the name of a blob that was found damaged.
+	// onBad, if set, is called with the name of a blob that is found damaged.
 	onBad func(name string)
 
-	// mu guards writing: the blobs being written now, so that two writers of
-	// the same blob in this process are one.
+	// writing holds the blobs that are being written, so that this process writes a blob
+	// only once at a time. Guarded by mu.
 	mu      sync.Mutex
 	writing map[string]*blobWrite
 
 	damage badBlobs
 }
 
-// blobWrite is a blob being written; err holds once done is closed.
+// blobWrite is a blob that is being written. err is valid once done is closed.
 type blobWrite struct {
 	done chan struct{}
 	err  error
 }
 
-// open binds the bucket, made if it does not exist. It does nothing if it is bound.
+// open binds the bucket and creates it if it does not exist. It does nothing if it is
+// bound.
 func (b *bucket) open(ctx context.Context) (made bool, err error) {
 	if b.stream != nil {
 		return false, nil
@@ -96,7 +97,7 @@ func (b *bucket) open(ctx context.Context) (made bool, err error) {
 	return made, nil
 }
 
-// ping reports whether the bucket answers.
+// ping returns an error if the bucket does not answer.
 func (b *bucket) ping(ctx context.Context) error {
 	if _, err := b.info(ctx); err != nil {
 		return fmt.Errorf("reach the blob store: %w", err)
@@ -104,14 +105,13 @@ func (b *bucket) ping(ctx context.Context) error {
 	return nil
 }
 
-// info reads the state of the bucket's stream.
 func (b *bucket) info(ctx context.Context, opts ...natsjs.StreamInfoOpt) (_ *natsjs.StreamInfo, err error) {
 	ctx, asked := b.jet.BoundRequest(ctx)
 	defer func() { asked(&err) }()
 	return b.stream.Info(ctx, opts...)
 }
 
-// blobName is what a tenant's blob is stored under.
+// blobName returns the name that a blob of a tenant is stored under.
 func blobName(kind, tenant, hash string) (string, error) {
 	if err := jet.CheckTokens(tenant); err != nil {
 		return "", err
@@ -122,17 +122,17 @@ func blobName(kind, tenant, hash string) (string, error) {
 	return kind + "/" + tenant + "/" + hash, nil
 }
 
-// basePrefix begins the names of base heaps.
+// basePrefix is the start of the names of base heaps.
 const basePrefix = "base/"
 
 func baseName(hash string) string { return basePrefix + hash }
 
-// metaSubject is the subject of a blob's description.
+// metaSubject returns the subject of the metadata of a blob.
 func metaSubject(name string) string {
 	return entrySubject + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// blobMeta is a blob's description as it is stored.
+// blobMeta is the metadata of a blob as stored, with its position and time.
 type blobMeta struct {
 	natsjs.ObjectInfo
 	seq uint64
@@ -151,8 +151,8 @@ func decodeEntry(m events.Stored) (blobMeta, error) {
 	return e, nil
 }
 
-// entry reads a blob's description, also of one that was removed. Without any it
-// is events.ErrNotFound.
+// entry reads the metadata of a blob, also of a removed one, or returns
+// events.ErrNotFound.
 func (b *bucket) entry(ctx context.Context, name string) (blobMeta, error) {
 	m, err := b.getOne(ctx, jet.Request{LastBySubject: metaSubject(name)})
 	if err != nil {
@@ -161,10 +161,9 @@ func (b *bucket) entry(ctx context.Context, name string) (blobMeta, error) {
 	return decodeEntry(m)
 }
 
-// metadata returns what is known of a blob without reading it. It is
-// events.ErrRemoved for one removed on purpose, and events.ErrNotFound only when
-// the blob surely never was there: where messages are missing, its description
-// may be one of them, and that is damage.
+// metadata reads the metadata of a blob. It returns events.ErrRemoved for a removed
+// blob. It returns events.ErrNotFound only if the blob was certainly never stored: if
+// messages are missing, the metadata may be among them, and the error is damage.
 func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
 	info, err := b.described(ctx, name)
 	if !errors.Is(err, events.ErrNotFound) {
@@ -175,7 +174,7 @@ func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		return nil, err
 	}
 	if len(stream.State.Subjects) > 0 {
-		// It may have come between the two questions.
+		// It may have been stored between the two requests.
 		info, err := b.described(ctx, name)
 		if errors.Is(err, events.ErrNotFound) {
 			return nil, b.bad(name, fmt.Errorf("%w: its description cannot be read", events.ErrDamaged))
@@ -201,7 +200,7 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 	return &e.ObjectInfo, nil
 }
 
-// getOne fetches a single message; events.ErrNotFound when there is none.
+// getOne returns one message, or events.ErrNotFound.
 func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, error) {
 	m, err := b.jet.Get(ctx, Stream, r)
 	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
@@ -215,7 +214,7 @@ func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, erro
 	return m, nil
 }
 
-// put stores a blob under its name. A name that exists costs one look-up.
+// put stores a blob under its name. It costs one lookup if the blob exists.
 func (b *bucket) put(ctx context.Context, name string, blob encodedBlob, meta map[string]string) error {
 	for {
 		b.mu.Lock()
@@ -227,7 +226,7 @@ func (b *bucket) put(ctx context.Context, name string, blob encodedBlob, meta ma
 		b.mu.Unlock()
 		if !others {
 			w.err = b.write(ctx, name, blob, meta)
-			for errors.Is(w.err, events.ErrRemoved) { // under our hands
+			for errors.Is(w.err, events.ErrRemoved) { // removed during the write
 				w.err = b.write(ctx, name, blob, meta)
 			}
 			b.mu.Lock()
@@ -241,7 +240,7 @@ func (b *bucket) put(ctx context.Context, name string, blob encodedBlob, meta ma
 			if w.err == nil {
 				return nil
 			}
-			// The other writer may only have run out of its own time.
+			// The other writer may have failed because its own context ended.
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -257,7 +256,7 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	case err == nil && !e.Deleted && b.readable(e.Metadata) && !b.isBad(name) && e.Metadata[metaDamaged] == "":
 		return b.pin(ctx, e)
 	case err == nil:
-		after = e.seq // it exists again
+		after = e.seq // a tombstone or unusable metadata is replaced
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
@@ -269,7 +268,7 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	info := natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta, Opts: &natsjs.ObjectMetaOptions{ChunkSize: chunkBytes}},
 		Bucket:     bucketName,
-		// Unique: chunks of a writer that lost, or failed, belong to no blob.
+		// Unique: chunks of a writer that lost the race or failed belong to no blob.
 		NUID:   events.NewID(time.Now()),
 		Size:   uint64(len(packed)),
 		Chunks: uint32((len(packed) + chunkBytes - 1) / chunkBytes),
@@ -285,8 +284,8 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	return nil
 }
 
-// writeChunks stores the packed bytes, one chunk after the other: each waits for
-// the disk, which takes them one by one. They are on it when it returns.
+// writeChunks stores the encoded bytes, one chunk after the other, because each waits
+// for the disk and the disk takes one at a time. They are on disk when it returns.
 func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) error {
 	for len(packed) > 0 {
 		n := min(len(packed), chunkBytes)
@@ -303,8 +302,8 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
 	return err
 }
 
-// writeEntry makes the blob known in place of the description at after, 0 for
-// none, unless another writer was first: it has stored the same bytes.
+// writeEntry stores the metadata of a blob if the previous one is at position after, 0
+// for none. If another writer was first, it has stored the same bytes.
 func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after uint64) error {
 	body, err := json.Marshal(info)
 	if err != nil {
@@ -320,7 +319,7 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	return err
 }
 
-// blobSize reads the size before compression from a blob's description.
+// blobSize returns the size in bytes before compression from the metadata of a blob.
 func blobSize(info *natsjs.ObjectInfo) (int, error) {
 	if codec := info.Metadata[metaCodec]; codec != codecZstd {
 		return 0, fmt.Errorf("it is stored as %q, which this version cannot read", codec)
@@ -332,8 +331,8 @@ func blobSize(info *natsjs.ObjectInfo) (int, error) {
 	return size, nil
 }
 
-// read fetches the stored form of a blob. Missing chunks are noticed, not
-// waited for.
+// read reads the encoded form of a blob. It does not wait for missing chunks; they are
+// damage.
 func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, error) {
 	packed := make([]byte, 0, info.Size)
 	var chunks uint32
@@ -366,18 +365,18 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	return packed, nil
 }
 
-// pin renews the description of a blob that is stored, so that it is not
-// removed before it is named.
+// pin stores the metadata of a blob again, so that the blob is not removed before an
+// event references it.
 func (b *bucket) pin(ctx context.Context, e blobMeta) error {
 	if time.Since(e.at) < b.opts.BlobGracePeriod/2 || strings.HasPrefix(e.Name, basePrefix) {
 		return nil
 	}
-	// A conflict means that somebody else renewed it, or that it was removed:
-	// then it is described as such, and must be stored again.
+	// On a conflict another writer pinned the blob, or it was removed. writeEntry then
+	// returns events.ErrRemoved, and the blob must be stored again.
 	return b.writeEntry(ctx, e.ObjectInfo, e.seq)
 }
 
-// replace writes a description under the expected position of the one before.
+// replace stores metadata if the previous one is at position seq.
 func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint64) error {
 	m := nats.NewMsg(metaSubject(name))
 	m.Data = body
@@ -389,7 +388,7 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 	return err
 }
 
-// scan calls fn with every message stored under subjects that match, in order.
+// scan calls fn with every message on matching subjects, in order of position.
 func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Stored) error) error {
 	for from := uint64(1); ; {
 		var got uint64
@@ -408,7 +407,7 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Store
 	}
 }
 
-// entries reads the newest description under each name.
+// entries returns the newest metadata of each name.
 func (b *bucket) entries(ctx context.Context) (map[string]blobMeta, error) {
 	all := map[string]blobMeta{}
 	err := b.scan(ctx, entrySubject+">", func(m events.Stored) error {
@@ -421,14 +420,14 @@ func (b *bucket) entries(ctx context.Context) (map[string]blobMeta, error) {
 	return all, err
 }
 
-// tombstone is the description of a blob that is no more.
+// tombstone returns the metadata that marks a blob as deleted.
 func tombstone(name string) ([]byte, error) {
 	return json.Marshal(natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
 	})
 }
 
-// readable reports whether a blob is plain, or its key is there.
+// readable reports whether a blob is not encrypted or its content key is available.
 func (b *bucket) readable(metadata map[string]string) bool {
 	id := metadata[metaKey]
 	if id == "" {
@@ -438,14 +437,14 @@ func (b *bucket) readable(metadata map[string]string) bool {
 	return ok
 }
 
-// encodedBlob is a blob on its way into its stored form.
+// encodedBlob is a blob that is being encoded. bytes waits for the encoded form.
 type encodedBlob struct {
 	size  int    // in bytes, before compression
-	base  string // hash of what it is packed against; empty for none
+	base  string // hash of the base heap; empty for none
 	bytes func() []byte
 }
 
-// digest is the checksum of an object as the object store writes it.
+// digest returns the checksum of an object in the form of the object store.
 func digest(packed []byte) string {
 	sum := sha256.Sum256(packed)
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])

@@ -8,42 +8,41 @@ import (
 	"daybook/events"
 )
 
-// unpackedBytes bounds the heaps that the cache also keeps unpacked, the newest:
-// the heap that a run leaves is usually the one that the next run restores.
+// unpackedBytes bounds the newest heaps that the cache also keeps decoded, in bytes: a
+// run usually restores the heap that the previous run left.
 const unpackedBytes = 8 << 20
 
-// blobCache keeps the heaps used last in memory, in their packed form, up to a
-// number of bytes. Blobs never change; one that this process removes is dropped.
+// blobCache keeps the most recently used heaps in memory in their encoded form, up to a
+// number of bytes. Blobs never change. A blob that this process removes is dropped.
 type blobCache struct {
 	limit int64
-	// onUse, if set, receives the bytes that the cache holds after each change.
+	// onUse is called with the size of the cache after each change, in bytes.
 	onUse func(int64)
 
 	mu       sync.Mutex
-	used     int64      // guarded by mu; bytes of packed forms
-	unpacked int64      // guarded by mu; bytes of unpacked forms
+	used     int64      // guarded by mu; bytes of encoded forms
+	unpacked int64      // guarded by mu; bytes of decoded forms
 	order    *list.List // of *cachedBlob, most recently used first
-	newest   *list.List // of *cachedBlob, those kept unpacked, most recently used first
+	newest   *list.List // of *cachedBlob, those kept decoded, most recently used first
 	named    map[string]*cachedBlob
 }
 
 type cachedBlob struct {
 	keptHeap
 	name string
-	// pinnedAt is when this process last made sure that the blob stays, usedAt when the
-	// heap was last read or stored.
+	// pinnedAt is when this process last pinned the blob, and usedAt when the heap was
+	// last read or stored.
 	pinnedAt           time.Time
 	usedAt             time.Time
-	subjectFunc, fresh *list.Element // fresh is nil where only the packed form is kept
+	subjectFunc, fresh *list.Element // elements of order and newest; fresh is nil if only the encoded form is kept
 }
 
-// keptHeap is a heap as the cache keeps it. Its bytes are shared and MUST NOT be
-// changed.
+// keptHeap is a heap in the cache. Its bytes are shared and MUST NOT be changed.
 type keptHeap struct {
 	packed []byte
-	base   string // hash of the heap it is packed against; empty for none
+	base   string // hash of the base heap; empty for none
 	info   events.HeapInfo
-	// blob is the heap, nil where only the packed form is kept.
+	// blob is the decoded heap, or nil if only the encoded form is kept.
 	blob []byte
 }
 
@@ -54,7 +53,7 @@ func newBlobCache(limit int64, onUse func(int64)) *blobCache {
 	return &blobCache{limit: limit, onUse: onUse, order: list.New(), newest: list.New(), named: map[string]*cachedBlob{}}
 }
 
-// get returns a heap that was checked against its hash before it was kept.
+// get returns a heap. Its hash was verified before it was put into the cache.
 func (c *blobCache) get(name string) (keptHeap, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +69,8 @@ func (c *blobCache) get(name string) (keptHeap, bool) {
 	return b.keptHeap, true
 }
 
-// put keeps a heap whose hash was checked, unless its packed form alone would take
-// more than a quarter of the space.
+// put keeps a heap, unless its encoded form exceeds a quarter of the limit. The caller
+// MUST have verified its hash.
 func (c *blobCache) put(name string, h keptHeap) {
 	if c.limit <= 0 || int64(len(h.packed)) > c.limit/4 {
 		return
@@ -120,7 +119,7 @@ func (c *blobCache) remove(b *cachedBlob) {
 	c.used -= int64(len(b.packed))
 }
 
-// recentlyPinned reports whether a blob was pinned less than a duration ago.
+// recentlyPinned reports whether a blob was pinned within the duration ago.
 func (c *blobCache) recentlyPinned(name string, ago time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +127,6 @@ func (c *blobCache) recentlyPinned(name string, ago time.Duration) bool {
 	return ok && time.Since(b.pinnedAt) < ago
 }
 
-// pin notes that a blob was pinned now.
 func (c *blobCache) pin(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +135,6 @@ func (c *blobCache) pin(name string) {
 	}
 }
 
-// drop removes a blob.
 func (c *blobCache) drop(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +144,7 @@ func (c *blobCache) drop(name string) {
 	}
 }
 
-// expire removes the blobs that were not used for a time.
+// expire removes the blobs that were not used for a duration.
 func (c *blobCache) expire(unused time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +158,6 @@ func (c *blobCache) expire(unused time.Duration) {
 	}
 }
 
-// clear removes all blobs.
 func (c *blobCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

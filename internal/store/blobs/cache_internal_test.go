@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Heaps that no caller has used for a time leave the memory, and only they.
+// Only heaps that were not used for the duration are removed from memory.
 func TestCacheExpires(t *testing.T) {
 	t.Parallel()
 	var held int64
@@ -19,7 +19,7 @@ func TestCacheExpires(t *testing.T) {
 	if _, ok := c.get("b"); !ok {
 		t.Fatal("b is not kept")
 	}
-	c.put("a", keptHeap{packed: make([]byte, 1000)}) // stored once more
+	c.put("a", keptHeap{packed: make([]byte, 1000)}) // stored again
 	c.expire(time.Minute)
 	for name, want := range map[string]bool{"a": true, "b": true, "c": false} {
 		if _, ok := c.get(name); ok != want {

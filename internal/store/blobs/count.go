@@ -13,19 +13,22 @@ import (
 	"daybook/events"
 )
 
-// purgeCounterName is the object that counts what was purged.
+// purgeCounterName is the name of the object whose metadata holds the number of purged
+// chunks.
 const (
 	purgeCounterName = "purged-chunks"
 	metaCount        = "count"
 )
 
-// checkPurgeCount looks for signs of lost messages in a state of the bucket.
+// checkPurgeCount returns damage if more messages are missing from the bucket than were
+// purged.
 func (b *bucket) checkPurgeCount(ctx context.Context, st natsjs.StreamState) error {
 	missing := st.LastSeq - st.Msgs
 	if missing == 0 {
 		return nil
 	}
-	// Read after the state: it only grows, and before the messages go.
+	// Read after the state: the count only grows, and it grows before messages are
+	// deleted.
 	purged, _, err := b.purged(ctx)
 	if err != nil {
 		return err
@@ -36,8 +39,8 @@ func (b *bucket) checkPurgeCount(ctx context.Context, st natsjs.StreamState) err
 	return nil
 }
 
-// purged is how many chunks were counted before they were purged, and the
-// position of the count, 0 if there is none yet.
+// purged returns how many chunks were counted before they were purged, and the position
+// of the count, 0 for none.
 func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
 	e, err := b.entry(ctx, purgeCounterName)
 	if errors.Is(err, events.ErrNotFound) {
@@ -52,7 +55,7 @@ func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
 	return n, e.seq, nil
 }
 
-// setPurged counts chunks that are about to be purged, in place of the count at
+// setPurged stores the number of purged chunks if the previous count is at position
 // seq.
 func (b *bucket) setPurged(ctx context.Context, n, seq uint64) error {
 	body, err := json.Marshal(natsjs.ObjectInfo{
@@ -65,8 +68,8 @@ func (b *bucket) setPurged(ctx context.Context, n, seq uint64) error {
 	return b.replace(ctx, purgeCounterName, body, seq)
 }
 
-// count notes that chunks are about to be purged. What was counted by a pass
-// that was cut short before it purged is counted once.
+// count adds chunks that are about to be purged. Chunks that an interrupted pass
+// counted and did not purge are counted once.
 func (b *bucket) count(ctx context.Context, chunks uint64) error {
 	for {
 		purged, seq, err := b.purged(ctx)
@@ -87,7 +90,7 @@ func (b *bucket) count(ctx context.Context, chunks uint64) error {
 	}
 }
 
-// acceptMissing counts messages that are gone as purged.
+// acceptMissing counts all missing messages as purged.
 func (b *bucket) acceptMissing(ctx context.Context) error {
 	info, err := b.info(ctx)
 	if err != nil {
@@ -95,7 +98,7 @@ func (b *bucket) acceptMissing(ctx context.Context) error {
 	}
 	purged, seq, err := b.purged(ctx)
 	if errors.Is(err, events.ErrDamaged) {
-		err = nil // the count is one of them
+		err = nil // the count is one of the missing messages
 	}
 	if err != nil {
 		return err

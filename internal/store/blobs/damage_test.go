@@ -17,8 +17,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// Every way a heap's files can be damaged ends in ErrDamaged: never in other
-// bytes, and never in "not found", which would start from nothing.
+// Every kind of damage to the files of a heap leads to ErrDamaged, and never to other
+// bytes or to ErrNotFound, after which a run would start from a fresh isolate.
 func TestDamagedHeaps(t *testing.T) {
 	t.Parallel()
 	big := make([]byte, 3*chunk+100)
@@ -61,12 +61,12 @@ func TestDamagedHeaps(t *testing.T) {
 			if len(damaged) == 0 || s.Health(t.Context()) != nil {
 				t.Errorf("reported %+v, health %v", damaged, s.Health(t.Context()))
 			}
-			// The server's index may count messages that it cannot read, so the reader
-			// may be the only one that finds the damage.
+			// The index of the server may count messages that it cannot read, so possibly
+			// only the reader finds the damage.
 			if n, err := s.FindLostBlobs(t.Context(), []events.LostBlob{lost}); err != nil || n > 1 || !slices.Contains(damaged, lost) {
 				t.Errorf("%d lost blobs, %v, reported %+v", n, err, damaged)
 			}
-			// Now it is known, and what was never stored is known not to have been.
+			// Now the damage is recorded, and a heap that was never stored is known as such.
 			_, err = s.HeapInfo(t.Context(), tenant, hash)
 			if e, ok := errors.AsType[*events.BlobDamagedError](err); !ok || e.Blob != lost || e.Why == "" {
 				t.Errorf("its description: %v", err)
@@ -77,7 +77,7 @@ func TestDamagedHeaps(t *testing.T) {
 			if lacks, err := s.LacksBlobs(t.Context()); err != nil || lacks {
 				t.Errorf("it lacks something still: %t, %v", lacks, err)
 			}
-			// It takes part in a listing, and is stored again.
+			// It is listed, and can be stored again.
 			if err := s.StoredBlobs(t.Context(), func(events.BlobInfo) error { return nil }); err != nil {
 				t.Errorf("list: %v", err)
 			}
@@ -96,7 +96,7 @@ func TestDamagedHeaps(t *testing.T) {
 	}
 }
 
-// A description that lies about its blob is found out without trusting it.
+// Wrong metadata is detected without being trusted.
 func TestLyingDescriptions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -126,7 +126,7 @@ func TestLyingDescriptions(t *testing.T) {
 	}
 }
 
-// describe puts an object in the bucket with any description.
+// describe puts an object with arbitrary metadata into the bucket.
 func describe(t *testing.T, js natsjs.JetStream, name string, meta map[string]string, body string) {
 	t.Helper()
 	info := natsjs.ObjectInfo{ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta}, Bucket: "BLOBS", NUID: events.Hash([]byte(name)), Size: uint64(len(body))}

@@ -7,8 +7,8 @@ import (
 	"daybook/events"
 )
 
-// PutEncryptedText is PutText for a text that is encrypted under a key, and stored
-// under the hash of what that gives.
+// PutEncryptedText is PutText for a text that is encrypted under a content key. The
+// returned hash is that of the encrypted text, under which it is stored.
 func (s *Store) PutEncryptedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error) {
 	sealed, err := events.EncryptBlob(tenant, keyID, text, s.opts.Keys)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) PutEncryptedText(ctx context.Context, tenant, keyID string, text
 	return hash, nil
 }
 
-// RawText is Text for a text as it is stored: one that is encrypted stays so.
+// RawText is Text without decryption.
 func (s *Store) RawText(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, _, err := s.storedText(ctx, tenant, hash)
 	return text, err
@@ -43,9 +43,9 @@ func (s *Store) storedText(ctx context.Context, tenant, hash string) (text []byt
 	return got.blob, got.info.Metadata[metaKey], nil
 }
 
-// PutEncryptedHeap is PutHeap for a heap that is stored encrypted under a key. Its
-// hash is that of the heap itself. A heap that is there already, in whatever
-// form can be read, is left as it is.
+// PutEncryptedHeap is PutHeap for a heap that is stored encrypted under a content key.
+// The returned hash is that of the plain heap. An existing heap that can be read is
+// left as it is, encrypted or not.
 func (s *Store) PutEncryptedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
 	hash = events.Hash(blob)
 	pack := s.bases.encoderFor(engineID).encodeAsync(blob)
@@ -67,7 +67,7 @@ func (s *Store) PutEncryptedHeap(ctx context.Context, tenant string, blob []byte
 	return hash, nil
 }
 
-// EvictHeap drops a heap from memory.
+// EvictHeap removes a heap from the cache.
 func (s *Store) EvictHeap(tenant, hash string) {
 	if name, err := blobName("heap", tenant, hash); err == nil {
 		s.cache.drop(name)

@@ -10,13 +10,13 @@ import (
 	"daybook/events"
 )
 
-// Compress and Decompress are how blobs are packed.
+// Compress and Decompress encode and decode blobs without a base.
 var (
 	Compress   = plainCodec.compress
 	Decompress = plainCodec.decompress
 )
 
-// ReadPacked reads the stored form of a heap.
+// ReadPacked reads the encoded form of a heap.
 func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -29,7 +29,7 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 	return s.bucket.read(ctx, info)
 }
 
-// ReplacePacked replaces the stored form of a heap with what change makes of it.
+// ReplacePacked replaces the encoded form of a heap by the result of change.
 func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change fu
 	return s.bucket.writeEntry(ctx, e.ObjectInfo, e.seq)
 }
 
-// CompressWithWindow is Compress with references as far back as window says.
+// CompressWithWindow is Compress with references as far back as window, in bytes.
 func CompressWithWindow(blob []byte, window int) []byte {
 	e, err := zstd.NewWriter(nil, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// PutHeap stores a heap for a tenant and returns its hash. A heap already there
-// costs one look-up. Once it returns the heap is on disk, and is not removed
-// before the event that names it, if that follows within half of Options.Settle.
+// PutHeap stores a heap for a tenant and returns its hash. It costs one lookup if the
+// heap exists. The heap is on disk on return. It is not removed before the event that
+// references it, if that follows within half of Options.BlobGracePeriod.
 func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
 	pack := s.bases.encoderFor(engineID).encodeAsync(blob)
 	hash = events.Hash(blob)
@@ -34,7 +34,7 @@ func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineI
 	return hash, nil
 }
 
-// keepHeap keeps a heap in the cache. Bytes with much unused capacity are copied.
+// keepHeap puts a heap into the cache. It copies slices with much unused capacity.
 func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
 	if cap(packed)-len(packed) > len(packed)/8 {
 		packed = bytes.Clone(packed)
@@ -45,10 +45,10 @@ func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.Hea
 	s.cache.put(name, keptHeap{packed: packed, base: base, info: info, blob: blob})
 }
 
-// Heap returns a tenant's heap after checking its hash. It returns
-// events.ErrNotFound for one never stored, events.ErrRemoved for one that was
-// removed, and events.ErrDamaged for one whose bytes are not what the hash says. The bytes are shared: nobody may change
-// them.
+// Heap returns a heap of a tenant after it verified its hash. It returns
+// events.ErrNotFound for a heap that was never stored, events.ErrRemoved for a removed
+// one, and events.ErrDamaged for one whose bytes do not match the hash. The bytes are
+// shared; the caller MUST NOT change them.
 func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 	return got.blob, h, nil
 }
 
-// StoredHeap is Heap without the cache: it reads the blob store and keeps nothing. The
-// caller owns the bytes.
+// StoredHeap is Heap without the cache: it reads from the blob store. The caller owns
+// the bytes.
 func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, ev
 	return got.blob, heapInfo(hash, len(got.blob), got.info), nil
 }
 
-// unpackKept returns the content of a heap in the cache. Its packed form was
-// checked before it was kept.
+// unpackKept returns the content of a heap in the cache, whose hash was verified
+// before.
 func (s *Store) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
 	if kept.blob != nil {
 		return kept.blob, nil
@@ -100,8 +100,8 @@ func (s *Store) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
 	return p.decompress(kept.packed, int(kept.info.Size))
 }
 
-// HeapInfo describes a tenant's heap, or returns events.ErrNotFound or
-// events.ErrRemoved.
+// HeapInfo returns the metadata of a heap of a tenant. It returns the errors of Heap
+// for a heap that was never stored, was removed or is known to be damaged.
 func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -129,8 +129,8 @@ func heapInfo(hash string, size int, info *natsjs.ObjectInfo) events.HeapInfo {
 	return events.HeapInfo{SHA256: hash, Size: int64(size), EngineID: info.Metadata[metaEngine]}
 }
 
-// PutText stores a text for a tenant and returns its hash. A text already there
-// costs one look-up. Once it returns the text is on disk.
+// PutText stores a text for a tenant and returns its hash. It costs one lookup if the
+// text exists. The text is on disk on return.
 func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
 	hash = events.Hash(text)
 	name, err := blobName("text", tenant, hash)
@@ -143,10 +143,10 @@ func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash s
 	return hash, nil
 }
 
-// Text returns a tenant's text after checking its hash, decrypted where it is
-// encrypted: events.ErrNotFound for one never stored, events.ErrShredded for one
-// whose key is not there, events.ErrDamaged for one whose bytes are not what the hash
-// says.
+// Text returns a text of a tenant after it verified its hash, decrypted if it is
+// encrypted. It returns events.ErrNotFound for a text that was never stored,
+// events.ErrShredded for one whose content key is missing, and events.ErrDamaged for
+// one whose bytes do not match the hash.
 func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, keyID, err := s.storedText(ctx, tenant, hash)
 	if err != nil || keyID == "" {
@@ -158,16 +158,15 @@ func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	return text, nil
 }
 
-// gotBlob is a blob that was read whole.
+// gotBlob is a complete blob.
 type gotBlob struct {
 	blob, packed []byte
-	base         string // hash of the heap it is packed against; empty for none
+	base         string // hash of the base heap; empty for none
 	info         *natsjs.ObjectInfo
 }
 
-// get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// *events.BlobDamagedError saying what is wrong. What it holds is taken from the
-// account that ctx carries.
+// get reads a blob and verifies it against its hash. Damage is reported and returned as
+// *events.BlobDamagedError. The memory is taken from the account in ctx.
 func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
 	info, err := s.bucket.metadata(ctx, name)
 	for err == nil {
@@ -186,7 +185,7 @@ func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
 	return gotBlob{}, err
 }
 
-// content reads the bytes of a blob that is described.
+// content reads a blob as its metadata describes it.
 func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
 	got := gotBlob{info: info}
 	size, err := blobSize(info)
@@ -215,9 +214,10 @@ func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.Obj
 	return got, nil
 }
 
-// SetBase makes a heap the one that heaps of its engine are packed against from
-// now on: the heap of an isolate in which nothing ran. It belongs to no tenant,
-// is stored like any blob, and must not be changed afterwards.
+// SetBase makes heap the base heap of an engine: further heaps of the engine are
+// encoded against it. It is the heap of an isolate in which no script ran. It belongs
+// to no tenant and is stored like other blobs. The caller MUST NOT change heap
+// afterwards.
 func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error {
 	hash := events.Hash(heap)
 	if err := s.bucket.put(ctx, baseName(hash), plainCodec.encodeAsync(heap), map[string]string{metaEngine: engineID}); err != nil {
@@ -230,16 +230,14 @@ func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error
 	return nil
 }
 
-// loadBase reads a base heap from the bucket.
 func (s *Store) loadBase(ctx context.Context, hash string) ([]byte, error) {
 	got, err := s.get(ctx, baseName(hash), hash)
 	return got.blob, err
 }
 
-// ClearCache drops all heaps from memory. They are read again when a run needs
-// them.
+// ClearCache removes all heaps from memory. They are read again when a run needs them.
 func (s *Store) ClearCache() { s.cache.clear() }
 
-// DropUnusedHeaps drops the heaps from memory that no run has read or left for a time.
-// They are read again when a run needs them.
+// DropUnusedHeaps removes the heaps from memory that were not used for a duration. They
+// are read again when a run needs them.
 func (s *Store) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }

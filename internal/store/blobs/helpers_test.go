@@ -12,7 +12,7 @@ import (
 	"daybook/events"
 )
 
-// blocks returns the files of a stream's messages.
+// blocks returns the files with the messages of a stream.
 func blocks(t *testing.T, dir, stream string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
@@ -22,8 +22,7 @@ func blocks(t *testing.T, dir, stream string) []string {
 	return list
 }
 
-// flip changes one bit of the first occurrence of text in the blocks of a
-// stream.
+// flip changes one bit of the first occurrence of text in the blocks of a stream.
 func flip(t *testing.T, dir, stream, text string) {
 	t.Helper()
 	for _, path := range blocks(t, dir, stream) {
@@ -44,7 +43,7 @@ func flip(t *testing.T, dir, stream, text string) {
 	t.Fatalf("%q is not in the blocks of %s", text, stream)
 }
 
-// raw is a connection beside the Store.
+// raw returns a connection in addition to the one of the Store.
 func raw(t *testing.T, s interface {
 	Conn(string) (*nats.Conn, error)
 }) (*nats.Conn, natsjs.JetStream) {

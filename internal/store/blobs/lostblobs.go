@@ -10,8 +10,8 @@ import (
 	"daybook/events"
 )
 
-// LacksBlobs reports whether the blob store lacks messages that were not removed on
-// purpose.
+// LacksBlobs reports whether messages are missing from the blob store that were not
+// purged.
 func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
 	info, err := s.bucket.info(ctx)
 	if err != nil {
@@ -24,10 +24,10 @@ func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
 	return err == nil && info.State.LastSeq-info.State.Msgs > purged, err
 }
 
-// FindLostBlobs reports every blob that lacks bytes, to Options.BlobDamaged, and
-// returns how many there are. named are the blobs that events name: one without a
-// description gets one that says so. After that a blob without a description is one
-// that was never stored.
+// FindLostBlobs reports every incomplete blob to Options.BlobDamaged and returns their
+// number. named are the blobs that events reference. A referenced blob without metadata
+// gets metadata that marks it as lost. Afterwards a blob without metadata is one that
+// was never stored.
 func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (lost int, err error) {
 	b := s.bucket
 	all, err := b.entries(ctx)
@@ -43,7 +43,7 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 			continue
 		}
 		if why := e.Metadata[metaDamaged]; why != "" {
-			_ = b.bad(name, errors.New(why)) // reported
+			_ = b.bad(name, errors.New(why)) // already reported
 			lost++
 		} else if have := info.State.Subjects[chunkSubjects+e.NUID]; have != uint64(e.Chunks) {
 			_ = b.bad(name, fmt.Errorf("%d of its %d chunks cannot be read", int64(e.Chunks)-int64(have), e.Chunks))
@@ -53,7 +53,7 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 	for _, blob := range named {
 		name, err := nameOf(blob)
 		if err != nil {
-			continue // no event that this version writes names such a blob
+			continue // no event of this version references such a blob
 		}
 		if _, ok := all[name]; ok {
 			continue
@@ -69,14 +69,14 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 	return lost, nil
 }
 
-// CheckBlob reads a blob that was found damaged before. An intact blob, or one that
-// is gone, is reported to Options.BlobRepaired.
+// CheckBlob reads a blob that was found damaged earlier. It reports a blob that is
+// intact or was removed to Options.BlobRepaired.
 func (s *Store) CheckBlob(ctx context.Context, blob events.LostBlob) error {
 	name, err := nameOf(blob)
 	if err != nil {
 		return err
 	}
-	_ = s.bucket.bad(name, errors.New("it was found damaged before")) // known to the caller
+	_ = s.bucket.bad(name, errors.New("it was found damaged before")) // the caller knows it
 	_, err = s.get(ctx, name, blob.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):

@@ -7,7 +7,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// Verifying heaps and exporting them leaves the cache of heaps as it is.
+// Verifying and exporting heaps does not change the cache.
 func TestVerifyingBypassesTheCache(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
