@@ -11,10 +11,10 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Runners of a pool announce to each other what no event says, at most once and
-// outside of the ledger: that a request was given back, and that a slot is free for
-// which there is no request. What an announcement that is lost was about is found
-// by the next look at the consumers.
+// Runners of a pool notify each other of two facts that no event records: a request was
+// returned, and a slot is free without a request for it. Announcements are sent at most
+// once and are not stored. If one is lost, the next look at the consumers finds the
+// request.
 const announcePrefix = "work."
 
 func returnedSubject(pool, tenant string) string {
@@ -23,24 +23,24 @@ func returnedSubject(pool, tenant string) string {
 
 func hungrySubject(pool string) string { return announcePrefix + pool + ".hungry" }
 
-// announceReturned lets the runners of a pool know that a request of a tenant was
-// given back and is available after a delay.
+// announceReturned notifies the runners of a pool that a request of a tenant was
+// returned and is available after delay.
 func (s *Queue) announceReturned(pool, tenant string, delay time.Duration) {
 	if delay > lookEvery {
-		return // the next look finds it early enough
+		return // the next look finds the request in time
 	}
-	// Lost, it costs the time until the next look.
+	// If it is lost, the next look finds the request.
 	_ = s.jet.WorkConn.Publish(returnedSubject(pool, tenant), strconv.AppendInt(nil, delay.Milliseconds(), 10))
 }
 
-// listen subscribes to the requests of the pool as they are stored, and to what
-// other runners announce.
+// listen subscribes to the requests of the pool as they are stored, and to
+// announcements of other runners.
 func (c *poolConsumer) listen() (stop func(), err error) {
 	nc := c.work.jet.WorkConn
 	var subs []*nats.Subscription
 	stop = func() {
 		for _, sub := range subs {
-			_ = sub.Unsubscribe() // fails only when the connection is gone
+			_ = sub.Unsubscribe() // fails only if the connection is closed
 		}
 	}
 	for subject, heard := range map[string]nats.MsgHandler{
@@ -62,22 +62,22 @@ func (c *poolConsumer) listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// heardRequest notes a request that was stored just now.
+// heardRequest counts a request that was stored.
 func (c *poolConsumer) heardRequest(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	if len(t) < 2 {
 		return
 	}
 	if v, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); ok && v > c.work.ledger.Active().Number {
-		c.lookSoon() // another process has opened a volume
+		c.lookSoon() // another process opened a volume
 	}
 	if c.queue(t[1]).isFull() {
-		return // it is delivered once another one is acknowledged
+		return // it is delivered after an acknowledgement
 	}
 	c.expect(t[1], 1)
 }
 
-// heardReturned notes a request that was given back.
+// heardReturned counts a request that was returned.
 func (c *poolConsumer) heardReturned(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	delay, err := strconv.ParseInt(string(m.Data), 10, 32)
@@ -87,7 +87,7 @@ func (c *poolConsumer) heardReturned(m *nats.Msg) {
 	c.expectAfter(t[3], time.Duration(delay)*time.Millisecond)
 }
 
-// heardHungry gives requests taken ahead to a runner that has none.
+// heardHungry returns requests taken ahead for a runner that has none.
 func (c *poolConsumer) heardHungry(m *nats.Msg) {
 	if string(m.Data) != c.id {
 		c.share()

@@ -17,14 +17,14 @@ import (
 	"daybook/runner"
 )
 
-// A start asks each volume twice for its consumers, however many tenants there are,
-// and a run costs the same whatever the number of volumes.
+// A start lists the consumers of each volume twice, regardless of the number of
+// tenants. A run costs the same regardless of the number of volumes.
 func TestRequestsOfAStartAndOfARun(t *testing.T) {
 	t.Parallel()
 	volumes, tenants := tier.Choose(4, 25), tier.Choose(3, 10)
 	server := storetest.StartServer(t, t.TempDir())
-	// Nothing but a start makes it look: the time between looks is half of AckWait,
-	// 5 s at most.
+	// Only the start looks at the consumers: the interval between looks is half of
+	// AckWait, at most 5 s.
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour, Exclusive: true})
 	var names []string
 	for i := range tenants {
@@ -95,8 +95,8 @@ func TestRequestsOfAStartAndOfARun(t *testing.T) {
 	stop()
 }
 
-// isMeta reports whether a message asks for or changes a stream or a consumer, or
-// asks a consumer for messages. Reads of messages and answers do not count.
+// isMeta reports whether a message requests or changes a stream or a consumer, or
+// requests messages from a consumer. Reads of messages and answers do not count.
 func isMeta(m *nats.Msg) bool {
 	return strings.HasPrefix(m.Subject, "$JS.API.STREAM.") || strings.HasPrefix(m.Subject, "$JS.API.CONSUMER.")
 }

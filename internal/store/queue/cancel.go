@@ -15,8 +15,8 @@ import (
 // cancelWait is how long a runner may take to answer.
 const cancelWait = 2 * time.Second
 
-// What is said on a cancel subject. Anything else there is not a request: a
-// subscriber with the right to have events delivered could choose the subject.
+// Messages on a cancel subject. Any other message is not a request: a subscriber that
+// may have events delivered could choose this subject.
 const (
 	cancelRequest = "cancel"
 	heldRequest   = "held?"
@@ -24,15 +24,15 @@ const (
 	cancelNotDone = "-ERR"
 )
 
-// RequestCancel asks whoever runs the execution to stop it and waits for the
-// answer. It reports false when nobody runs it, when the runner could not end
-// it, and when nobody answered within 2 s.
+// RequestCancel asks the runner of an execution to stop it and waits for the answer. It
+// returns false if no runner has the execution, if the runner could not end it, or if
+// no answer came within 2 s.
 func (s *Queue) RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error) {
 	return s.askHolder(ctx, tenant, execution, cancelRequest)
 }
 
-// askHolder sends a request to the runner of an execution and reports whether it
-// answered that it did what was asked.
+// askHolder sends a request to the runner of an execution and reports whether the
+// runner confirmed it.
 func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return false, err
@@ -52,23 +52,23 @@ func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string
 	}
 }
 
-// IsHeld reports whether a runner holds the execution now: it listens for cancel
-// requests and answers within 2 s.
+// IsHeld reports whether a runner has the execution now: it listens for cancel requests
+// and answers within 2 s.
 func (s *Queue) IsHeld(ctx context.Context, tenant, execution string) (bool, error) {
 	return s.askHolder(ctx, tenant, execution, heldRequest)
 }
 
-// ListenCancel calls fn when somebody asks to cancel the execution, each time on
-// a goroutine of its own, and tells the asker when fn answers true: the
-// execution's end is on record. stop ends the listening and does not wait for
-// fn; it may be called more than once.
+// ListenCancel calls fn for each request to cancel the execution, on a goroutine of its
+// own. It confirms the request if fn returns true, which means that the end of the
+// execution is recorded. stop ends the listening. It does not wait for fn and may be
+// called more than once.
 func (s *Queue) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
 	sub, err := s.jet.WorkConn.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
 		if string(m.Data) == heldRequest {
-			_ = m.Respond([]byte(cancelDone)) // a runner that gets no answer takes the run for lost
+			_ = m.Respond([]byte(cancelDone)) // without an answer the asker takes the run as lost
 			return
 		}
 		if string(m.Data) != cancelRequest || m.Reply == "" {
@@ -80,12 +80,12 @@ func (s *Queue) ListenCancel(tenant, execution string, fn func() bool) (stop fun
 			if fn() {
 				answer = cancelDone
 			}
-			// An asker that gets no answer finds out from the record.
+			// An asker without an answer reads the outcome from the ledger.
 			_ = m.Respond([]byte(answer))
 		}()
 	})
 	if err == nil {
-		// From here on requests reach us: the server knows the subscription.
+		// After the flush the server has the subscription, and requests arrive here.
 		err = s.jet.WorkConn.FlushTimeout(s.jet.Options.TryWait)
 	}
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"daybook/runner"
 )
 
-// holdPause is how long a request is not delivered again that came when no work may
-// be taken.
+// holdPause is the delay before a request is delivered again that arrived while no
+// requests may be taken.
 const holdPause = time.Second
 
-// delivery is a request that was passed to a runner. Heartbeats are sent for it until it
-// is acknowledged or given back, or the function it was passed to returns.
+// delivery is a request that was passed to a runner. Its ack deadline is extended until
+// it is acknowledged or returned, or until the function of Consume returns.
 type delivery struct {
 	e     events.Event
 	msg   *nats.Msg
@@ -31,7 +31,7 @@ type delivery struct {
 	acked func() // called once the request is acknowledged
 }
 
-// ack reports the request as dealt with and waits until that is noted.
+// ack reports the request as finished and waits until the server has stored that.
 func (d delivery) ack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
@@ -43,10 +43,10 @@ func (d delivery) ack(ctx context.Context) error {
 	return nil
 }
 
-// nak gives the request back, to be delivered again after delay, and waits
-// until that is noted.
+// nak returns the request, to be delivered again after delay, and waits until the
+// server has stored that.
 func (d delivery) nak(ctx context.Context, delay time.Duration) error {
-	// A sign of life after this one would take it back.
+	// A later heartbeat would revoke the nak.
 	d.beat.stop()
 	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
@@ -64,16 +64,19 @@ func nak(delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
 }
 
-// Consume calls fn for each run request of a pool, each call on a goroutine of
-// its own, at most as many at a time as there are slots, not counting one for each
-// slot that gave it up with Free. Which tenant's request a free slot takes is the
-// decision of a fairness.Scheduler; requests of one tenant are taken by session in
-// turn. fn's context carries ctx's values but not its end. When ctx is done
-// Consume takes no more, gives back what arrived meanwhile, and returns nil
-// once every fn has returned. Other errors mean that it could not begin.
+// Consume calls fn for each run request of a pool, each call on a goroutine of its own.
+// At most as many calls hold a slot at a time as slots allows; a call that released its
+// slot with ReleaseSlot does not count, up to one such call per slot. A
+// fairness.Scheduler selects the tenant whose request a free slot takes. Within a
+// tenant, sessions take turns. The context of fn has the values of ctx and is not
+// canceled with it.
 //
-// Requests are delivered at least once. What fn neither acknowledges nor gives
-// back, or whose holder dies, is delivered again after Options.AckWait.
+// When ctx is done, Consume takes no more requests, returns those that arrived
+// meanwhile, and returns nil after every fn has returned. Any other error means that it
+// could not start.
+//
+// Requests are delivered at least once. A request that fn neither acknowledges nor
+// returns, or whose process died, is delivered again after Options.AckWait.
 func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d runner.Delivery)) error {
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
@@ -82,15 +85,16 @@ func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := newConsumption(s, pool, slots, fn)
-	// An end that ctx asked for is not an error.
+	// It is no error that ctx is done.
 	if err := c.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
 	return nil
 }
 
-// fromSubject is what the subject of a request says of it. The server has matched
-// the subject with events.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
+// fromSubject returns an event with the data in the subject of a request. The server
+// has matched the subject with events.PoolSubjects:
+// "ledger.0001.<tenant>.run.<pool>.<id>".
 func fromSubject(seq uint64, subject string) events.Event {
 	t := strings.Split(subject, ".")
 	if len(t) != 6 {
@@ -102,17 +106,17 @@ func fromSubject(seq uint64, subject string) events.Event {
 	}
 }
 
-// replyInfo is what the server writes into the reply subject of a delivery.
+// replyInfo is the data in the reply subject of a delivery.
 type replyInfo struct {
 	delivered int
 	seq       uint64
-	// pending is how many messages the consumer has that were never delivered.
+	// pending is the number of messages that the consumer has never delivered.
 	pending uint64
 }
 
-// parseReply reads "$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.
-// <consumer seq>.<time>.<pending>", or the longer form, which names a domain
-// and an account after "$JS.ACK" and may end in a token of no meaning.
+// parseReply parses "$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>. <consumer
+// seq>.<time>.<pending>". It also parses the longer form with a domain and an account
+// after "$JS.ACK", and possibly an unused token at the end.
 func parseReply(reply string) (replyInfo, error) {
 	t := strings.Split(reply, ".")
 	if len(t) < 9 || t[0] != "$JS" || t[1] != "ACK" || len(t) == 10 {
@@ -129,11 +133,11 @@ func parseReply(reply string) (replyInfo, error) {
 	if err != nil || seq == 0 {
 		return replyInfo{}, fmt.Errorf("the reply subject %q names position %q", reply, t[5])
 	}
-	pending, _ := strconv.ParseUint(t[8], 10, 64) // without it, nothing is planned ahead
+	pending, _ := strconv.ParseUint(t[8], 10, 64) // without it, no requests are taken ahead
 	return replyInfo{delivered: delivered, seq: seq, pending: pending}, nil
 }
 
-// heartbeat tells the server that a delivery is being worked on.
+// heartbeat extends the ack deadline of a delivery.
 type heartbeat struct {
 	once sync.Once
 	quit chan struct{}
@@ -149,8 +153,8 @@ func (s *Queue) startHeartbeat(reply string) *heartbeat {
 		for {
 			select {
 			case <-tick.C:
-				// A missed one is made up for by the next, and if the connection
-				// is gone somebody else should have the work.
+				// The next heartbeat makes up for a lost one. If the connection is closed,
+				// another runner should take the request.
 				_ = s.jet.WorkConn.Publish(reply, []byte("+WPI"))
 			case <-h.quit:
 				return
@@ -160,7 +164,7 @@ func (s *Queue) startHeartbeat(reply string) *heartbeat {
 	return h
 }
 
-// stop returns when no further sign of life will be sent.
+// stop ends the heartbeats and returns when no further one will be sent.
 func (h *heartbeat) stop() {
 	h.once.Do(func() { close(h.quit) })
 	<-h.gone

@@ -18,66 +18,69 @@ import (
 )
 
 const (
-	// lookEvery is how often at least a runner looks at the consumers of its pool,
-	// for requests that it was not notified of.
+	// lookEvery is the maximum interval at which a runner looks at the consumers of its
+	// pool for requests that it was not notified of.
 	lookEvery = 5 * time.Second
-	// lookAgainAfter is when a runner looks a second time after its start: the
-	// consumers may learn of requests that were stored just before a little later.
+	// lookAgainAfter is the time after its start at which a runner looks a second time.
+	// The consumers may learn of requests that were stored just before the start with a
+	// delay.
 	lookAgainAfter = 250 * time.Millisecond
-	// hungryEvery is how often at most a runner announces that it has free slots.
+	// hungryEvery is the minimum interval at which a runner announces free slots.
 	hungryEvery = 250 * time.Millisecond
-	// failurePause is how long a runner waits when the server cannot answer.
+	// failurePause is how long a runner waits after the server did not answer.
 	failurePause = 200 * time.Millisecond
 )
 
-// poolConsumer is one call of Consume. A request that is stored, or given back,
-// counts for its tenant in the scheduler; a free slot that the scheduler gives to
-// the tenant takes one request from the tenant's consumers.
+// poolConsumer is one call of Consume. A request that is stored or returned counts for
+// its tenant in the scheduler. A free slot that the scheduler gives to a tenant takes
+// one request from the consumers of the tenant.
 type poolConsumer struct {
 	work  *Queue
 	pool  string
 	slots fairness.Slots
 	fn    func(ctx context.Context, d runner.Delivery)
-	// id distinguishes this runner's announcements from those of others.
+	// id distinguishes the announcements of this runner from those of others.
 	id  string
 	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
 
 	looking chan struct{}
-	// heldBytes is the size of the requests taken ahead.
+	// heldBytes is the size of the requests taken ahead, in bytes.
 	heldBytes atomic.Int64
 	running   sync.WaitGroup
-	// idleAfter is how long a tenant's queue is remembered that has nothing to do.
+	// idleAfter is how long the queue of a tenant without requests is kept.
 	idleAfter time.Duration
-	// sealed are the volumes in which there is nothing left to do. Only look uses it.
+	// sealed holds the sealed volumes without unfinished requests. Only look uses it.
 	sealed map[events.Volume]bool
 
 	mu     sync.Mutex
 	sched  *fairness.Scheduler
 	queues map[string]*tenantQueue
-	// announced says, by tenant, which announced requests are not found yet.
+	// announced counts the announced requests of each tenant that are not found yet.
 	announced map[string]announced
-	// reclaiming are the tenants whose requests in flight of an earlier process are
-	// being given back, with how many requests wait. They get no slot meanwhile.
+	// reclaiming holds the tenants whose in-flight requests of an earlier process are
+	// being returned, with the number of waiting requests. They get no slot meanwhile.
 	reclaiming map[string]int
-	// tails are the calls of fn that gave up their slot.
+	// tails is the number of calls of fn that released their slot.
 	tails int
-	// taking is whether requests may be taken: not after the end, and not before the
-	// first look, which finds what is in flight.
+	// taking reports whether requests may be taken: after the first look, which finds the
+	// requests in flight, and before the end.
 	taking bool
 	extra  *time.Timer
-	// hungry is when a free slot was announced last, delayed whether it will be;
-	// served is whether a request was taken since.
+	// hungry is when a free slot was last announced. delayed reports whether an
+	// announcement is scheduled, and served whether a request was taken since the last
+	// one.
 	hungry  time.Time
 	delayed bool
 	served  bool
-	// onHold is whether schedule will be called because no work may be taken now.
+	// onHold reports whether a call of schedule is pending because no requests may be
+	// taken.
 	onHold bool
 }
 
-// announced counts announcements of a tenant's requests.
+// announced counts the announced requests of a tenant.
 type announced struct {
-	// generation counts the announcements, owed those whose request was not found,
-	// retries how often the tenant was asked again since the last one.
+	// generation counts the announcements, owed those whose request was not found, and
+	// retries how often the tenant was asked again since the last announcement.
 	generation, owed, retries int
 }
 
@@ -94,7 +97,7 @@ func (c *poolConsumer) run(ctx context.Context) error {
 	c.ctx = ctx
 	c.extra = time.AfterFunc(time.Hour, c.schedule)
 	defer c.extra.Stop()
-	// Listening comes first: what is stored before is found by the look.
+	// Listening comes first: the look then finds all requests that were stored before.
 	stop, err := c.listen()
 	if err != nil {
 		return fmt.Errorf("listen for requests: %w", err)
@@ -122,16 +125,17 @@ func (c *poolConsumer) run(ctx context.Context) error {
 	for _, q := range queues {
 		q.share(func(held int) int { return held })
 	}
-	// Held requests are extended until here, those passed to fn by themselves.
+	// Ack deadlines of held requests are extended until here. Each call of fn extends its
+	// own.
 	c.running.Wait()
 	for _, q := range queues {
-		q.share(func(held int) int { return held }) // what a slot took meanwhile
+		q.share(func(held int) int { return held }) // taken for a slot meanwhile
 		q.close()
 	}
 	return nil
 }
 
-// watch looks at the consumers from time to time, until ctx is done.
+// watch looks at the consumers at intervals, until ctx is done.
 func (c *poolConsumer) watch(ctx context.Context) {
 	var beating sync.WaitGroup
 	defer beating.Wait()
@@ -153,7 +157,7 @@ func (c *poolConsumer) watch(ctx context.Context) {
 	}
 }
 
-// beat extends the ack deadlines of what was taken ahead, until ctx is done.
+// beat extends the ack deadlines of the requests taken ahead, until ctx is done.
 func (c *poolConsumer) beat(ctx context.Context) {
 	tick := time.NewTicker(max(c.work.opts.AckWait*3/10, time.Millisecond))
 	defer tick.Stop()
@@ -169,7 +173,7 @@ func (c *poolConsumer) beat(ctx context.Context) {
 	}
 }
 
-// lookSoon makes watch look at once.
+// lookSoon makes watch look immediately.
 func (c *poolConsumer) lookSoon() {
 	select {
 	case c.looking <- struct{}{}:
@@ -187,9 +191,9 @@ func (c *poolConsumer) all() []*tenantQueue {
 	return list
 }
 
-// look finds tenants and requests by the consumers that there are. The first look
-// returns the consumers that have requests of an earlier process in flight, if no
-// other process can have them.
+// look finds tenants and requests through the existing consumers. If no other process
+// can have requests in flight, the first look returns the consumers with requests that
+// an earlier process had in flight.
 func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
 	s := c.work
 	if err := s.ledger.Refresh(ctx); err != nil {
@@ -234,7 +238,7 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 			waiting[tenant] += c.queue(tenant).see(v, info, asked)
 		}
 		if v.Number != active.Number && !some {
-			c.sealed[v.Number] = true // nothing is added to it any more
+			c.sealed[v.Number] = true // nothing is added to it
 		}
 	}
 	c.mu.Lock()
@@ -252,7 +256,7 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 	return left, nil
 }
 
-// seeNothing notes that a consumer of a tenant has no request.
+// seeNothing records that a consumer of a tenant has no request.
 func (c *poolConsumer) seeNothing(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
@@ -266,7 +270,7 @@ func (c *poolConsumer) seeNothing(tenant string, v stream.LiveVolume, info *nats
 	}
 }
 
-// queue is that of a tenant.
+// queue returns the queue of a tenant. It creates one if there is none.
 func (c *poolConsumer) queue(tenant string) *tenantQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,7 +286,7 @@ func (c *poolConsumer) queueLocked(tenant string) *tenantQueue {
 	return q
 }
 
-// expect counts requests of a tenant that were announced.
+// expect counts announced requests of a tenant.
 func (c *poolConsumer) expect(tenant string, n int) {
 	if jet.CheckTokens(tenant) != nil {
 		return
@@ -300,8 +304,7 @@ func (c *poolConsumer) expect(tenant string, n int) {
 	c.schedule()
 }
 
-// expectAfter counts a request that was given back with a delay, in whichever
-// volume it is.
+// expectAfter counts a request that was returned with a delay. Its volume is unknown.
 func (c *poolConsumer) expectAfter(tenant string, delay time.Duration) {
 	again := func() {
 		c.queue(tenant).lookAgain()
@@ -316,7 +319,7 @@ func (c *poolConsumer) expectAfter(tenant string, delay time.Duration) {
 	}
 }
 
-// schedule gives free slots to the tenants whose turn it is.
+// schedule gives free slots to the tenants that the scheduler selects.
 func (c *poolConsumer) schedule() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -358,8 +361,8 @@ func (c *poolConsumer) schedule() {
 	}
 }
 
-// serve takes one request of a tenant into a slot. a is what was announced when the
-// slot was taken.
+// serve takes one request of a tenant for a slot. a is the state of its announcements
+// when the slot was taken.
 func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 	t, more, ok, err := q.next(c.ctx, a.owed > 0 && a.retries == 0)
 	switch {
@@ -392,20 +395,20 @@ func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 	c.schedule()
 }
 
-// notServed gives a slot back that got no request. generation is that of the tenant's
-// announcements when the slot was taken, more how many requests are known to wait. It
-// is called with mu held.
+// notServed returns a slot that got no request. generation is the one of the
+// announcements of the tenant when the slot was taken, and more the number of requests
+// known to wait. The caller must hold mu.
 func (c *poolConsumer) notServed(slot *fairness.Slot, generation, more int, err error) {
 	now := time.Now()
 	if err != nil {
-		c.sched.Release(slot, now) // the slot's time was used
+		c.sched.Release(slot, now) // the time of the slot was used
 	} else {
 		c.sched.Cancel(slot)
 	}
 	full := errors.Is(err, errFull)
 	newer := c.announced[slot.Tenant].generation != generation
 	if newer && full {
-		return // an acknowledgement may have made room
+		return // an acknowledgement may have made space
 	}
 	if !newer || err != nil {
 		c.sched.SetWaiting(slot.Tenant, more, now)
@@ -413,8 +416,8 @@ func (c *poolConsumer) notServed(slot *fairness.Slot, generation, more int, err 
 	c.missed(slot.Tenant, err)
 }
 
-// found notes that a request of a tenant was found. It may be another one than was
-// announced: then the tenant is asked again. It is called with mu held.
+// found counts a request of a tenant as found. It may be another one than the announced
+// one; the tenant is then asked again. The caller must hold mu.
 func (c *poolConsumer) found(tenant string) {
 	a := c.announced[tenant]
 	if a.owed == 0 {
@@ -427,15 +430,15 @@ func (c *poolConsumer) found(tenant string) {
 	}
 }
 
-// missed has a tenant asked again, and lets other runners know of the free slot.
-// It is called with mu held.
+// missed schedules the next try for a tenant and announces the free slot to other
+// runners. The caller must hold mu.
 func (c *poolConsumer) missed(tenant string, err error) {
 	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
 	switch {
 	case errors.Is(err, errFull):
-		// An acknowledgement or a look has the tenant asked again.
+		// An acknowledgement or a look triggers the next try.
 		a := c.announced[tenant]
 		a.owed = 0
 		c.announced[tenant] = a
@@ -449,8 +452,8 @@ func (c *poolConsumer) missed(tenant string, err error) {
 	}
 }
 
-// retry has a tenant asked again after a pause, or if the pause is 0 as long as
-// an announced request may still be found. It is called with mu held.
+// retry asks for requests of a tenant again after pause. If pause is 0, it does so only
+// as long as an announced request may still be found. The caller must hold mu.
 func (c *poolConsumer) retry(tenant string, pause time.Duration) {
 	a := c.announced[tenant]
 	failed := pause > 0
@@ -477,8 +480,8 @@ func (c *poolConsumer) retry(tenant string, pause time.Duration) {
 	})
 }
 
-// announceHungry lets other runners know of a free slot, now or a little later. It
-// is called with mu held.
+// announceHungry announces a free slot to other runners, now or after hungryEvery. The
+// caller must hold mu.
 func (c *poolConsumer) announceHungry(now time.Time) {
 	if wait := hungryEvery - now.Sub(c.hungry); wait > 0 {
 		if !c.delayed {
@@ -495,10 +498,10 @@ func (c *poolConsumer) announceHungry(now time.Time) {
 		return
 	}
 	c.hungry, c.served = now, false
-	_ = c.work.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
+	_ = c.work.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // if it is lost, the next look makes up for it
 }
 
-// share gives half of the requests taken ahead to other runners, unless this one
+// share returns half of the requests taken ahead, for other runners, unless this runner
 // has a free slot for them.
 func (c *poolConsumer) share() {
 	c.mu.Lock()
@@ -512,7 +515,7 @@ func (c *poolConsumer) share() {
 	}
 }
 
-// do passes a request to the function, with heartbeats meanwhile.
+// do calls fn with a request and extends its ack deadline meanwhile.
 func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	var once sync.Once
 	freed := false

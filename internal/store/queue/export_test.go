@@ -8,18 +8,17 @@ import (
 	"daybook/runner"
 )
 
-// ParseReply reads the reply subject of a delivery.
+// ParseReply parses the reply subject of a delivery.
 func ParseReply(reply string) (delivered int, seq uint64, err error) {
 	r, err := parseReply(reply)
 	return r.delivered, r.seq, err
 }
 
-// Announce lets the runners of a pool know of a request, whether there is one or
-// not.
+// Announce notifies the runners of a pool of a request, which need not exist.
 func Announce(s *Queue, pool, tenant string) { s.announceReturned(pool, tenant, 0) }
 
-// ReleaseUnannounced is Store.Release for a request in the active volume that no
-// runner learns of.
+// ReleaseUnannounced is Queue.Release for a request in the active volume, without a
+// notification of the runners.
 func ReleaseUnannounced(ctx context.Context, s *Queue, pool, tenant string, position uint64) error {
 	got, err := s.jet.WorkJS.Consumer(ctx, s.ledger.Active().Stream(), WorkConsumer(pool, tenant))
 	if err != nil {
@@ -29,8 +28,8 @@ func ReleaseUnannounced(ctx context.Context, s *Queue, pool, tenant string, posi
 	return err
 }
 
-// WaitingBeforeLook is how many of the announced requests of a tenant wait when a
-// runner has not yet looked at its consumers.
+// WaitingBeforeLook returns how many of the announced requests of a tenant wait when a
+// runner has not looked at its consumers yet.
 func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, announced int) int {
 	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, runner.Delivery) {})
 	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
@@ -42,7 +41,7 @@ func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, annou
 	return c.sched.Waiting(tenant)
 }
 
-// ConsumeSeen is Store.Consume; waiting returns how many requests of a tenant the
+// ConsumeSeen is Queue.Consume. waiting returns how many requests of a tenant the
 // runner expects.
 func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
 	c := newConsumption(s, pool, slots, fn)
@@ -54,15 +53,15 @@ func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Co
 	return c.run, waiting
 }
 
-// SetForgetAfter sets how long tenants with nothing to do are remembered.
+// SetForgetAfter sets how long the queues of idle tenants are kept.
 func SetForgetAfter(s *Queue, d time.Duration) { s.forgetAfter = d }
 
-// SetLookEvery sets how often a runner looks for requests that it was not notified of. It
-// is called before Consume.
+// SetLookEvery sets the interval at which a runner looks for requests that it was not
+// notified of. The caller MUST call it before Consume.
 func SetLookEvery(s *Queue, d time.Duration) { s.lookEvery = d }
 
-// Subscriptions is how many subscriptions the connection for work has.
+// Subscriptions returns the number of subscriptions of the work connection.
 func Subscriptions(s *Queue) int { return s.jet.WorkConn.NumSubscriptions() }
 
-// QueueLen is how many messages a subscription of the connection for work holds.
+// QueueLen returns how many messages a subscription of the work connection holds.
 func QueueLen(s *Queue) int { return s.jet.WorkConn.Opts.SubChanLen }

@@ -19,7 +19,7 @@ import (
 	"daybook/runner"
 )
 
-// requestOf is a request of a tenant in a named session.
+// requestOf returns a request of a tenant in a named session.
 func requestOf(tenant, session string) events.Event {
 	d := &events.ExecutionRequested{
 		ExecutionID: newID(), Pool: events.DefaultPool,
@@ -32,13 +32,14 @@ func requestOf(tenant, session string) events.Event {
 	return events.New(tenant, time.Now(), d)
 }
 
-// share runs Consume with slots until stop is called; stop waits for it to return.
+// share runs Consume with slots until stop is called. stop waits until Consume has
+// returned.
 func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	return running(t, func(ctx context.Context) error { return s.Consume(ctx, events.DefaultPool, slots, fn) })
 }
 
-// running runs a consumption until stop is called or the test ends.
+// running runs consume until stop is called or the test ends.
 func running(t *testing.T, consume func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,14 +62,14 @@ func mustAck(t *testing.T, d runner.Delivery) {
 	}
 }
 
-// A tenant with one request waits for one run of a tenant with many, and a session
-// with one request for one run of another session.
+// A tenant with one request waits for one run of a tenant with many requests, and a
+// session with one request for one run of another session.
 func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
-	t.Cleanup(func() { close(begun) }) // after the consumption has ended
+	t.Cleanup(func() { close(begun) }) // after Consume has returned
 	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
@@ -79,7 +80,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 		mustAck(t, d)
 	})
 	running(t, consume)
-	t.Cleanup(func() { // the rest runs through
+	t.Cleanup(func() { // the other runs end at once
 		close(proceed)
 		go func() {
 			for range begun { // until the test closes it
@@ -95,7 +96,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	}
 	mustAppend(t, s, requestOf("many", "y"), 0)
 	mustAppend(t, s, requestOf("few", "z"), 0)
-	// The server's consumers and the runner learn of a stored request a little later.
+	// The consumers of the server and the runner learn of a stored request with a delay.
 	_, js := raw(t, server)
 	for tenant, n := range map[string]uint64{"many": 21, "few": 1} {
 		until(t, "the requests of tenant "+tenant, func() bool {
@@ -125,8 +126,8 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	}
 }
 
-// Runs that do not end leave an extra slot to a tenant that has none, and no more
-// than one to itself.
+// Runs that do not end leave an extra slot to a tenant that has none, and at most one
+// to each tenant.
 func TestExtraSlot(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
@@ -185,8 +186,8 @@ func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	}
 }
 
-// Several runners deal with every request of several tenants once, over a change
-// of the volume; one that looked ahead shares with one that is idle.
+// Several runners process every request of several tenants once, across a change of the
+// volume. A runner that took requests ahead shares them with an idle one.
 func TestSeveralRunnersShareTheWork(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -195,7 +196,7 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 	end := sync.OnceFunc(func() { close(release) })
 	seen := make(chan string, 200)
 	share(t, busy, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
-		<-release // as long as the other has not done the rest
+		<-release // until the other has processed the rest
 		mustAck(t, d)
 		seen <- d.Event.About()
 	})
@@ -224,7 +225,8 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 	}
 }
 
-// What a runner took ahead goes to another at once when the first one ends.
+// Requests that a runner took ahead are delivered to another one at once when the first
+// stops.
 func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -241,7 +243,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	})
 	soon(t, "a request", begun)
 	go func() {
-		for range begun { // the others that it takes meanwhile
+		for range begun { // the other requests that it takes meanwhile
 		}
 	}()
 	stop()
@@ -260,8 +262,8 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	}
 }
 
-// A ledger whose pools had one consumer for all tenants loses no request, and what
-// was acknowledged without a gap before it is not handed out again.
+// A ledger whose pools had one consumer for all tenants loses no request. Requests that
+// were acknowledged without a gap before them are not delivered again.
 func TestFormerConsumerIsAdopted(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -309,7 +311,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	}
 	stop := share(t, s, fairness.Slots{Total: 2}, take)
 	got := map[string]int{}
-	for range 5 { // the third one too: it was acknowledged behind a gap
+	for range 5 { // the third one too: it was acknowledged after a gap
 		d := soon(t, "a request", deliveries)
 		got[d.Event.About()] = d.Delivered
 	}
@@ -321,7 +323,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 			t.Errorf("the request %s, which the former consumer may have handed out, counts as delivered %d times", id, delivered)
 		}
 	}
-	// A tenant that comes later begins behind what was dealt with.
+	// A tenant that comes later starts after the acknowledged requests.
 	late := requestOf("c", "")
 	mustAppend(t, s, late, 0)
 	if d := soon(t, "the request of another tenant", deliveries); d.Event.About() != late.About() || d.Delivered != 1 {
@@ -340,8 +342,8 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	}
 }
 
-// Requests stored while no runner is there, in a volume sealed since, are found by
-// the tenants' consumers.
+// The consumers of the tenants find requests that were stored without a runner, in a
+// volume that was sealed since.
 func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
@@ -368,11 +370,11 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 	}
 }
 
-// A runner that is there when the first request of a tenant comes runs it at once.
+// A running runner takes the first request of a tenant at once.
 func TestNewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
 	seen := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
@@ -387,8 +389,8 @@ func TestNewTenantIsServedAtOnce(t *testing.T) {
 	}
 }
 
-// The queue of a tenant whose description was lost is restored, and its requests
-// count as delivered before.
+// The queue of a tenant whose consumer was lost is restored. Its requests count as
+// delivered before.
 func TestPrepareWork(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -418,8 +420,8 @@ func TestPrepareWork(t *testing.T) {
 	}
 }
 
-// What a runner ran or had taken ahead when it died goes to another once the ack
-// deadline has passed, although nothing announces it.
+// Requests that a runner ran or had taken ahead when it died are delivered to another
+// one after the ack deadline, although nothing announces them.
 func TestDeadRunner(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -463,13 +465,13 @@ func TestDeadRunner(t *testing.T) {
 	}
 }
 
-// Two requests are announced before the queue has them; the second announcement
-// finds the first request. The second request is found all the same.
+// Two requests are announced before the queue has them, and the second announcement
+// finds the first request. The second request is found too.
 func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
 	conn, _ := raw(t, server)
 	asked := make(chan struct{}, 1000)
 	if _, err := conn.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
@@ -516,8 +518,8 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	}
 }
 
-// A runner that starts takes nothing before it has looked at the consumers: the
-// look has what is in flight delivered again, and may fail.
+// A runner that starts takes no request before it has looked at the consumers: the look
+// returns the requests in flight, and may fail.
 func TestNothingIsTakenBeforeTheLook(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)

@@ -7,12 +7,12 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// forgetAfter is how long the queue of a tenant is remembered that has nothing to do.
-// The next request of the tenant then costs one more question to the server.
+// forgetAfter is how long the queue of a tenant without requests is kept. The next
+// request of the tenant then costs one more request to the server.
 const forgetAfter = time.Minute
 
-// forgetIdle forgets the tenants that have had nothing to do for some time. Otherwise
-// each tenant that ever asked for a run would cost a subscription.
+// forgetIdle drops the queues of tenants that had no requests for idleAfter. Otherwise
+// each tenant that ever requested a run would cost a subscription.
 func (c *poolConsumer) forgetIdle(now time.Time) {
 	active := c.work.ledger.Active()
 	var idle []*tenantQueue
@@ -38,8 +38,8 @@ func (c *poolConsumer) forgetIdle(now time.Time) {
 	}
 }
 
-// idle reports whether the queue holds no request and no volume but the active one and
-// those that are done may have one.
+// idle reports whether the queue holds no request, and no volume other than the active
+// one and the volumes in done can have one.
 func (q *tenantQueue) idle(active stream.LiveVolume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false

@@ -13,14 +13,13 @@ import (
 	"daybook/runner"
 )
 
-// A tenant with as many unacknowledged requests as it may have does not hold the
-// slots: another tenant is served at once. Its own requests continue when one is
-// acknowledged.
+// A tenant with the maximum number of unacknowledged requests does not hold slots:
+// another tenant is served at once. Its own requests continue after an acknowledgement.
 func TestFullTenantHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // it would find the requests too
+	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)
 	c, err := js.Consumer(t.Context(), firstStream, queue.WorkConsumer(events.DefaultPool, "full"))
@@ -40,7 +39,7 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d runner.Delivery) {
 		now := seen{d.Event.Tenant, d.Delivered > 1}
 		if now.tenant == "full" && !now.again && d.Event.Seq <= first+1 {
-			if err := d.Nak(ctx, time.Hour); err != nil { // a turn that waits
+			if err := d.Nak(ctx, time.Hour); err != nil { // a waiting turn
 				t.Error(err)
 			}
 		} else {

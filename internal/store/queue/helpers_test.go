@@ -15,10 +15,10 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// stream is the name of the ledger's stream.
+// firstStream is the name of the stream of the first volume.
 var firstStream = stream.Streams()[0]
 
-// lines collects a log.
+// lines collects log messages.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -49,7 +49,7 @@ func mustAppend(t testing.TB, s *jetstream.Store, e events.Event, after int64) u
 
 func newID() string { return events.NewID(time.Now()) }
 
-// raw is a connection beside the Store.
+// raw returns a connection in addition to the one of the Store.
 func raw(t *testing.T, s interface {
 	Conn(string) (*nats.Conn, error)
 }) (*nats.Conn, natsjs.JetStream) {
@@ -90,7 +90,7 @@ func started(id string, attempt int) events.Event {
 
 const tenant = events.DefaultTenant
 
-// until waits for a condition.
+// until waits until reached returns true.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for late := time.Now().Add(20 * time.Second); !reached(); {

@@ -21,7 +21,7 @@ import (
 	"daybook/runner"
 )
 
-// More tenants than a stream has consumers by default are served in one volume.
+// One volume serves more tenants than a stream has consumers by default.
 func TestManyTenantsInOneVolume(t *testing.T) {
 	tier.NightlyOnly(t, "a new tenant is served: TestNewTenantIsServedAtOnce")
 	t.Parallel()
@@ -41,8 +41,8 @@ func TestManyTenantsInOneVolume(t *testing.T) {
 	}
 }
 
-// The client allocates the queue of a tenant's subscription at once, so it is short.
-// It holds what a runner asks for at once.
+// The client allocates the queue of the subscription of a tenant at once, so it is
+// short. It holds as many requests as a runner asks for at a time.
 func TestTenantQueuesAreShort(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
@@ -52,8 +52,8 @@ func TestTenantQueuesAreShort(t *testing.T) {
 	}
 }
 
-// An outside server that has no space for another tenant's consumer is named, with what
-// to do. The tenants that have one are served.
+// The error for an outside server that accepts no consumer for another tenant names the
+// server setting. Tenants that have a consumer are served.
 func TestOutsideServerWithFewConsumers(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{

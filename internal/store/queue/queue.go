@@ -12,16 +12,17 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// Options set up a Queue. The zero value works.
+// Options configure a Queue. The zero value works.
 type Options struct {
-	// AckWait is how long a runner may be silent before its work goes to
-	// another; default 10 s. Living runners make a sign three times as often.
+	// AckWait is the ack deadline: a request without a heartbeat for this long is
+	// delivered to another runner. Runners send heartbeats about three times as often.
+	// Default: 10 s.
 	AckWait time.Duration
-	// Exclusive promises that no other process runs work of this ledger: what an
-	// earlier process left unacknowledged is handed out again at once, not after
-	// AckWait.
+	// Exclusive states that no other process takes requests of this ledger. Requests that
+	// an earlier process left unacknowledged are then delivered again at once and not
+	// after AckWait.
 	Exclusive bool
-	// Hold, if set, is why no work may be taken now, or nil.
+	// Hold, if set, returns the reason why no requests may be taken now, or nil.
 	Hold func() error
 }
 
@@ -40,8 +41,8 @@ type Ledger interface {
 	Lost() events.Lost
 }
 
-// Queue hands out the run requests that the ledger holds, and carries cancel requests.
-// It is safe for concurrent use, and holds nothing to close.
+// Queue delivers the run requests in the ledger, and forwards cancel requests. It is
+// safe for concurrent use and needs no closing.
 type Queue struct {
 	jet    *jet.Client
 	ledger Ledger
@@ -56,14 +57,15 @@ type Queue struct {
 	lookEvery time.Duration
 }
 
-// New makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
+// New returns a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
 func New(client *jet.Client, ledger Ledger, opts Options) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
 	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
 }
 
-// hold is why no work may be taken, or nil: what it does could not be recorded.
+// hold returns the reason why no requests may be taken, because their events could not
+// be recorded, or nil.
 func (s *Queue) hold() error {
 	if s.opts.Hold != nil {
 		if err := s.opts.Hold(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"daybook/runner"
 )
 
-// patience is how long a test waits for what must happen soon.
+// patience is how long a test waits for a condition.
 const patience = 20 * time.Second
 
 func soon[T any](t *testing.T, what string, c <-chan T) T {
@@ -32,8 +32,8 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// A runner that stops takes nothing with it: what the server sent it last goes
-// to the next one at once, not when its time is up.
+// A runner that stops returns the requests that the server sent it last. They are
+// delivered to the next runner at once, before their ack deadline.
 func TestStoppingGivesBack(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
@@ -67,8 +67,8 @@ func TestStoppingGivesBack(t *testing.T) {
 	}
 }
 
-// A slot given up takes the next request while the function is still at it, and
-// no further one: what is left to do is bounded, too.
+// A released slot takes one further request while the function still runs, and no more:
+// the number of functions without a slot is bounded too.
 func TestFreeGivesUpTheSlot(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
@@ -131,8 +131,8 @@ func TestNakWithDelay(t *testing.T) {
 	}
 }
 
-// A request that cannot be read is delivered with what its subject says, and the
-// reason; those behind it run.
+// A request that cannot be read is delivered with the data of its subject and the
+// reason. The requests after it run.
 func TestUnreadableWork(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -176,7 +176,7 @@ func TestUnreadableWork(t *testing.T) {
 	}
 }
 
-// A consumer that somebody deletes is made again, and nothing is lost.
+// A deleted consumer is created again, and no request is lost.
 func TestConsumerIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -199,7 +199,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 	}
 	mustAppend(t, s, requested(second), 0)
 	for soon(t, "the second request", seen) != second {
-		// The new consumer begins with the first again.
+		// The new consumer starts with the first request again.
 	}
 }
 
@@ -215,8 +215,7 @@ func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	}
 }
 
-// Only a cancel request cancels: a message that strays, or is sent, to the
-// subject does not.
+// Only a cancel request cancels a run; other messages on the subject do not.
 func TestStrayMessagesDoNotCancel(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -248,8 +247,8 @@ func TestStrayMessagesDoNotCancel(t *testing.T) {
 	}
 }
 
-// A run that takes long to stop holds up neither other runs' requests nor a
-// second one for itself.
+// A run that takes long to stop delays neither the cancel requests of other runs nor a
+// second one of its own.
 func TestSlowCancelsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxReclaim bounds how many positions are looked through for the work of an
-	// earlier process.
+	// maxReclaim bounds the positions that are searched for requests of an earlier
+	// process.
 	maxReclaim = 200_000
-	// maxReclaims bounds the tenants whose work is looked through at the same time.
+	// maxReclaims bounds the tenants whose requests are searched for concurrently.
 	maxReclaims = 4
 )
 
@@ -29,8 +29,8 @@ type inFlight struct {
 	info *natsjs.ConsumerInfo
 }
 
-// reclaimAll has the work of an earlier process delivered again, some tenants at a
-// time. A tenant gets slots once its work is given back; the others get theirs
+// reclaimAll returns the in-flight requests of an earlier process, a few tenants at a
+// time. A tenant gets slots once its requests are returned; other tenants get theirs
 // meanwhile.
 func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFlight) {
 	limit := make(chan struct{}, maxReclaims)
@@ -49,7 +49,7 @@ func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFligh
 			n := max(c.reclaiming[tenant], 1)
 			delete(c.reclaiming, tenant)
 			c.sched.SetWaiting(tenant, n, time.Now())
-			// The consumer may notice what is given back a little after it is asked.
+			// The consumer may count returned requests with a delay.
 			a := c.announced[tenant]
 			c.announced[tenant] = announced{generation: a.generation + 1, owed: max(a.owed, n)}
 			c.mu.Unlock()
@@ -58,10 +58,10 @@ func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFligh
 	}
 }
 
-// nakOutstanding has what a consumer has in flight delivered again, except for turns that
-// still wait: the end of a turn before releases them. The consumer's state names what
-// was delivered and not acknowledged only as a range of positions; giving back a
-// position that is not in flight does nothing.
+// nakOutstanding returns the requests that a consumer has in flight, except turns that
+// wait for an earlier turn: the end of that turn releases them. The state of the
+// consumer gives the unacknowledged requests only as a range of positions. A nak for a
+// position that is not in flight has no effect.
 func (c *poolConsumer) nakOutstanding(ctx context.Context, tenant string, w inFlight) error {
 	s := c.work
 	first, last := max(w.info.AckFloor.Stream+1, w.v.First), w.info.Delivered.Stream
@@ -80,19 +80,18 @@ func (c *poolConsumer) nakOutstanding(ctx context.Context, tenant string, w inFl
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait) // the flush insists on one
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait) // the flush requires a deadline
 	defer cancel()
 	return s.jet.WorkConn.FlushWithContext(ctx)
 }
 
-// queuedTurn is a request that has a turn.
 type queuedTurn struct {
 	position  uint64
 	execution string
 }
 
-// reclaimable lists the requests of a tenant in a range of positions that do not
-// wait for a turn before them. A request that cannot be read is one of them.
+// reclaimable returns the positions of the requests of a tenant from first to last,
+// both included, that do not wait for an earlier turn. It includes unreadable requests.
 func (c *poolConsumer) reclaimable(ctx context.Context, tenant string, v stream.LiveVolume, first, last uint64) (positions []uint64, err error) {
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
@@ -121,7 +120,7 @@ func (c *poolConsumer) reclaimable(ctx context.Context, tenant string, v stream.
 	known := true
 	for _, list := range turns {
 		due := len(list)
-		if known { // else the server is not asked for each session again
+		if known { // after a failure the server is not asked for further sessions
 			due, known = c.dueTurns(ctx, tenant, list)
 		}
 		for _, turn := range list[:due] {
@@ -131,10 +130,10 @@ func (c *poolConsumer) reclaimable(ctx context.Context, tenant string, v stream.
 	return positions, nil
 }
 
-// dueTurns returns how many turns of a session, which are in order, may not wait for
-// another one: those up to the first whose execution has not ended. A turn that ended
-// before the turns ahead of it is no harm: what follows a turn that has not ended
-// always waits. If it cannot be found out, all may be due, and known is false.
+// dueTurns returns how many turns of a session do not wait for an earlier one. list is
+// in order; the turns up to and including the first one that has not ended are due. A
+// turn that ended before an earlier one does no harm, because every turn after one that
+// has not ended waits. If the server cannot tell, all are due and known is false.
 func (c *poolConsumer) dueTurns(ctx context.Context, tenant string, list []queuedTurn) (due int, known bool) {
 	if len(list) == 1 {
 		return 1, true

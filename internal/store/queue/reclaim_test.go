@@ -14,15 +14,15 @@ import (
 	"daybook/runner"
 )
 
-// turnRequest is a request of a tenant that has a turn in a session.
+// turnRequest returns a request of a tenant that has a turn in a session.
 func turnRequest(tenant, session string, number int64, after string) events.Event {
 	e := requestOf(tenant, "")
 	e.Data.(*events.ExecutionRequested).Turn = &events.Turn{SessionID: events.Hash([]byte(session)), Number: number, After: after}
 	return e
 }
 
-// After a start, what an earlier process had in flight comes again at once, and
-// turns that wait for another one stay in the queue.
+// After a start, requests that an earlier process had in flight are delivered again at
+// once. Turns that wait for an earlier one stay in the queue.
 func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -82,14 +82,14 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 	}
 }
 
-// A tenant that has asked for a run once costs nothing after a while, and is served
-// as before when it comes again.
+// An idle tenant costs nothing after the queue is dropped, and its next request is
+// served as before.
 func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	queue.SetForgetAfter(s.Queue, 100*time.Millisecond)
-	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look forgets
+	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look drops idle queues
 	done := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
@@ -103,7 +103,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 				t.Fatalf("got a run of %s, want %s", got, tenant)
 			}
 		}
-		const listening = 6 // the pool's own, and those of replies
+		const listening = 6 // those of the pool and of replies
 		for start := time.Now(); queue.Subscriptions(s.Queue) > listening; time.Sleep(10 * time.Millisecond) {
 			if time.Since(start) > patience {
 				t.Fatalf("round %d: %d subscriptions are left", round, queue.Subscriptions(s.Queue))

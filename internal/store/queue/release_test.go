@@ -12,8 +12,8 @@ import (
 	"daybook/runner"
 )
 
-// A request given back for an hour is delivered as soon as any process releases
-// it: also after its volume was sealed, and after the server was restarted.
+// A request that was returned with a delay of an hour is delivered as soon as any
+// process releases it, also after its volume was sealed and the server was restarted.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 	consume(t, s, 2, handle)
 	released(s, 1)
 
-	// What is acknowledged or not delivered stays as it is.
+	// Requests that are acknowledged or not delivered are left alone.
 	for _, position := range append(positions, positions[3]+1, positions[3]+1000) {
 		if err := s.Release(t.Context(), tenant, events.DefaultPool, position); err != nil {
 			t.Errorf("release %d: %v", position, err)
@@ -85,8 +85,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A runner learns whether another one holds a run, which is not cancelled by the
-// question.
+// A runner can ask whether another one has a run. The question does not cancel it.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())

@@ -20,9 +20,8 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// A runner looks ahead at this many requests of a tenant and bytes of them, to
-// take them by session in turn, while it holds less than maxHeldBytes of all
-// tenants.
+// A runner takes this many requests of a tenant ahead, and this many bytes, to take
+// them by session in turn, while it holds less than maxHeldBytes of all tenants.
 const (
 	lookAhead      = 128
 	lookAheadBytes = 1 << 20
@@ -33,47 +32,47 @@ const (
 type tenantQueue struct {
 	c      *poolConsumer
 	tenant string
-	// users are the slots taken for the tenant; idleSince is when a look first found
-	// that the queue has nothing to do, or zero. Both are guarded by c.mu.
+	// users is the number of slots taken for the tenant. idleSince is when a look first
+	// found that the queue has nothing to do, or zero. Both are guarded by c.mu.
 	users     int
 	idleSince time.Time
 
-	// pulling is held while the consumers are asked.
+	// pulling guards the fields up to returned, and is held during requests to consumers.
 	pulling sync.Mutex
 	sub     *nats.Subscription
-	// sources are the tenant's consumers, oldest volume first.
+	// sources are the consumers of the tenant, oldest volume first.
 	sources []*source
-	// active is the volume that was written when the consumers were asked last.
+	// active is the volume that was active during the last fill.
 	active events.Volume
-	// pending is how many requests the consumer asked last had besides; unasked is
-	// whether another consumer may have some.
+	// pending is the number of further requests of the consumer that was asked last.
+	// unasked reports whether another consumer may have some.
 	pending uint64
 	unasked bool
-	// returned is whether the last request taken had been delivered before. There may
-	// be more of those; pending does not count them.
+	// returned reports whether the last request taken had been delivered before. There
+	// may be more such requests, which pending does not count.
 	returned bool
 
-	// mu guards what follows and is never held while the server is asked.
+	// mu guards the following fields. It is never held during requests to the server.
 	mu   sync.Mutex
 	held fairness.Window[taken]
-	// inFlight is how many requests are held or passed to the function.
+	// inFlight is the number of requests that are held or passed to the function.
 	inFlight int
-	// looks are the volumes to be asked again although they are sealed.
+	// looks are the sealed volumes to ask again.
 	looks map[events.Volume]bool
-	// full is whether the consumer of the active volume had as many unacknowledged
-	// requests as it may have: until one is acknowledged it delivers no new one.
-	// ackedAt is when a request was acknowledged last, warnedAt when the log named
-	// the tenant last.
+	// full reports whether the consumer of the active volume had the maximum number of
+	// unacknowledged requests. Until one is acknowledged it delivers no new one. ackedAt
+	// is the time of the last acknowledgement, and warnedAt that of the last log message
+	// about the tenant.
 	full              bool
 	ackedAt, warnedAt time.Time
 }
 
-// source is the tenant's consumer of a volume.
+// source is the consumer of the tenant in a volume.
 type source struct {
 	v    stream.LiveVolume
 	name string
-	// known is whether the consumer exists; createdAt is the volume's last position
-	// when it was created.
+	// known reports whether the consumer exists. createdAt is the last position of the
+	// volume when it was created.
 	known     bool
 	createdAt uint64
 }
@@ -83,14 +82,15 @@ type taken struct {
 	msg *nats.Msg
 	at  replyInfo
 	e   events.Event
-	// unreadable is why e has only what the subject says, or nil.
+	// unreadable is the reason why e has only the data of the subject, or nil.
 	unreadable error
 }
 
 func (t taken) size() int64 { return int64(len(t.msg.Data)) }
 
-// see notes that the tenant has a consumer in a volume, as the server was asked for
-// it at a time.
+// see records the state of the consumer of the tenant in a volume and returns the
+// number of waiting requests, at most lookAhead+1. asked is when the server was asked
+// for info.
 func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
@@ -107,7 +107,7 @@ func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked 
 		q.full = full
 	}
 	if info.NumAckPending > q.inFlight {
-		waiting++ // in another runner's hands, or its holder is dead
+		waiting++ // another runner has it, or its runner died
 	}
 	if waiting > 0 {
 		q.looks[v.Number] = true
@@ -115,14 +115,14 @@ func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked 
 	return waiting
 }
 
-// isFull reports whether a consumer delivers no request for the first time because
-// too many are unacknowledged.
+// isFull reports whether a consumer delivers no new request because too many are
+// unacknowledged.
 func isFull(info *natsjs.ConsumerInfo) bool {
 	return info.Config.MaxAckPending > 0 && info.NumAckPending >= info.Config.MaxAckPending
 }
 
-// acknowledged notes that a request was acknowledged, and reports whether that is
-// why requests may be delivered again.
+// acknowledged records an acknowledgement. It reports whether the consumer was full, so
+// that requests may be delivered again.
 func (q *tenantQueue) acknowledged() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,14 +137,14 @@ func (q *tenantQueue) isFull() bool {
 	return q.full
 }
 
-// drop removes the source of a sealed volume that has nothing left to do.
+// drop removes the source of a sealed volume without unfinished requests.
 func (q *tenantQueue) drop(v stream.LiveVolume) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	q.sources = slices.DeleteFunc(q.sources, func(src *source) bool { return src.v.Number == v.Number })
 }
 
-// source is that of a volume; it is added if it is missing.
+// source returns the source of a volume. It adds one if there is none.
 func (q *tenantQueue) source(v stream.LiveVolume) *source {
 	i, ok := slices.BinarySearchFunc(q.sources, v.Number, func(src *source, n events.Volume) int { return int(src.v.Number - n) })
 	if !ok {
@@ -160,9 +160,9 @@ func (q *tenantQueue) lookAgain() {
 	q.looks[0] = true
 }
 
-// next takes the tenant's request whose turn it is, and returns how many more are
-// known to wait. It reports false when there is none. A request that was announced just
-// now is waited for a moment.
+// next takes the next request of the tenant and returns how many more are known to
+// wait. It returns false if there is none. If announced is true, it waits announcedWait
+// for one.
 func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more int, ok bool, err error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
@@ -177,7 +177,7 @@ func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more i
 	t, ok = q.held.Take()
 	if ok {
 		q.c.heldBytes.Add(-t.size())
-		err = nil // what went wrong is met again
+		err = nil // the next call meets the error again
 	}
 	more = q.held.Len() + int(min(q.pending, lookAhead))
 	if q.unasked || q.returned {
@@ -186,14 +186,14 @@ func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more i
 	return t, more, ok, err
 }
 
-// fill asks the tenant's consumers, oldest volume first, until one has requests,
-// and takes up to size of them. It waits a moment for a request that was announced.
+// fill asks the consumers of the tenant, oldest volume first, until one has requests,
+// and takes up to size of them. If announced is true, it waits announcedWait for one.
 func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error {
 	active := q.c.work.ledger.Active()
 	q.source(active)
 	q.mu.Lock()
 	looks := q.looks
-	looks[0] = looks[0] || q.active != active.Number // the one before may have some left
+	looks[0] = looks[0] || q.active != active.Number // the previous active volume may have some left
 	q.looks = map[events.Volume]bool{}
 	q.mu.Unlock()
 	q.active, q.pending, q.unasked, q.returned = active.Number, 0, false, false
@@ -221,7 +221,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 		q.mu.Lock()
 		some := q.held.Len() > 0
 		if err != nil || some {
-			maps.Copy(q.looks, looks) // they were not all asked
+			maps.Copy(q.looks, looks) // not all of them were asked
 		}
 		q.mu.Unlock()
 		q.unasked = i < len(q.sources)-1
@@ -232,8 +232,8 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 	return full
 }
 
-// ask takes one request from a consumer, for which it may wait a moment, and if there
-// are more, up to size.
+// ask takes one request from a consumer and, if there are more, up to size. If wait is
+// true, it waits announcedWait for the first one.
 func (q *tenantQueue) ask(ctx context.Context, src *source, size int, wait bool) error {
 	if !src.known {
 		info, err := q.c.work.ensureWork(ctx, src.v, q.c.pool, q.tenant)
@@ -260,7 +260,7 @@ func (q *tenantQueue) ask(ctx context.Context, src *source, size int, wait bool)
 	return err
 }
 
-// request asks a consumer for messages.
+// request is a request to a consumer for messages.
 type request struct {
 	Batch    int  `json:"batch"`
 	MaxBytes int  `json:"max_bytes,omitempty"`
@@ -269,24 +269,24 @@ type request struct {
 	Expires time.Duration `json:"expires,omitempty"`
 }
 
-// announcedWait is how long a request is waited for that was announced just now: the
-// announcement often arrives before the consumer has learned of the request. Asking
-// again after a pause would delay each run of an idle server.
+// announcedWait is how long a consumer waits for an announced request: the announcement
+// often arrives before the consumer has learned of the request. Asking again after a
+// pause would delay each run of an idle server.
 const announcedWait = 5 * time.Millisecond
 
-// errNoConsumer reports that a consumer or its stream does not exist.
+// errNoConsumer is returned if a consumer or its stream does not exist.
 var errNoConsumer = errors.New("the consumer does not exist")
 
-// errFull reports a consumer that delivers nothing because too many requests are
+// errFull is returned if a consumer delivers nothing because too many requests are
 // unacknowledged.
 var errFull = errors.New("too many requests of the tenant are unacknowledged")
 
-// fullCheck is how long a consumer is waited for before it is asked whether it is
-// full: a full one leaves a request for messages unanswered.
+// fullCheck is how long pull waits for a consumer before it checks whether the consumer
+// is full: a full consumer does not answer a request for messages.
 const fullCheck = 50 * time.Millisecond
 
-// pull sends a request to a consumer, holds what it has now and returns how many
-// that is.
+// pull sends a request to a consumer, holds the messages that it returns and returns
+// their number.
 func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int, err error) {
 	s := q.c.work
 	if q.sub == nil {
@@ -305,7 +305,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	if s.jet.Options.Writable != nil {
-		// The server that has the request may be replaced.
+		// The server may be replaced while it has the request.
 		defer context.AfterFunc(s.jet.Options.Writable(), cancel)()
 	}
 	checked := false
@@ -316,13 +316,13 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			asked := time.Now()
 			info, err := s.jet.WorkJS.Consumer(ctx, src.v.Stream(), src.name)
 			if err == nil && isFull(info.CachedInfo()) {
-				q.close() // takes back what was asked for
+				q.close() // cancels the request for messages
 				if src.v.Number == q.active && !q.noteFull(asked) {
 					q.c.expect(q.tenant, 1)
 				}
 				return got, errFull
 			}
-			continue // what went wrong is met by the request
+			continue // another failure shows in the next answer
 		}
 		if errors.Is(err, nats.ErrNoResponders) {
 			return got, errNoConsumer
@@ -337,14 +337,14 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			q.hold(src, m)
 			got++
 		case code == "404", code == "408":
-			q.returned = false // there is no more now
+			q.returned = false // no more requests now
 			return got, nil
 		case code == "409" && strings.HasPrefix(reason, "Message Size Exceeds MaxBytes"):
 			return got, nil
 		case code == "409" && strings.EqualFold(reason, "Consumer Deleted"):
 			return got, errNoConsumer
 		case code == "409" && reason == "Batch Completed":
-			// It ends the request before this one.
+			// It ends the previous request for messages.
 		default:
 			return got, fmt.Errorf("ask consumer %s: the server answered %s %s", src.name, code, reason)
 		}
@@ -352,8 +352,8 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	return got, nil
 }
 
-// nextMsg waits for an answer of a consumer, until ctx ends or, unless it is
-// known not to be full, for fullCheck.
+// nextMsg waits for an answer of a consumer until ctx is done. If checked is false, it
+// waits at most fullCheck.
 func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, error) {
 	if checked {
 		return q.sub.NextMsgWithContext(ctx)
@@ -367,11 +367,12 @@ func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, err
 	return m, err
 }
 
-// fullWarning is how often at most the log names a tenant whose consumer is full.
+// fullWarning is the minimum interval of log messages about a tenant whose consumer is
+// full.
 const fullWarning = time.Minute
 
-// noteFull notes that the consumer of the active volume was full when the server was
-// asked at a time. It reports false if a request was acknowledged since.
+// noteFull records that the consumer of the active volume was full at the time asked.
+// It returns false if a request was acknowledged since.
 func (q *tenantQueue) noteFull(asked time.Time) bool {
 	q.mu.Lock()
 	if !q.ackedAt.Before(asked) {
@@ -390,7 +391,7 @@ func (q *tenantQueue) noteFull(asked time.Time) bool {
 	return true
 }
 
-// hold keeps a request until its turn.
+// hold keeps a request until a slot takes it.
 func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	s := q.c.work
 	at, err := parseReply(m.Reply)
@@ -408,7 +409,7 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 		e = fromSubject(at.seq, m.Subject)
 	}
 	if at.seq <= src.createdAt {
-		at.delivered = max(at.delivered, 2) // perhaps by a consumer before this one
+		at.delivered = max(at.delivered, 2) // an earlier consumer may have delivered it
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -418,8 +419,8 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	q.held.Add(sessionOf(e), t)
 }
 
-// sessionOf is what requests of a tenant are taken in turn by: the session, and
-// without one who asked for the run.
+// sessionOf returns the key by which requests of a tenant take turns: the session or,
+// without one, the actor of the request.
 func sessionOf(e events.Event) string {
 	d, ok := e.Data.(*events.ExecutionRequested)
 	switch {
@@ -433,7 +434,6 @@ func sessionOf(e events.Event) string {
 	return "actor " + d.Actor.Principal + " " + d.Actor.Transport + " " + d.Actor.Client
 }
 
-// done notes that a request is no longer in flight.
 func (q *tenantQueue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -445,25 +445,25 @@ func (q *tenantQueue) beat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.held.Each(func(t taken) {
-		_ = q.c.work.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
+		_ = q.c.work.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next heartbeat makes up for a lost one
 	})
 }
 
-// share gives back some of the requests taken ahead.
+// share returns the newest requests taken ahead. n computes their number.
 func (q *tenantQueue) share(n func(held int) int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.held.Newest(n(q.held.Len()))
 	q.inFlight -= len(list)
-	slices.Reverse(list) // so that they come again in their order
+	slices.Reverse(list) // so that they are delivered again in order
 	for _, t := range list {
 		q.c.heldBytes.Add(-t.size())
 		q.c.giveBack(t, 0)
 	}
 }
 
-// close ends the subscription, and gives back what the server sent before it
-// noticed. A server that is silent has sent nothing.
+// close ends the subscription and returns the requests that the server sent before it
+// processed that. A silent server has sent none, so close does not wait for it.
 func (q *tenantQueue) close() {
 	if q.sub == nil {
 		return
@@ -472,7 +472,7 @@ func (q *tenantQueue) close() {
 	q.sub = nil
 	answering := q.c.work.jet.Answering()
 	if answering.Err() != nil {
-		_ = sub.Unsubscribe() // the server reads it once it answers
+		_ = sub.Unsubscribe() // the server reads it once it answers again
 		return
 	}
 	if err := sub.Drain(); err != nil {
@@ -484,27 +484,28 @@ func (q *tenantQueue) close() {
 			return
 		}
 		if m.Reply != "" && jet.HeaderValue(m.Header, jet.HeaderStatus) == "" {
-			_ = q.c.work.jet.WorkConn.Publish(m.Reply, nak(0)) // else it comes again when its time is up
+			_ = q.c.work.jet.WorkConn.Publish(m.Reply, nak(0)) // if it is lost, the request is delivered again after its ack deadline
 			q.c.work.announceReturned(q.c.pool, q.tenant, 0)
 		}
 	}
 }
 
-// nextBefore returns the next message of a subscription, or an error when ctx ends or
-// after a time.
+// nextBefore returns the next message of a subscription, or an error if ctx is done or
+// the duration within has passed.
 func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duration) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return sub.NextMsgWithContext(ctx)
 }
 
-// giveBack returns a request that was taken and not passed to the function.
+// giveBack returns a request to the queue that was taken and not passed to the
+// function.
 func (c *poolConsumer) giveBack(t taken, delay time.Duration) {
-	// If it is lost, the request comes again when its ack deadline has passed.
+	// If it is lost, the request is delivered again after its ack deadline.
 	_ = c.work.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
 	c.work.announceReturned(c.pool, t.e.Tenant, delay)
 }
 
-// retryAfter are the pauses after which a tenant is asked again whose request was
-// announced and not found: the consumer may learn of it after the runner.
+// retryAfter are the pauses before a tenant is asked again whose announced request was
+// not found: the consumer may learn of it after the runner.
 var retryAfter = [...]time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}

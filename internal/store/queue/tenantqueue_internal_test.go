@@ -16,12 +16,12 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// oneVolume is a ledger with one volume.
+// oneVolume is a Ledger with one volume.
 type oneVolume struct{ Ledger }
 
 func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1, First: 1} }
 
-// queueOf is the queue of a tenant in a consumption that takes no requests.
+// queueOf returns the queue of a tenant in a poolConsumer that takes no requests.
 func queueOf(log *slog.Logger) (*poolConsumer, *tenantQueue) {
 	s := New(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, Options{})
 	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
@@ -29,8 +29,8 @@ func queueOf(log *slog.Logger) (*poolConsumer, *tenantQueue) {
 	return c, c.queue("t")
 }
 
-// An acknowledgement between the question whether a consumer is full and the answer
-// counts: nothing else would have the tenant asked again.
+// An acknowledgement between the request for the state of a consumer and the answer
+// counts: nothing else would make the tenant be asked again.
 func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 	t.Parallel()
 	full := &natsjs.ConsumerInfo{Config: natsjs.ConsumerConfig{MaxAckPending: 2}, NumAckPending: 2, NumPending: 5}
@@ -66,7 +66,7 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 	}
 }
 
-// A slot that met a full consumer does not drop what was announced meanwhile.
+// A slot that met a full consumer does not drop requests that were announced meanwhile.
 func TestAnnouncementsOutliveAFullConsumer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -7,8 +7,8 @@ import (
 	"daybook/events"
 )
 
-// PendingWork counts the requests of a sealed volume that runners have yet to take, or
-// have in hand.
+// PendingWork returns the number of requests of a sealed volume that are waiting or in
+// flight.
 func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()

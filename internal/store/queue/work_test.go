@@ -20,7 +20,7 @@ import (
 	"daybook/runner"
 )
 
-// consume runs Consume until stop is called; stop waits for it to return.
+// consume runs Consume until stop is called. stop waits until Consume has returned.
 func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, runner.Delivery)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,8 +73,8 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 	}
 }
 
-// Work that is being done is not handed out again, however long it takes; work
-// whose runner is gone is.
+// A request in progress is not delivered again, however long it takes. A request whose
+// runner died is.
 func TestHeartbeatsKeepWork(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
@@ -87,7 +87,7 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 		deliveries <- d.Delivered
 		if d.Delivered == 1 {
 			<-release
-			return // without acknowledging: as if the process had died
+			return // without acknowledging, as if the process had died
 		}
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
@@ -98,7 +98,7 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 	select {
 	case n := <-deliveries:
 		t.Fatalf("delivered again (%d) while it was being worked on", n)
-	case <-time.After(9 * time.Second): // more than twice the limit
+	case <-time.After(9 * time.Second): // more than twice the deadline
 	}
 	free()
 	if n := <-deliveries; n != 2 {
@@ -162,8 +162,7 @@ func TestCancelRequests(t *testing.T) {
 	}
 }
 
-// Subscribers see each accepted event once and no rejected one, and can change
-// nothing.
+// Subscribers see each stored event once and no refused one, and can change nothing.
 func TestReader(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: storetest.Logger(t),
@@ -227,13 +226,13 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s was allowed", subject)
 		}
 	}
-	// What is not offered does not exist on the readers' side.
+	// Streams that are not exposed do not exist for readers.
 	for _, subject := range []string{"$JS.API.STREAM.MSG.GET.OBJ_BLOBS", "$JS.API.STREAM.INFO.OBJ_BLOBS", "$JS.API.DIRECT.GET.OBJ_BLOBS", "$JS.API.CONSUMER.CREATE.OBJ_BLOBS.a"} {
 		if m, err := nc.Request(subject, []byte(`{"seq":1}`), 10*time.Second); err == nil && !strings.Contains(string(m.Data), "stream not found") {
 			t.Errorf("%s was answered: %v, %v", subject, m, err)
 		}
 	}
-	// A volume that comes later is offered too.
+	// A new volume is exposed too.
 	seal(t, s)
 	last := mustAppend(t, s, started(newID(), 1), 0)
 	if m, err := nc.Request("$JS.API.STREAM.MSG.GET.LEDGER-0002", fmt.Appendf(nil, `{"seq":%d}`, last), 10*time.Second); err != nil || !strings.Contains(string(m.Data), `"subject":"ledger.0002.default.exec.`) {

@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	// workPrefix begins the names of the consumers that hand out runs.
+	// workPrefix is the start of the names of the consumers that deliver run requests.
 	workPrefix = "runners-"
-	// workSeparator is between pool and tenant. No name of a pool or a tenant
-	// contains it.
+	// workSeparator is between pool and tenant. No name of a pool or a tenant contains
+	// it.
 	workSeparator = "="
-	// maxAckPending is how many runs of a tenant may be in flight or given back with
-	// a delay at once, over all runners of a pool.
+	// maxAckPending bounds the requests of a tenant that are in flight or returned with a
+	// delay at one time, over all runners of a pool.
 	maxAckPending = 100_000
-	// metaCreatedAt holds the last position of the volume when the consumer was
-	// created: requests up to there may have been handed out by a consumer before it.
+	// metaCreatedAt holds the last position of the volume when the consumer was created.
+	// An earlier consumer may have delivered the requests up to there.
 	metaCreatedAt = "daybook-created-at"
-	// metaAdopted marks a pool's former consumer whose requests the consumers of the
-	// tenants hand out. It holds how many deliveries the former consumer had made.
+	// metaAdopted marks the former consumer of a pool whose requests the consumers of the
+	// tenants deliver. It holds the number of deliveries of the former consumer.
 	metaAdopted = "daybook-adopted"
 )
 
-// WorkConsumer is the name of the durable consumer that hands out the runs of a
-// tenant in a pool.
+// WorkConsumer returns the name of the durable consumer that delivers the run requests
+// of a tenant in a pool.
 func WorkConsumer(pool, tenant string) string {
 	return workPrefix + pool + workSeparator + consumerToken(tenant)
 }
 
-// WorkConsumerPrefix begins the name of every consumer that hands out runs, for
-// access rules.
+// WorkConsumerPrefix returns the start of the name of every consumer that delivers run
+// requests, for access rules.
 func WorkConsumerPrefix() string { return workPrefix }
 
-// formerConsumer is the name of the consumer that handed out the runs of all
+// formerConsumer returns the name of the consumer that delivered the requests of all
 // tenants of a pool before each tenant had its own.
 func formerConsumer(pool string) string { return workPrefix + pool }
 
-// consumerToken is a tenant as part of a consumer's name, which is also the name
-// of a directory.
+// consumerToken returns a tenant as part of the name of a consumer. The server uses the
+// name for a directory, so a tenant with other characters is hashed.
 func consumerToken(tenant string) string {
 	for _, r := range tenant {
 		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
@@ -62,10 +62,9 @@ func consumerToken(tenant string) string {
 	return tenant
 }
 
-// isWorkConsumer reports whether a consumer hands out runs.
 func isWorkConsumer(c natsjs.ConsumerConfig) bool { return strings.HasPrefix(c.Durable, workPrefix) }
 
-// tenantOf is the tenant whose runs of a pool a consumer of a volume hands out.
+// tenantOf returns the tenant whose requests in a pool a consumer of a volume delivers.
 func tenantOf(v events.Volume, pool string, c natsjs.ConsumerConfig) (tenant string, ok bool) {
 	if !isWorkConsumer(c) {
 		return "", false
@@ -90,10 +89,9 @@ func (s *Queue) workConfig(v stream.LiveVolume, pool, tenant string) natsjs.Cons
 	}
 }
 
-// ensureWork creates the consumer of a tenant in a volume unless it exists, and
-// describes it. A consumer that is created begins with the tenant's first request
-// in the volume, or with the first one that the pool's former consumer had not
-// dealt with.
+// ensureWork returns the consumer of a tenant in a volume and creates it if it does not
+// exist. A new consumer starts with the first request of the tenant in the volume, or
+// with the first one that the former consumer of the pool had not acknowledged.
 func (s *Queue) ensureWork(ctx context.Context, v stream.LiveVolume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
 	name := WorkConsumer(pool, tenant)
 	for try := 0; ; try++ {
@@ -119,7 +117,7 @@ func (s *Queue) ensureWork(ctx context.Context, v stream.LiveVolume, pool, tenan
 		}
 		created, err := s.jet.WorkJS.CreateConsumer(ctx, v.Stream(), config)
 		if errors.Is(err, natsjs.ErrConsumerExists) && try == 0 {
-			continue // another process created it meanwhile
+			continue // another process created it
 		}
 		if ae, ok := errors.AsType[*natsjs.APIError](err); ok && ae.ErrorCode == maxConsumersReached {
 			return nil, fmt.Errorf("create consumer %s of stream %s: %w: each tenant needs one; set default_max_consumers: -1 in jetstream { limits { … } } of the NATS server, or raise the limit of its account", name, v.Stream(), err)
@@ -131,21 +129,20 @@ func (s *Queue) ensureWork(ctx context.Context, v stream.LiveVolume, pool, tenan
 	}
 }
 
-// maxConsumersReached is the error code of a server that has no space for a consumer.
+// maxConsumersReached is the error code of a server that accepts no further consumer.
 const maxConsumersReached natsjs.ErrorCode = 10026
 
-// createdAt is the last position of the volume when a consumer was created.
+// createdAt returns the last position of the volume when a consumer was created.
 func createdAt(info *natsjs.ConsumerInfo) uint64 {
-	seq, _ := strconv.ParseUint(info.Config.Metadata[metaCreatedAt], 10, 64) // 0 if it is not there
+	seq, _ := strconv.ParseUint(info.Config.Metadata[metaCreatedAt], 10, 64) // 0 if it is missing
 	return seq
 }
 
-// workKey names a consumer of a stream.
 type workKey struct{ stream, consumer string }
 
-// Prepare makes sure that there is a consumer for a request before the request is
-// stored in a volume: runners that start later find the tenant by its consumer. Other
-// events need none.
+// Prepare ensures that a consumer exists for a request before the request is stored in
+// a volume: runners that start later find the tenant by its consumer. Other events need
+// none. A failure is logged.
 func (s *Queue) Prepare(ctx context.Context, v stream.LiveVolume, e events.Event) {
 	d, ok := e.Data.(*events.ExecutionRequested)
 	if !ok || jet.CheckTokens(e.Tenant, d.Pool) != nil {
@@ -159,14 +156,15 @@ func (s *Queue) Prepare(ctx context.Context, v stream.LiveVolume, e events.Event
 		return
 	}
 	if _, err := s.ensureWork(ctx, v, d.Pool, e.Tenant); err != nil {
-		// A runner that is there now learns of the tenant by the request itself.
+		// A running runner learns of the tenant by the request itself.
 		s.jet.Options.Logger.WarnContext(ctx, "preparing the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.Number, "err", err)
 		return
 	}
 	s.prepared.Store(key, struct{}{})
 }
 
-// forgetPrepared forgets the consumers of other volumes: nothing is stored there any more.
+// forgetPrepared drops the consumers of other volumes, in which nothing is stored any
+// more.
 func (s *Queue) forgetPrepared(active stream.LiveVolume) {
 	s.prepared.Range(func(key, _ any) bool {
 		if key.(workKey).stream != active.Stream() {
@@ -176,10 +174,9 @@ func (s *Queue) forgetPrepared(active stream.LiveVolume) {
 	})
 }
 
-// PrepareWork creates the consumers of tenants in a pool that are missing, in every
-// volume that has requests of them. A server calls it at its start for the tenants
-// with unfinished runs: the description of a consumer may have been lost with a
-// damaged file.
+// PrepareWork creates the missing consumers of tenants in a pool, in every volume that
+// has requests of them. A server calls it at its start for the tenants with unfinished
+// runs, because a damaged file may have lost the configuration of a consumer.
 func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
 	if err := jet.CheckTokens(append([]string{pool}, tenants...)...); err != nil {
 		return fmt.Errorf("prepare the queues of tenants: %w", err)
@@ -200,7 +197,7 @@ func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string)
 			}
 			_, err := s.ledger.GetIn(ctx, v.Number, jet.Request{LastBySubject: stream.StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
-				continue // a consumer is created with the tenant's first request
+				continue // its consumer is created with its first request
 			}
 			if err == nil {
 				_, err = s.ensureWork(ctx, v, pool, tenant)
@@ -213,8 +210,8 @@ func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string)
 	return nil
 }
 
-// workConsumers describes the consumers of a volume that hand out runs. It costs one
-// request to the server for each 256 consumers.
+// workConsumers returns the consumers of a volume that deliver run requests. It costs
+// one request to the server per 256 consumers.
 func (s *Queue) workConsumers(ctx context.Context, v stream.LiveVolume) (list []*natsjs.ConsumerInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
@@ -245,7 +242,7 @@ func (s *Queue) workConsumers(ctx context.Context, v stream.LiveVolume) (list []
 	}
 }
 
-// byTenant selects the consumers of a pool by tenant.
+// byTenant returns the consumers of a pool by tenant.
 func byTenant(list []*natsjs.ConsumerInfo, v stream.LiveVolume, pool string) map[string]*natsjs.ConsumerInfo {
 	found := map[string]*natsjs.ConsumerInfo{}
 	for _, info := range list {
@@ -256,10 +253,11 @@ func byTenant(list []*natsjs.ConsumerInfo, v stream.LiveVolume, pool string) map
 	return found
 }
 
-// adoptFormer creates the consumers of the tenants whose requests the pool's former
-// consumer of a volume has not dealt with, unless that was done since it delivered
-// last. The former consumer stays: it says where a consumer created later begins.
-// list describes the volume's consumers; changed reports that there are others now.
+// adoptFormer creates the consumers of the tenants with requests that the former
+// consumer of a pool in a volume has not acknowledged, unless that happened since its
+// last delivery. The former consumer stays, because it determines where a consumer
+// created later starts. list holds the consumers of the volume. changed reports whether
+// the list is out of date.
 func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
 	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
 	if i < 0 || adopted(list[i]) {
@@ -298,8 +296,8 @@ func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool strin
 	return true, s.jet.Sync()
 }
 
-// adopted reports whether the requests of a former consumer are handed out by the
-// consumers of the tenants.
+// adopted reports whether the consumers of the tenants deliver the requests of a former
+// consumer.
 func adopted(former *natsjs.ConsumerInfo) bool {
 	return former.Config.Metadata[metaAdopted] == strconv.FormatUint(former.Delivered.Consumer, 10)
 }
