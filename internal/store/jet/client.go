@@ -15,21 +15,21 @@ import (
 	"daybook/events"
 )
 
-// Conn is a connection to a NATS server. Who makes one closes it.
+// Conn is a connection to a NATS server. The caller that opens it MUST close it.
 type Conn = nats.Conn
 
-// syncQueueLen is how many messages the client holds of a subscription that is read one
-// by one, at most: more than a runner asks for at once for a tenant. The client's default
-// takes 512 KiB for each tenant that asked for a run in the last minute.
+// syncQueueLen is the maximum number of messages that the client holds for a
+// subscription that is read message by message. It exceeds what a runner requests at
+// once for a tenant. The default of the client would take 512 KiB for each tenant that
+// requested a run within the last minute.
 const syncQueueLen = 1024
 
-// writeTime is how long a write to an outside server may take. The connection is locked
-// meanwhile, also for those who only want to know whether there is one, and made again
-// afterwards.
+// writeTime bounds a write to an outside server. Meanwhile the connection is locked,
+// also for callers that only ask for its state. After it the client reconnects.
 const writeTime = 3 * time.Second
 
-// Connect reaches an outside server or cluster; credentials are part of the
-// URL.
+// Connect connects to an outside server or cluster. Credentials are part of url. The
+// caller MUST close the connection.
 func Connect(url, name string, log *slog.Logger) (*Conn, error) {
 	return nats.Connect(url,
 		nats.Name(name),
@@ -42,51 +42,51 @@ func Connect(url, name string, log *slog.Logger) (*Conn, error) {
 		}))
 }
 
-// Options set up a Client. The zero value works.
+// Options configure a Client. The zero value works.
 type Options struct {
-	// Replicas is the number of copies of a new stream or bucket; default 1. It
-	// does not change existing ones.
+	// Replicas is the number of replicas of a new stream or bucket. Existing ones keep
+	// theirs. Default: 1.
 	Replicas int
-	// TryWait bounds one try of a request to the server; default 5 s.
+	// TryWait bounds one try of a request to the server. Default: 5 s.
 	TryWait time.Duration
-	// Server, if set, is the HOST:PORT of an outside server, for errors: requests then
-	// fail with a *events.NoAnswerError when it does not answer.
+	// Server, if set, is the HOST:PORT of an outside server, for errors. Requests then
+	// fail with *events.NoAnswerError if the server does not answer.
 	Server string
-	// ReadExisting refuses to make what does not exist: the ledger is only to be read.
+	// ReadExisting prevents the creation of streams and buckets: the ledger is only read.
 	ReadExisting bool
-	// Sync, if set, is called after a stream or consumer was made: the server
-	// writes their descriptions without waiting for the disk. An embedded
-	// server's own Sync belongs here.
+	// Sync, if set, is called after a stream or consumer was created, because the server
+	// writes their configurations without waiting for the disk. For an embedded server,
+	// set Sync of natsserver.Server.
 	Sync func() error
-	// Writable, if set, returns a context that ends when the server can write no more,
-	// with the reason as its cause: an embedded server leaves writes unanswered then.
-	// Its own Writable belongs here.
+	// Writable, if set, returns a context that is done when the server can write no more,
+	// with the reason as its cause; an embedded server does not answer such writes. For
+	// an embedded server, set Writable of natsserver.Server.
 	Writable func() context.Context
-	// OnStored, if set, is told the stream and position of what this process stored,
-	// each time before whoever stored it is.
+	// OnStored, if set, is called with the stream and the position of each message that
+	// this process stored, before Publish returns.
 	OnStored func(stream string, seq uint64)
-	// Writing, if set, is called with the size of each message, in bytes, before it is
-	// sent to be stored.
+	// Writing, if set, is called with the size of each message in bytes before it is sent
+	// to be stored.
 	Writing func(bytes int)
-	// Starved, if set, is why the server cannot open its files now, or nil: it then
-	// answers that there is nothing where it cannot read.
+	// Starved, if set, returns an error while the server cannot open its files. The
+	// server then answers that messages do not exist which it cannot read.
 	Starved func() error
-	// ReadOnly, if set, is why nothing may be stored now, or nil.
+	// ReadOnly, if set, returns the reason why nothing may be stored now, or nil.
 	ReadOnly func() error
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Client is a client of a NATS server with JetStream, over connections that stay the
-// caller's. It is safe for concurrent use.
+// Client is a client of a NATS server with JetStream. It does not own its connections.
+// It is safe for concurrent use.
 type Client struct {
 	Conn     *nats.Conn // appends, reads and blobs
-	WorkConn *nats.Conn // work and cancel requests, which must not hold up acknowledgements
+	WorkConn *nats.Conn // requests of runners and cancel requests, which must not delay acknowledgements
 	JS       natsjs.JetStream
 	WorkJS   natsjs.JetStream // JS over WorkConn
 	Options  Options
 
-	// warnings are those about what is tried again soon.
+	// warnings limits the warnings about operations that are tried again soon.
 	warnings warnings
 	silence  *silence // nil for an embedded server
 	full     full
@@ -94,8 +94,8 @@ type Client struct {
 	probe    Probe         // set before usable is closed
 }
 
-// New makes a Client over connections; two, so that slow readers do not hold up
-// acknowledgements.
+// New returns a Client over two connections, so that slow readers on consume do not
+// delay acknowledgements on publish. The caller keeps ownership of both.
 func New(publish, consume *nats.Conn, opts Options) (*Client, error) {
 	opts.Replicas = cmp.Or(opts.Replicas, 1)
 	opts.TryWait = cmp.Or(opts.TryWait, 5*time.Second)
@@ -116,10 +116,10 @@ func New(publish, consume *nats.Conn, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// Outside reports whether the server is an outside one.
+// Outside reports whether the server runs outside this process.
 func (c *Client) Outside() bool { return c.silence != nil }
 
-// StreamInfo reads how a stream is set up, and its state.
+// StreamInfo returns the configuration and the state of a stream.
 func (c *Client) StreamInfo(ctx context.Context, name string) (_ *natsjs.StreamInfo, err error) {
 	ctx, asked := c.BoundRequest(ctx)
 	defer func() { asked(&err) }()
@@ -130,7 +130,7 @@ func (c *Client) StreamInfo(ctx context.Context, name string) (_ *natsjs.StreamI
 	return stream.CachedInfo(), nil
 }
 
-// Sync waits until the new streams and consumers are on the server's disk.
+// Sync waits until new streams and consumers are on the disk of the server.
 func (c *Client) Sync() error {
 	if c.Options.Sync == nil {
 		return nil
@@ -141,7 +141,7 @@ func (c *Client) Sync() error {
 	return nil
 }
 
-// Starved is why the server may not find what it has, or nil.
+// Starved returns an error if the server may fail to find existing messages.
 func (c *Client) Starved() error {
 	if c.Options.Starved == nil {
 		return nil
@@ -149,7 +149,7 @@ func (c *Client) Starved() error {
 	return c.Options.Starved()
 }
 
-// Health is why the server cannot be relied upon now, or nil.
+// Health returns an error if the server does not answer or cannot store.
 func (c *Client) Health() error {
 	if err := c.Unwritable(); err != nil {
 		return err
@@ -166,14 +166,14 @@ func (c *Client) Health() error {
 	return nil
 }
 
-// Warn logs a warning about what is tried again soon, unless an equal one was logged
-// within the last minute.
+// Warn logs a warning about an operation that is tried again soon, unless an equal one
+// was logged within the last minute.
 func (c *Client) Warn(ctx context.Context, message string, err error, attrs ...any) {
 	c.warnings.warn(ctx, message, err, attrs...)
 }
 
-// CheckTokens refuses what would be more or less than one token of a subject:
-// such a name could reach what belongs to others.
+// CheckTokens returns an error unless each argument is exactly one token of a subject.
+// Another name could match subjects of other tenants.
 func CheckTokens(tokens ...string) error {
 	for _, t := range tokens {
 		if t == "" || strings.ContainsAny(t, ".*> \t\r\n\x00") {
@@ -183,7 +183,7 @@ func CheckTokens(tokens ...string) error {
 	return nil
 }
 
-// Wait pauses, or returns why not.
+// Wait waits for d. It returns early with an error if ctx is done.
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

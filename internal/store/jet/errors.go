@@ -9,31 +9,31 @@ import (
 	"daybook/events"
 )
 
-// cannotRead is what the server says when the newest message of a subject cannot be read.
-// Whatever else it says of a request that has no answer is no damage.
+// cannotRead is the answer of the server if it cannot read the newest message on a
+// subject. No other answer without a message means damage.
 const cannotRead = "Message Not Found"
 
-// ErrHidden is the error of a request for the newest message of subjects, one of which the
-// server has and cannot read.
+// ErrHidden is returned for a request for the newest messages of subjects if the server
+// counts one of them but cannot read it.
 var ErrHidden = errors.New("the newest message cannot be read")
 
-// ErrRejected is the error of a message that was not stored as it was meant to be.
+// ErrRejected is returned for a message that was not stored as requested.
 var ErrRejected = errors.New("refused")
 
-// duplicateInFlight is the answer of a cluster to a second try while the first
-// is still being agreed upon.
+// duplicateInFlight is the answer of a cluster to a second try of a message while the
+// first one is not yet committed.
 const duplicateInFlight natsjs.ErrorCode = 10158
 
-// IsConflict reports whether the server refused because of the expected
-// position. Streams with several copies use a code of their own.
+// IsConflict reports whether the server refused a message because of its expected
+// position. Replicated streams use a code of their own.
 func IsConflict(err error) bool {
 	var ae *natsjs.APIError
 	return errors.As(err, &ae) &&
 		(ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence || ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// IsRejected reports whether the server, or the client, said no: the message is
-// surely not stored, and trying again would not help.
+// IsRejected reports whether the server or the client refused a message: it is
+// certainly not stored, and another try would fail too.
 func IsRejected(err error) bool {
 	var ae *natsjs.APIError
 	if errors.As(err, &ae) {
@@ -43,21 +43,22 @@ func IsRejected(err error) bool {
 		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionDraining)
 }
 
-// IsSealedError reports whether the server refused because the stream is sealed.
+// IsSealedError reports whether the server refused a message because the stream is
+// sealed.
 func IsSealedError(err error) bool {
 	var ae *natsjs.APIError
 	return errors.As(err, &ae) && ae.ErrorCode == streamSealed
 }
 
-// streamSealed is the server's code for a write to a sealed stream.
+// streamSealed is the error code for a write to a sealed stream.
 const streamSealed natsjs.ErrorCode = 10109
 
-// IsStreamGone reports whether there was no stream to answer.
+// IsStreamGone reports whether the stream of a request does not exist.
 func IsStreamGone(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, natsjs.ErrStreamNotFound)
 }
 
-// IsUnwritable reports whether an error is a *events.UnwritableError.
+// IsUnwritable reports whether err is an *events.UnwritableError.
 func IsUnwritable(err error) bool {
 	_, ok := errors.AsType[*events.UnwritableError](err)
 	return ok

@@ -15,33 +15,33 @@ import (
 	"daybook/events"
 )
 
-// The server's codes for a message that it does not store because a limit of its storage is
+// Error codes for a message that the server does not store because a storage limit is
 // reached.
 const (
-	codeAccountFull natsjs.ErrorCode = 10002 // the limits of the account
+	codeAccountFull natsjs.ErrorCode = 10002 // limits of the account
 	codeServerFull  natsjs.ErrorCode = 10023 // max_file_store of the server
 	codeStorageFull natsjs.ErrorCode = 10047
-	codeNotStored   natsjs.ErrorCode = 10077 // any reason of the stream, which the text names
+	codeNotStored   natsjs.ErrorCode = 10077 // any reason of the stream; the text names it
 )
 
 const (
-	// fullEvery is how often a full server is asked whether it takes writes again.
+	// fullEvery is the interval at which a full server is tried again.
 	fullEvery = time.Second
-	// fullSpare is how much space an account or a stream must have before writes are tried
-	// again, in bytes, beside that of the message that was refused.
+	// fullSpare is the space in bytes that an account or a stream must have, besides that
+	// of the refused message, before writes are tried again.
 	fullSpare = 64 << 10
 )
 
-// full knows whether the server refuses messages because a limit of its storage is reached.
-// The zero value has a server that takes them.
+// full records whether the server refuses messages because a storage limit is reached.
+// The zero value stands for a server that accepts messages.
 type full struct {
 	mu   sync.Mutex
-	why  *events.UnwritableError // guarded by mu; nil if the server takes messages
-	need uint64                  // guarded by mu; bytes of the largest message that was refused
+	why  *events.UnwritableError // guarded by mu; nil if the server accepts messages
+	need uint64                  // guarded by mu; size in bytes of the largest refused message
 }
 
-// fullOf returns why the server has not stored a message if a limit of its storage is
-// reached, or "".
+// fullOf returns the reason if err is the answer of a server that has reached a storage
+// limit, or "".
 func fullOf(err error) string {
 	ae, ok := errors.AsType[*natsjs.APIError](err)
 	if !ok {
@@ -64,7 +64,7 @@ func fullOf(err error) string {
 	return fmt.Sprintf("%s (%s, code %d); free some space there or raise the limit", what, ae.Description, ae.ErrorCode)
 }
 
-// err is an *events.UnwritableError while the server refuses messages, or nil.
+// err returns an *events.UnwritableError while the server refuses messages, or nil.
 func (f *full) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +74,8 @@ func (f *full) err() error {
 	return f.why
 }
 
-// noteFull returns an *events.UnwritableError if err is the answer of a server that is
-// full, or nil. What follows is refused at once until the server takes writes again.
+// noteFull returns an *events.UnwritableError if err is the answer of a full server, or
+// nil. Publish then refuses messages until the server accepts writes again.
 func (c *Client) noteFull(err error, size int) error {
 	reason := fullOf(err)
 	if reason == "" {
@@ -101,8 +101,8 @@ func (c *Client) noteFull(err error, size int) error {
 	return why
 }
 
-// awaitSpace asks a full server until it takes writes again, or until the connection is
-// closed.
+// awaitSpace tries a full server at intervals until it accepts writes or the connection
+// is closed.
 func (c *Client) awaitSpace() {
 	closed := c.Conn.StatusChanged(nats.CLOSED)
 	defer c.Conn.RemoveStatusListener(closed)
@@ -135,25 +135,25 @@ func (c *Client) awaitSpace() {
 	c.Options.Logger.Warn("the ledger takes writes again")
 }
 
-// tryingKey is the key of a write that tries whether the server is still full.
+// tryingKey is the context key of a write that checks whether the server is still full.
 type tryingKey struct{}
 
-// Probe is what a full server is tried with.
+// Probe is how a Client tries a full server.
 type Probe interface {
-	// Streams names the streams that messages are stored in.
+	// Streams returns the names of the streams that messages are stored in.
 	Streams() []string
-	// Rewrite stores a message again as it is.
+	// Rewrite stores an existing message again, unchanged.
 	Rewrite(ctx context.Context) error
 }
 
-// Ready gives the Client what it tries a full server with. The caller MUST call it once.
+// Ready sets the Probe for a full server. The caller MUST call it once.
 func (c *Client) Ready(p Probe) {
 	c.probe = p
 	close(c.usable)
 }
 
-// tryWrite returns nil if the server takes writes. It stores a message again as it is: the
-// server checks its limits only for messages that it would store.
+// tryWrite returns nil if the server accepts writes. It stores an existing message
+// again, because the server checks its limits only for messages that it would store.
 func (c *Client) tryWrite() error {
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), tryingKey{}, true), c.Options.TryWait)
 	defer cancel()
@@ -166,9 +166,9 @@ func (c *Client) tryWrite() error {
 	return c.probe.Rewrite(ctx)
 }
 
-// lacksSpace returns an error if the limits of the account or of a stream leave too little
-// space for the message that was refused: a smaller one may fit. Limits that cannot be read
-// are left to the next message.
+// lacksSpace returns an error if the limits of the account or of a stream leave too
+// little space for the refused message; a smaller one may fit. It ignores limits that
+// it cannot read: the next message shows them.
 func (c *Client) lacksSpace(ctx context.Context) error {
 	c.full.mu.Lock()
 	need := c.full.need + fullSpare
@@ -178,7 +178,7 @@ func (c *Client) lacksSpace(ctx context.Context) error {
 		if tiered, ok := account.Tiers[fmt.Sprintf("R%d", replicas)]; ok {
 			tier = tiered
 		}
-		// A limit of 0 stands where the tiers have the limits.
+		// The limit is 0 if the tiers have limits of their own.
 		if limit := tier.Limits.MaxStore; limit > 0 && tier.Store+need*replicas > uint64(limit) {
 			return fmt.Errorf("the account has %d of %d bytes", tier.Store, limit)
 		}

@@ -15,7 +15,7 @@ import (
 	"daybook/events"
 )
 
-// Headers that the server adds to the answers of a direct get.
+// Headers that the server adds to answers of a direct get.
 const (
 	HeaderStream   = "Nats-Stream"
 	headerSubject  = "Nats-Subject"
@@ -27,14 +27,14 @@ const (
 	HeaderTime     = "Nats-Time-Stamp"
 )
 
-// BatchMessages and BatchBytes bound one answer to a batched direct get.
+// BatchMessages and BatchBytes bound one answer of GetBatch, in messages and bytes.
 const (
 	BatchMessages = 1000
 	BatchBytes    = 4 << 20
 )
 
-// Request asks a stream for messages it holds. Seq and NextBySubject go
-// together; the others stand alone.
+// Request selects messages of a stream. Seq and NextBySubject may be combined; the
+// other selectors stand alone.
 type Request struct {
 	Seq           uint64   `json:"seq,omitempty"`
 	NextBySubject string   `json:"next_by_subj,omitempty"`
@@ -44,7 +44,7 @@ type Request struct {
 	MaxBytes      int      `json:"max_bytes,omitempty"`
 }
 
-// DecodeMessage reads an answer to a direct get.
+// DecodeMessage decodes an answer to a direct get.
 func DecodeMessage(m *nats.Msg) (events.Stored, error) {
 	seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64)
 	if err != nil || seq == 0 {
@@ -61,7 +61,7 @@ func HeaderValue(h nats.Header, name string) string {
 	return ""
 }
 
-// Get fetches a single message; events.ErrNotFound when there is none.
+// Get returns one message of a stream, or events.ErrNotFound.
 func (c *Client) Get(ctx context.Context, stream string, r Request) (_ events.Stored, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Client) Get(ctx context.Context, stream string, r Request) (_ events.St
 	return DecodeMessage(m)
 }
 
-// status is the error that an answer without a message stands for.
+// status returns the error for an answer without a message.
 func (c *Client) status(m *nats.Msg) error {
 	code := HeaderValue(m.Header, HeaderStatus)
 	switch code {
@@ -94,9 +94,9 @@ func (c *Client) status(m *nats.Msg) error {
 	}
 }
 
-// GetBatch fetches many messages and calls fn for each, in order of position.
-// It returns how many more the server could have sent. No match is no error.
-// fn owns m: each message has memory of its own.
+// GetBatch requests many messages and calls fn for each, in order of position. It
+// returns how many more the server has. No match is no error. It returns an error of fn
+// unchanged. fn MAY keep m: each message has memory of its own.
 func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -108,14 +108,14 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 		return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
 	inbox := c.Conn.NewInbox()
-	// A channel of our own: the one that comes with a subscription takes half a
-	// megabyte. It holds all that a batch can be, and its end.
+	// The channel that comes with a subscription takes 512 KiB. This one holds a complete
+	// batch and its end.
 	replies := make(chan *nats.Msg, max(r.Batch, 1)+1)
 	sub, err := c.Conn.ChanSubscribe(inbox, replies)
 	if err != nil {
 		return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
+	defer func() { _ = sub.Unsubscribe() }() // fails only if the connection is closed
 	if err := c.Conn.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
 		return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
@@ -128,7 +128,7 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 		switch HeaderValue(m.Header, HeaderStatus) {
 		case "":
 		case "204":
-			// The end of the batch says what its last message was.
+			// The end of the batch names its last message.
 			if end := HeaderValue(m.Header, headerPrevious); end != strconv.FormatUint(last, 10) {
 				return 0, fmt.Errorf("get from stream %s: the answer ends at %s, but %d was the last received", stream, end, last)
 			}
@@ -154,7 +154,7 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 }
 
 func (c *Client) nextReply(ctx context.Context, replies <-chan *nats.Msg) (*nats.Msg, error) {
-	// Mostly the next message is here already, and costs no timer.
+	// The next message has usually arrived; no timer is needed then.
 	select {
 	case m := <-replies:
 		return m, nil
@@ -175,9 +175,9 @@ func (c *Client) nextReply(ctx context.Context, replies <-chan *nats.Msg) (*nats
 	}
 }
 
-// NextAtLeader fetches the first message on a subject of a stream from a position
-// on, from the copy of the stream that takes the writes. It returns events.ErrNotFound
-// when there is none.
+// NextAtLeader returns position and headers of the first message on a subject of a
+// stream at position from or later, or events.ErrNotFound. It asks the replica that
+// takes the writes.
 func (c *Client) NextAtLeader(ctx context.Context, stream, subject string, from uint64) (_ uint64, _ nats.Header, err error) {
 	ctx, asked := c.BoundRequest(ctx)
 	defer func() { asked(&err) }()

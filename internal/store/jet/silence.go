@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// hearEvery is how often the server is asked for a sign of life, and hearWait how
-	// long it may take.
+	// hearEvery is the interval at which the server is pinged, and hearWait the time for
+	// an answer.
 	hearEvery = 500 * time.Millisecond
 	hearWait  = time.Second
-	// silentAfter is after how long without a byte from the server it is silent. A
-	// request that began before is answered within 5 s.
+	// silentAfter is the time without a byte from the server after which it is silent. A
+	// request that started before is answered within 5 s.
 	silentAfter = 2500 * time.Millisecond
 	// silentTry is how long a request to a silent server takes.
 	silentTry = 200 * time.Millisecond
 )
 
-// silence knows whether an outside server answers. A nil silence has a server that
-// always does: an embedded server does not hang without this process.
+// silence detects whether an outside server answers. A nil silence stands for an
+// embedded server, which always does: it does not hang unless this process does.
 type silence struct {
 	conn   *nats.Conn
 	server string
 
 	mu          sync.Mutex
-	heard       context.Context // guarded by mu; ends when the server is silent
+	heard       context.Context // guarded by mu; done when the server is silent
 	end         context.CancelCauseFunc
 	back        chan struct{} // guarded by mu; closed when a silent server answers again
 	unreachable bool          // guarded by mu; there is no connection
 }
 
-// newSilence watches a server until its connection is closed.
+// newSilence returns a silence that watches a server until its connection is closed.
 func newSilence(conn *nats.Conn, server string) *silence {
 	w := &silence{conn: conn, server: server}
 	w.heard, w.end = context.WithCancelCause(context.Background())
@@ -45,8 +45,9 @@ func newSilence(conn *nats.Conn, server string) *silence {
 	return w
 }
 
-// run asks the server for signs of life. Whatever it sends is one. A process that was
-// stopped for long has seen no sign either: the server is silent when it was asked twice.
+// run pings the server. Every byte that it sends counts as an answer. A process that
+// was stopped has received nothing either, so the server is silent only after two
+// pings.
 func (w *silence) run() {
 	closed := w.conn.StatusChanged(nats.CLOSED)
 	pause := time.NewTimer(hearEvery)
@@ -54,7 +55,7 @@ func (w *silence) run() {
 	last, received, unanswered := time.Now(), w.conn.Stats().InBytes, 0
 	for {
 		ctx, stop := context.WithTimeout(context.Background(), hearWait)
-		// A connection that breaks fails the request as one that is closed does.
+		// A broken connection fails the ping as a closed one does.
 		err := w.conn.FlushWithContext(ctx)
 		stop()
 		if w.conn.IsClosed() {
@@ -75,7 +76,7 @@ func (w *silence) run() {
 	}
 }
 
-// set notes whether the server is silent, and whether there is no connection to it.
+// set records whether the server is silent, and whether there is no connection to it.
 func (w *silence) set(silent, unreachable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +91,7 @@ func (w *silence) set(silent, unreachable bool) {
 	}
 }
 
-// answering returns a context that ends when the server is silent.
+// answering returns a context that is done when the server is silent.
 func (w *silence) answering() context.Context {
 	if w == nil {
 		return context.Background()
@@ -100,9 +101,9 @@ func (w *silence) answering() context.Context {
 	return w.heard
 }
 
-// err is a *events.NoAnswerError while the server is silent, or nil. It does not ask the
-// connection: that is locked for seconds while it is made again, or while a write to a
-// server that hangs fails.
+// err returns an *events.NoAnswerError while the server is silent, or nil. It does not
+// ask the connection, which is locked for seconds during a reconnect, or while a write
+// to a hanging server fails.
 func (w *silence) err() error {
 	if w == nil {
 		return nil
@@ -115,8 +116,8 @@ func (w *silence) err() error {
 	return &events.NoAnswerError{Server: w.server, Unreachable: w.unreachable}
 }
 
-// awaitAnswers waits while the server is silent. It returns a *events.NoAnswerError when
-// ctx ends before.
+// awaitAnswers waits while the server is silent. If ctx is done first, it returns an
+// *events.NoAnswerError.
 func (w *silence) awaitAnswers(ctx context.Context) error {
 	for err := w.err(); err != nil; err = w.err() {
 		w.mu.Lock()
@@ -131,7 +132,7 @@ func (w *silence) awaitAnswers(ctx context.Context) error {
 	return nil
 }
 
-// explain replaces the error of a request that had no answer.
+// explain replaces the error of an unanswered request if the server is silent.
 func (w *silence) explain(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
 		return err
@@ -142,12 +143,12 @@ func (w *silence) explain(err error) error {
 	return err
 }
 
-// Silent returns a *events.NoAnswerError while an outside server does not answer, or
+// Silent returns an *events.NoAnswerError while an outside server does not answer, or
 // nil.
 func (c *Client) Silent() error { return c.silence.err() }
 
-// AwaitAnswers waits 200 ms at most while an outside server does not answer. It returns a
-// *events.NoAnswerError if the server does not answer by then. Nothing is sent.
+// AwaitAnswers waits up to 200 ms while an outside server does not answer. If it still
+// does not answer, AwaitAnswers returns an *events.NoAnswerError. It sends nothing.
 func (c *Client) AwaitAnswers(ctx context.Context) error {
 	if c.silence.err() == nil {
 		return nil
@@ -157,10 +158,10 @@ func (c *Client) AwaitAnswers(ctx context.Context) error {
 	return c.silence.awaitAnswers(ctx)
 }
 
-// heard bounds requests of a reader to the time in which the server answers. A server that
-// is silent when the reader comes is not asked: the context has ended. The caller MUST
-// call ended with the error of the requests, which becomes a *events.NoAnswerError if the
-// server was silent.
+// heard bounds the requests of a reader to the time in which the server answers. If the
+// server is already silent, no request is sent: the context is done. The caller MUST
+// call ended with the error of the requests. ended replaces that by an
+// *events.NoAnswerError if the server was silent.
 func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	if c.silence == nil {
 		return ctx, func(*error) {}
@@ -168,21 +169,21 @@ func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func
 	began, reader := time.Now(), ctx
 	ctx, cancel := context.WithCancelCause(reader)
 	if c.silence.err() != nil {
-		// Readers that try again do not spin, and do not wait for each other.
+		// Readers that try again must not spin, and must not wait for each other.
 		_ = reads.Wait(ctx, func() error { return Wait(ctx, silentTry) })
 		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
 	}
 	stop := context.AfterFunc(c.silence.answering(), func() {
-		_ = Wait(ctx, silentTry-time.Since(began)) // nor do those that come just before
+		_ = Wait(ctx, silentTry-time.Since(began)) // the same for readers that came just before
 		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
 	})
 	return ctx, func(err *error) {
 		stop()
-		// The server may answer again by now.
+		// The server may answer again already.
 		why, cut := errors.AsType[*events.NoAnswerError](context.Cause(ctx))
 		cancel(nil)
 		switch {
@@ -198,7 +199,9 @@ func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func
 	}
 }
 
-// BoundRequest is heard for one request, which takes Options.TryWait at most.
+// BoundRequest bounds one request to Options.TryWait, and to the time in which an outside
+// server answers. The caller MUST call ended with the error of the request. ended replaces
+// that by an *events.NoAnswerError if the server was silent.
 func (c *Client) BoundRequest(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
 	ctx, heard := c.heard(ctx)
@@ -208,9 +211,9 @@ func (c *Client) BoundRequest(ctx context.Context) (bounded context.Context, end
 	}
 }
 
-// Answering returns a context that ends when an outside server does not answer.
+// Answering returns a context that is done when an outside server does not answer.
 func (c *Client) Answering() context.Context { return c.silence.answering() }
 
-// Explain replaces the error of a request that had no answer with a
-// *events.NoAnswerError if an outside server does not answer.
+// Explain replaces the error of an unanswered request with an *events.NoAnswerError if
+// an outside server does not answer.
 func (c *Client) Explain(err error) error { return c.silence.explain(err) }

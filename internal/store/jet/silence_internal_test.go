@@ -8,8 +8,8 @@ import (
 	"daybook/events"
 )
 
-// A request that was ended because the server was silent has that as its reason, also when
-// the server answers again just then.
+// A request that ended because the server was silent returns that reason, also if the
+// server answers again at that moment.
 func TestSilenceThatEndsWithARequest(t *testing.T) {
 	t.Parallel()
 	w := &silence{server: "ledger.test:4222"}

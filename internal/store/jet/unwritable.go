@@ -14,11 +14,12 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
-// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
+// Unwritable returns an *events.UnwritableError while the server can store nothing, or
 // nil.
 func (c *Client) Unwritable() error { return cmp.Or(c.unwritableHere(), c.full.err()) }
 
-// unwritableHere is why nothing is sent to be stored, or nil.
+// unwritableHere returns the reason why this process sends no messages to be stored, or
+// nil.
 func (c *Client) unwritableHere() error {
 	if c.Options.ReadOnly != nil {
 		if err := c.Options.ReadOnly(); err != nil {
@@ -31,7 +32,8 @@ func (c *Client) unwritableHere() error {
 	return unwritable(c.Options.Writable())
 }
 
-// unwritable is why a server whose writes ended can store nothing, or nil.
+// unwritable returns an *events.UnwritableError if the context of a server says that it
+// can write no more, or nil.
 func unwritable(writable context.Context) error {
 	if writable.Err() == nil {
 		return nil
@@ -40,8 +42,9 @@ func unwritable(writable context.Context) error {
 	return &events.UnwritableError{What: "the ledger", Reason: reason, Passes: passes}
 }
 
-// Publish sends one message and waits until it is stored. An embedded server that cannot
-// store it gives no answer, so it is not waited for once that is known.
+// Publish sends one message and waits until it is stored. An embedded server that
+// cannot store it does not answer; Publish then returns an *events.UnwritableError once
+// that is known.
 func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
 	refusal := c.Unwritable
 	if ctx.Value(tryingKey{}) != nil {
@@ -54,10 +57,10 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, erro
 	defer cancel()
 	writable := context.Background()
 	if c.Options.Writable != nil {
-		writable = c.Options.Writable() // the one of now: another one may follow
+		writable = c.Options.Writable() // of the current server, which may be replaced
 		defer context.AfterFunc(writable, cancel)()
 	}
-	// What is sent to a server that hangs fills the connection, and locks it.
+	// Messages to a hanging server would fill the connection and lock it.
 	if err := c.silence.awaitAnswers(ctx); err != nil {
 		return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
 	}
@@ -77,8 +80,8 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, erro
 	return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
 }
 
-// whyUnwritable puts an error that names files and calls into what an operator
-// can act upon. It reports whether the server takes writes again by itself.
+// whyUnwritable translates an error about files and system calls into a reason that an
+// operator can act on. passes reports whether the server recovers automatically.
 func whyUnwritable(err error) (reason string, passes bool) {
 	r, passes := exhausted.Of(err)
 	if !passes {
@@ -103,7 +106,7 @@ func whyUnwritable(err error) (reason string, passes bool) {
 	return fmt.Sprintf("its storage failed (%v); see to it", err) + restart, false
 }
 
-// Writable returns a context that ends when a write of the server fails.
+// Writable returns a context that is done when a write of the server fails.
 func (c *Client) Writable() context.Context {
 	if c.Options.Writable == nil {
 		return context.Background()
@@ -111,9 +114,9 @@ func (c *Client) Writable() context.Context {
 	return c.Options.Writable()
 }
 
-// Unsure is why the answers of the server are not relied upon that came after a call of
-// Writable, which returned since, or nil: until its files are opened again the server
-// counts, and may return, a message whose write failed.
+// Unsure returns an error if answers of the server are unreliable. since is the context
+// that Writable returned before the requests. After a failed write, and until its files
+// are opened again, the server counts, and may return, a message that was not written.
 func (c *Client) Unsure(since context.Context) error {
 	return cmp.Or(unwritable(since), unwritable(c.Writable()))
 }

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// warnEvery is the least time between two equal warnings.
+	// warnEvery is the minimum time between two equal warnings.
 	warnEvery = time.Minute
-	// maxWarnings is how many different ones are told apart in that time.
+	// maxWarnings bounds the different warnings that are kept during that time.
 	maxWarnings = 64
 )
 
-// warnings logs what fails and is tried again soon, often by many readers: the first of
-// equal warnings, then one a minute with the number of those since. It is safe for
-// concurrent use.
+// warnings logs failures of operations that are tried again soon, often by many
+// readers. It logs the first of equal warnings, and then one per minute with the number
+// of those since. It is safe for concurrent use.
 type warnings struct {
 	log *slog.Logger
 
@@ -26,16 +26,16 @@ type warnings struct {
 	logged map[warning]*lastWarning
 }
 
-// warning is what equal warnings have in common.
+// warning is the key of equal warnings.
 type warning struct{ message, cause string }
 
 type lastWarning struct {
 	at   time.Time
-	more int // equal ones that are not logged
+	more int // equal ones that were not logged
 }
 
-// warn logs a warning unless an equal one was logged within the last minute. An error
-// about an exhausted resource is equal to others about the resource.
+// warn logs a warning unless an equal one was logged within the last minute. Errors
+// about the same exhausted resource are equal.
 func (w *warnings) warn(ctx context.Context, message string, err error, attrs ...any) {
 	key := warning{message, err.Error()}
 	if r, ok := exhausted.Of(err); ok {
@@ -52,7 +52,7 @@ func (w *warnings) warn(ctx context.Context, message string, err error, attrs ..
 	w.log.WarnContext(ctx, message, attrs...)
 }
 
-// take reports whether a warning is logged, and how many equal ones were not.
+// take reports whether to log a warning, and how many equal ones were not logged.
 func (w *warnings) take(key warning, now time.Time) (more int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +76,8 @@ func (w *warnings) take(key warning, now time.Time) (more int, ok bool) {
 	return more, true
 }
 
-// forget makes space for another warning: without old ones all are forgotten, and logged
-// again if they repeat. The caller must hold mu.
+// forget removes old warnings. If there are none, it removes all; they are logged again
+// if they repeat. The caller must hold mu.
 func (w *warnings) forget(now time.Time) {
 	for key, last := range w.logged {
 		if now.Sub(last.at) >= warnEvery {

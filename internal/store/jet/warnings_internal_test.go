@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Without descriptors each follower of the ledger fails five times a second. The log has
-// the first failure, then one line a minute with the number of the others. Another cause
-// is logged at once.
+// Without descriptors each follower of the ledger fails five times per second. The log
+// has the first failure, and then one line per minute with the number of the others.
+// Another cause is logged at once.
 func TestRepeatedWarnings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
