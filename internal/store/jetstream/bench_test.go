@@ -17,7 +17,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// BenchmarkAppend measures a durable append beside the floor: one write and
+// BenchmarkAppend measures a durable append next to its lower bound: one write and
 // fsync on the same disk.
 func BenchmarkAppend(b *testing.B) {
 	dir := b.TempDir()
@@ -78,7 +78,7 @@ func BenchmarkHeap(b *testing.B) {
 	blob := make([]byte, 340<<10)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range blob {
-		blob[i] = byte(random.IntN(16)) // compresses to about half, as snapshots do to a quarter
+		blob[i] = byte(random.IntN(16)) // compresses to about half; heaps compress to a quarter
 	}
 	b.Run("put", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
@@ -88,7 +88,7 @@ func BenchmarkHeap(b *testing.B) {
 			}
 		}
 	})
-	// From the cache: the newest heaps are kept unpacked, the others packed.
+	// From the cache: the newest heaps are kept decoded, the others encoded.
 	for _, newer := range []int{0, 30} {
 		b.Run(fmt.Sprintf("restore/newer=%d", newer), func(b *testing.B) {
 			kept := storetest.Open(b, server, jetstream.Options{})

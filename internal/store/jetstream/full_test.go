@@ -17,15 +17,15 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// A message that an outside server refuses because a limit of its storage is reached is
-// refused with the reason, and so is what follows. Writes continue once there is space.
+// A message that an outside server refuses because of a storage limit fails with the
+// reason, and so do further messages. Writes continue once there is space.
 func TestServerAtItsStorageLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, want string
 		server     int64 // max_file_store
 		account    int64
-		bucket     bool // the limit is that of the stream of the blobs
+		bucket     bool // the stream of the blobs has the limit
 	}{
 		{name: "server", want: "has reached its storage limit (max_file_store) (insufficient resources, code 10023)", server: 2 << 20, account: -1},
 		{name: "account", want: "the account has reached its storage limit (resource limits exceeded for account, code 10002)", server: 1 << 40, account: 2 << 20},
@@ -69,7 +69,7 @@ func TestServerAtItsStorageLimit(t *testing.T) {
 	}
 }
 
-// limited runs a server with limits of its storage, in bytes.
+// limited runs a server with storage limits in bytes.
 func limited(t *testing.T, store, account int64) (*nats.Conn, natsjs.JetStream) {
 	t.Helper()
 	users := server.NewAccount("USERS")
@@ -106,8 +106,8 @@ func limited(t *testing.T, store, account int64) (*nats.Conn, natsjs.JetStream) 
 	return conn, js
 }
 
-// fillUp uses the space of the server up, or that of the stream of the blobs, and returns a
-// function that frees it.
+// fillUp uses up the space of the server, or of the stream of the blobs. It returns a
+// function that frees the space.
 func fillUp(t *testing.T, js natsjs.JetStream, bucket bool) (free func()) {
 	t.Helper()
 	if bucket {

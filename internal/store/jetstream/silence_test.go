@@ -13,8 +13,8 @@ import (
 	"daybook/internal/store/jetstream"
 )
 
-// A server is silent while it says nothing, and answers again once it does, also when the
-// connection broke while an answer was awaited.
+// A server is silent while it sends nothing, and answers again once it does, also if
+// the connection broke while an answer was awaited.
 func TestSilenceEnds(t *testing.T) {
 	t.Parallel()
 	s, n, _ := unreliable(t, jetstream.Options{Server: "ledger.test:4222"})
@@ -23,7 +23,7 @@ func TestSilenceEnds(t *testing.T) {
 	}
 	n.lose()
 	until(t, "the server is silent", func() bool { return s.Silent() != nil })
-	// Nothing is sent to it: that would fill the connection, and lock it.
+	// Nothing is sent to it: that would fill the connection and lock it.
 	sent := n.sent.Load()
 	began := time.Now()
 	_, err := s.LastSeq(t.Context())
@@ -64,8 +64,8 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
-// A write to a server that hangs locks the connection. Readers are answered soon all the
-// same.
+// A write to a hanging server locks the connection. Readers get an answer soon
+// nevertheless.
 func TestSilenceOfAFullConnection(t *testing.T) {
 	t.Parallel()
 	tier.NightlyOnly(t, "a silent server is asked nothing: TestSilenceEnds")
@@ -93,7 +93,7 @@ func TestSilenceOfAFullConnection(t *testing.T) {
 	}()
 	for s.Silent() == nil {
 		_, err := s.LastSeq(t.Context())
-		if took := time.Since(began); took > 25*time.Second { // ten times the time until a server is silent
+		if took := time.Since(began); took > 25*time.Second { // ten times the time after which a server is silent
 			t.Fatalf("a request to a server that hangs takes until %v: %v", took, err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestSilenceOfAFullConnection(t *testing.T) {
 	until(t, "the server answers again", func() bool { return s.Silent() == nil })
 }
 
-// until waits for a condition.
+// until waits until reached returns true.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	for late := time.Now().Add(20 * time.Second); !reached(); {

@@ -12,9 +12,11 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// Options set up a Store. The zero value works. Each part documents its own.
+// Options configure a Store. The zero value works. The Options of each part document
+// their fields.
 type Options struct {
-	// Of the connection: see jet.Options.
+	// For the connection; see jet.Options. Existing is ReadExisting, and Stored is
+	// OnStored.
 	Replicas int
 	TryWait  time.Duration
 	Server   string
@@ -27,32 +29,33 @@ type Options struct {
 	ReadOnly func() error
 	Logger   *slog.Logger
 
-	// Of the sequence of events: see stream.Options.
+	// For the sequence of events; see stream.Options. Keeper is OpenAdminConn, and Opened
+	// is OnVolumeOpened.
 	Keeper  func(name string) (*jet.Conn, error)
 	Opened  func(stream string) error
 	Damaged func(err error)
 	Accept  *stream.AcceptedLoss
 
-	// Of heaps and texts: see blobs.Options.
+	// For heaps and texts; see blobs.Options. Settle is BlobGracePeriod.
 	CacheBytes   int64
 	Cached       func(bytes int64)
 	Settle       time.Duration
 	BlobDamaged  func(blob events.LostBlob, err error)
 	BlobRepaired func(blob events.LostBlob, how string)
 
-	// Of the queue: see queue.Options.
+	// For the queue; see queue.Options.
 	AckWait time.Duration
 	Hold    func() error
 
-	// Keys and Incomplete are of the sequence and of heaps and texts, Exclusive is of
-	// the sequence and of the queue.
+	// Keys and Incomplete are for the sequence and the blobs, and Exclusive for the
+	// sequence and the queue.
 	Keys       events.Keys
 	Incomplete func(stream string) error
 	Exclusive  bool
 }
 
-// Store is the ledger, its heaps and texts, and its queue. It is safe for concurrent use,
-// holds nothing to close, and lives as long as the connections it was opened on.
+// Store is the ledger with its heaps, texts and queue. It is safe for concurrent use
+// and needs no closing. It is valid as long as the connections it was opened on.
 type Store struct {
 	*stream.Ledger
 	*blobs.Store
@@ -60,11 +63,12 @@ type Store struct {
 	jet *jet.Client
 }
 
-// Open makes sure that the ledger's volumes and buckets exist and are whole,
-// finishes a sealing that was cut short, and returns a Store over them. Damage is events.ErrDamaged naming what is wrong.
-// An existing stream that is not set up as a ledger is an error: it is never
-// changed. The connections stay the caller's, to close after the last use of
-// the Store; two, so that slow readers do not hold up acknowledgements.
+// Open creates the volumes and buckets of the ledger unless they exist, checks them,
+// completes an interrupted rotation or removal, and returns a Store. Damage is
+// events.ErrDamaged with a description. An existing stream that is not configured as a
+// ledger is an error, and is never changed. The caller owns both connections and closes
+// them after the last use of the Store. There are two, so that slow readers do not delay
+// acknowledgements.
 func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store, error) {
 	client, err := jet.New(publish, consume, jet.Options{
 		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, ReadExisting: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
@@ -101,32 +105,31 @@ func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store
 	return s, nil
 }
 
-// probe tries a full server.
+// probe tries a full server by storing an existing message again.
 type probe struct{ s *Store }
 
-// Streams implements Probe.
+// Streams implements jet.Probe.
 func (p probe) Streams() []string {
 	return []string{p.s.Active().Stream(), blobs.Stream}
 }
 
-// Rewrite implements Probe.
+// Rewrite implements jet.Probe.
 func (p probe) Rewrite(ctx context.Context) error { return p.s.Rewrite(ctx) }
 
-// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
+// Unwritable returns an *events.UnwritableError while the server can store nothing, or
 // nil.
 func (s *Store) Unwritable() error { return s.jet.Unwritable() }
 
-// Silent returns a *events.NoAnswerError while an outside server does not answer, or
+// Silent returns an *events.NoAnswerError while an outside server does not answer, or
 // nil.
 func (s *Store) Silent() error { return s.jet.Silent() }
 
-// AwaitAnswers waits 200 ms at most while an outside server does not answer. It returns a
-// *events.NoAnswerError if the server does not answer by then. Nothing is sent.
+// AwaitAnswers waits up to 200 ms while an outside server does not answer. If it still
+// does not answer, AwaitAnswers returns an *events.NoAnswerError. It sends nothing.
 func (s *Store) AwaitAnswers(ctx context.Context) error { return s.jet.AwaitAnswers(ctx) }
 
-// Health reports why the ledger cannot be relied upon now, or nil: its
-// connections are up, the stream answers and can be written, and no damage has
-// been met.
+// Health returns an error if the ledger is not usable: damage was found, a connection
+// is down, or a stream or the blob store does not answer. Otherwise it returns nil.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.Ledger.Health(ctx); err != nil {
 		return err

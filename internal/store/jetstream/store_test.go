@@ -74,7 +74,8 @@ func TestAppendExpectsThePosition(t *testing.T) {
 	}
 }
 
-// One of many racers at the same position wins, and every other is told.
+// One of many concurrent appends with the same expected position succeeds. The others
+// get a conflict.
 func TestAppendHasOneWinner(t *testing.T) {
 	s := storetest.Start(t)
 	for range 20 {
@@ -166,12 +167,12 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// A flipped bit on disk must never come back as a heap.
+// A heap with a flipped bit on disk is never returned.
 func TestDamagedBlobIsNeverServed(t *testing.T) {
 	dir := t.TempDir()
 	server := storetest.StartServer(t, dir)
 	s := storetest.Open(t, server, jetstream.Options{})
-	// Not compressible, so that the bit flipped below is one of its own.
+	// Not compressible, so that the bit flipped below is one of the heap.
 	blob := make([]byte, 8000)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range blob {
@@ -252,7 +253,7 @@ func TestOutputIsOneExecutions(t *testing.T) {
 	chunk := func(id string, n int64) events.Event {
 		return events.New(tenant, time.Now(), &events.ExecutionOutput{ExecutionID: id, Attempt: 1, FirstLine: n})
 	}
-	// 600 executions share 256 subjects, so some share mine's.
+	// 600 executions share 256 subjects, so some share the subject of this one.
 	for range 600 {
 		mustAppend(t, s, chunk(newID(), 1), -1)
 	}

@@ -16,22 +16,22 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// network stands between a Store and an outside server, and can lose what the
-// server says, or break connections.
+// network connects a Store and an outside server. It can drop the output of the server
+// and break connections.
 type network struct {
 	listener net.Listener
 	server   string
 
-	sent, pings atomic.Int64 // bytes that the clients have sent, without pings
+	sent, pings atomic.Int64 // bytes that clients have sent, without pings
 
 	mu    sync.Mutex
 	deaf  bool
-	full  chan struct{} // closed when what clients send passes again; nil while it does
+	full  chan struct{} // closed when output of clients passes again; nil while it passes
 	conns []net.Conn
 }
 
-// unreliable opens a ledger over a network under the test's control, and a
-// second connection around it.
+// unreliable opens a ledger over a network that the test controls, and a second
+// connection that bypasses it.
 func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *network, *nats.Conn) {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{
@@ -56,7 +56,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 
 	dial := func(addr string) *nats.Conn {
 		nc, err := nats.Connect("nats://"+addr, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
-			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // it breaks on purpose
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test breaks it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,9 +90,9 @@ func (n *network) serve(running *sync.WaitGroup) {
 	}
 }
 
-// Write counts what a client has sent, and waits while the network is full.
+// Write counts bytes of a client. It blocks while the network is full.
 func (n *network) Write(p []byte) (int, error) {
-	const ping = "PING\r\n" // a late reader of the connection gets several at once
+	const ping = "PING\r\n" // a late reader of the connection receives several at once
 	pings := bytes.Count(p, []byte(ping))
 	n.pings.Add(int64(pings))
 	n.sent.Add(int64(len(p) - pings*len(ping)))
@@ -105,7 +105,7 @@ func (n *network) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copyBack passes on what the server says, unless it is to be lost.
+// copyBack forwards the output of the server, unless it is to be dropped.
 func (n *network) copyBack(client, srv net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -125,14 +125,15 @@ func (n *network) copyBack(client, srv net.Conn) {
 	}
 }
 
-// lose makes everything the server says from here on get lost.
+// lose drops all output of the server from now on.
 func (n *network) lose() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deaf = true
 }
 
-// jam is lose, and takes no more than the buffers hold from clients until heal.
+// jam does what lose does, and takes no more from clients than the buffers hold, until
+// heal.
 func (n *network) jam() {
 	n.lose()
 	n.mu.Lock()
@@ -140,7 +141,7 @@ func (n *network) jam() {
 	n.full = make(chan struct{})
 }
 
-// heal breaks all connections; those made from here on are good.
+// heal breaks all connections. New connections work.
 func (n *network) heal() {
 	n.mu.Lock()
 	n.deaf = false

@@ -13,8 +13,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// What a server cannot write is refused at once, in words for an operator;
-// what it has written is read as ever.
+// A message that the server cannot write is refused at once, with a reason for the
+// operator. Stored messages can still be read.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// volumesOf makes a ledger of some volumes, each with a few events.
+// volumesOf creates a ledger of n volumes with a few events each.
 func volumesOf(b *testing.B, s *jetstream.Store, n int) {
 	b.Helper()
 	for i := range n {
@@ -25,8 +25,8 @@ func volumesOf(b *testing.B, s *jetstream.Store, n int) {
 	}
 }
 
-// BenchmarkAppendOverVolumes is what an append costs that expects nothing on its
-// subject, which every sealed volume is asked about.
+// BenchmarkAppendOverVolumes measures an append that expects no event on its subject,
+// for which every sealed volume is searched.
 func BenchmarkAppendOverVolumes(b *testing.B) {
 	for _, n := range []int{1, 12, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -39,8 +39,8 @@ func BenchmarkAppendOverVolumes(b *testing.B) {
 	}
 }
 
-// BenchmarkSealing is what appends of sixteen writers cost while volumes are
-// sealed every so many events, 0 for never. It waits for the disk.
+// BenchmarkSealing measures appends of 16 writers while volumes are rotated every given
+// number of events, 0 for never. It waits for the disk.
 func BenchmarkSealing(b *testing.B) {
 	for _, every := range []int64{0, 10_000, 1_000} {
 		b.Run(fmt.Sprint(every), func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkSealing(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is how long it takes until a ledger of some volumes is open.
+// BenchmarkStart measures the time to open a ledger of several volumes.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
