@@ -1,6 +1,5 @@
-// Package storetest gives tests a real ledger: an embedded NATS server in a
-// temporary directory, and a Store on it. Nothing is faked but the waiting for
-// the disk.
+// Package storetest starts a real ledger for tests: an embedded NATS server in a
+// temporary directory, and a Store on it. Only the waiting for the disk is left out.
 package storetest
 
 import (
@@ -11,21 +10,22 @@ import (
 	"daybook/internal/store/natsserver"
 )
 
-// Start returns a Store on a server of its own. Both end with the test.
+// Start returns a Store on a server of its own. Both are closed when the test ends.
 func Start(t testing.TB) *jetstream.Store {
 	t.Helper()
 	return Open(t, StartServer(t, t.TempDir()), jetstream.Options{})
 }
 
-// StartServer runs a server that keeps its files in dir and ends with the test,
-// unless the test closes it before: to start another on the same dir. It does
-// not wait for the disk.
+// StartServer starts a server that stores its files in dir. It is closed when the test
+// ends, unless the test closes it before, for example to start another one on dir. The
+// server does not wait for the disk.
 func StartServer(t testing.TB, dir string) *natsserver.Server {
 	t.Helper()
 	return StartServerWith(t, natsserver.Options{StoreDir: dir, NoSync: true})
 }
 
-// StartServerWith runs a server with options; its log is the test's.
+// StartServerWith starts a server with options. It writes its log to the log of the
+// test.
 func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
 	t.Helper()
 	if opts.Logger == nil {
@@ -39,7 +39,8 @@ func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
 	return server
 }
 
-// Open returns a Store on a server, over connections that end with the test.
+// Open returns a Store on a server, over connections that are closed when the test
+// ends.
 func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jetstream.Store {
 	t.Helper()
 	if opts.Logger == nil {
@@ -68,7 +69,7 @@ func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jets
 	return store
 }
 
-// Logger writes to the test's log.
+// Logger returns a logger that writes to the log of the test.
 func Logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
