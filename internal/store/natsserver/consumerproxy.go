@@ -22,27 +22,28 @@ const (
 
 	// requestWait bounds how long the ledger may take to answer a request.
 	requestWait = 5 * time.Second
-	// maxRequest is the largest request a gate reads, in bytes.
+	// maxRequest bounds a request to a gate, in bytes.
 	maxRequest = 16 << 10
-	// pendingRequests and pendingBytes bound what waits for a gate. More is dropped.
+	// pendingRequests and pendingBytes bound the requests that wait for a gate. Further
+	// ones are dropped.
 	pendingRequests, pendingBytes = 4096, 4 << 20
-	// requestRate is how many requests a second a gate takes, and deliveryRate how many
-	// pulls, gets and acknowledgements, which cost less; the others wait. A subscriber
-	// may send as many at once as in a few seconds.
+	// requestRate is the number of requests per second that a gate handles, and
+	// deliveryRate the number of pulls, gets and acknowledgements, which cost less.
+	// Further ones wait. A subscriber may send a burst of a few seconds' worth.
 	requestRate, requestBurst   = 50, 200
 	deliveryRate, deliveryBurst = 1000, 2000
 	// pullRate and pullBurst bound the pulls that may have several answers. The server
-	// keeps the way back of such a pull for up to twice answerWait, about 1 KiB each: it
-	// cannot see the last answer.
+	// keeps the return path of such a pull, about 1 KiB, for up to twice answerWait,
+	// because it cannot detect the last answer.
 	pullRate, pullBurst = 100, 500
-	// answerWait is how long the server keeps the way back after an answer. A pull is
-	// shorter. maxPull is what the clients of NATS ask for by default.
+	// answerWait is how long the server keeps the return path after an answer. A pull is
+	// shorter. maxPull is what NATS clients request by default.
 	answerWait = 35 * time.Second
 	maxPull    = 30 * time.Second
 )
 
-// forward is a subject under which a gate passes a request on to the ledger, so that
-// the answer goes straight to the client. Clients cannot publish there.
+// forward is a subject under which a gate forwards a request to the ledger, so that the
+// ledger answers the client directly. Clients cannot publish on it.
 type forward struct {
 	from, to string
 	answers  server.ServiceRespType
@@ -57,32 +58,32 @@ const (
 
 var forwards = []forward{
 	{nextPrefix + "*.*", apiPrefix + "CONSUMER.MSG.NEXT.*.*", server.Streamed},
-	// The same for a pull that has one answer, whose way back ends with it. A server has
-	// one kind of answers for each subject.
+	// The same for a pull with one answer. Its return path ends with the answer. A server
+	// has one kind of response per subject.
 	{onePrefix + ">", apiPrefix + "CONSUMER.MSG.NEXT.>", server.Singleton},
-	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // else kept for answerWait
+	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // otherwise kept for answerWait
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
 
-// consumerProxy takes the requests of a subscriber to JetStream. It answers those that read
-// events of the subscriber's tenant, or that are about the tenant's consumers, and
-// refuses all others. What it passes on it writes from scratch, so that the server
-// cannot understand it otherwise.
+// consumerProxy handles the JetStream requests of a subscriber. It answers requests
+// that read events of the tenant of the subscriber or concern the consumers of the
+// tenant, and refuses all others. It encodes forwarded requests from scratch, so that
+// the server cannot interpret them differently.
 type consumerProxy struct {
 	who  Subscriber
 	book *ledgerView
-	// ledger is a connection of the service, shared by all gates; own is one in the
-	// account of the subscriber.
+	// ledger is a connection of the service that all gates share. own is a connection in
+	// the account of the subscriber.
 	ledger, own *nats.Conn
-	// requests, deliveries and pulls with several answers are limited apart.
+	// requests, deliveries and pulls with several answers have limits of their own.
 	requests, deliveries, pulls *rate.Limiter
 	ctx                         context.Context //nolint:containedctx // ends with the gate
 	end                         context.CancelFunc
 }
 
-// ledgerView is what gates know of the ledger.
+// ledgerView is the part of the ledger that gates know.
 type ledgerView struct {
-	// subjects returns the subjects of a tenant in a stream.
+	// subjects returns a pattern for the subjects of a tenant in a stream.
 	subjects func(stream, tenant string) string
 
 	mu      sync.Mutex
@@ -132,7 +133,7 @@ func (g *consumerProxy) close() {
 	g.own.Close()
 }
 
-// refusal is the answer to a request that is not allowed or cannot be done.
+// refusal is the answer to a request that is not allowed or fails.
 type refusal struct {
 	status  int
 	errCode server.ErrorIdentifier
@@ -145,16 +146,16 @@ func refuse(format string, args ...any) error {
 	return &refusal{status: 403, text: fmt.Sprintf(format, args...)}
 }
 
-// The errors of JetStream that clients know.
+// JetStream errors that clients know.
 var (
 	errNoStream   = &refusal{404, server.JSStreamNotFoundErr, "stream not found"}
 	errNoConsumer = &refusal{404, server.JSConsumerNotFoundErr, "consumer not found"}
 	errNoMessage  = &refusal{404, server.JSNoMessageFoundErr, "no message found"}
 )
 
-// request answers a request to the API of JetStream.
+// request answers a request to the JetStream API.
 func (g *consumerProxy) request(m *nats.Msg) {
-	// An answer to any other subject would be a way to publish.
+	// An answer to another subject would let the client publish there.
 	if !strings.HasPrefix(m.Reply, inbox) {
 		return
 	}
@@ -178,13 +179,13 @@ func (g *consumerProxy) request(m *nats.Msg) {
 	}
 	raw, err := json.Marshal(answer)
 	if err != nil {
-		return // plain data always encodes
+		return // plain data can always be encoded
 	}
 	_ = g.own.Publish(m.Reply, raw) // a client that has left needs no answer
 }
 
-// answer returns the answer to a request and its type, or nil if the ledger answers
-// the client itself.
+// answer returns the answer to a request and its type. The answer is nil if the ledger
+// answers the client.
 func (g *consumerProxy) answer(m *nats.Msg) (kind string, answer any, err error) {
 	if len(m.Data) > maxRequest {
 		return "", nil, refuse("the request has %d bytes; the limit is %d", len(m.Data), maxRequest)
@@ -213,7 +214,8 @@ func (g *consumerProxy) answer(m *nats.Msg) (kind string, answer any, err error)
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-// requests are those about a stream. rest is what follows the stream in the subject.
+// requests are the permitted requests about a stream. rest is the part of the subject
+// after the stream.
 var requests = []struct {
 	verb, kind string
 	do         func(g *consumerProxy, stream, rest string, m *nats.Msg) (any, error)
@@ -229,7 +231,8 @@ var requests = []struct {
 	{"CONSUMER.MSG.NEXT", "", (*consumerProxy).next},
 }
 
-// ask sends a request to the ledger and decodes the answer, whose error it returns.
+// ask sends a request to the ledger and decodes the answer. It returns the error in the
+// answer.
 func (g *consumerProxy) ask(subject string, body, answer any) error {
 	var raw []byte
 	if body != nil {
@@ -255,7 +258,7 @@ func (g *consumerProxy) ask(subject string, body, answer any) error {
 	return nil
 }
 
-// forward passes a request on to the ledger, which answers the client.
+// forward passes a request on. The ledger answers the client.
 func (g *consumerProxy) forward(subject, reply string, body any) (any, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -274,17 +277,17 @@ func (g *consumerProxy) acknowledge(m *nats.Msg) {
 		return
 	}
 	if m.Reply == "" {
-		_ = g.own.Publish(acksPrefix+rest, m.Data) // a lost acknowledgement leads to another delivery
+		_ = g.own.Publish(acksPrefix+rest, m.Data) // a lost acknowledgement causes another delivery
 		return
 	}
 	_ = g.own.PublishRequest(acksPrefix+rest, m.Reply, m.Data)
 }
 
-// inside is the name of a subscriber's consumer in the ledger. No consumer of the
-// service has a name with a tilde.
+// inside returns the name in the ledger of a consumer of the subscriber. No consumer of
+// the service has a tilde in its name.
 func (g *consumerProxy) inside(name string) string { return "subscriber~" + g.who.Tenant + "~" + name }
 
-// outside takes the prefix of inside from names in a text.
+// outside removes the prefix of inside from names in a text.
 func (g *consumerProxy) outside(text string) string {
 	return strings.ReplaceAll(text, g.inside(""), "")
 }

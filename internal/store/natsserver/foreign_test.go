@@ -20,14 +20,14 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// The clients of others, which CI installs; see .ci/subscribers.
+// Clients of other projects, which CI installs; see .ci/subscribers.
 var (
 	natsCLI = flag.String("nats-cli", "", "the nats command")
 	node    = flag.String("node", "", "the node command")
 	nodeDir = flag.String("node-dir", "", "folder of follow.mjs and its packages")
 )
 
-// seen is an event as a client shows it.
+// seen is an event as a client prints it.
 type seen struct {
 	seq uint64
 	id  string
@@ -47,7 +47,7 @@ var (
 	cliID    = regexp.MustCompile(`^ce-id: (\S+)`)
 )
 
-// readCLI reads one event of what "nats sub" prints.
+// readCLI reads one event from the output of "nats sub".
 func readCLI(r *bufio.Reader) (s seen, err error) {
 	for s.seq == 0 || s.id == "" {
 		line, err := r.ReadString('\n')
@@ -69,7 +69,7 @@ func readCLI(r *bufio.Reader) (s seen, err error) {
 
 var nodeLine = regexp.MustCompile(`^(\d+) (\S+)\n`)
 
-// readNode reads one event of what follow.mjs prints.
+// readNode reads one event from the output of follow.mjs.
 func readNode(r *bufio.Reader) (s seen, err error) {
 	for {
 		line, err := r.ReadString('\n')
@@ -84,7 +84,7 @@ func readNode(r *bufio.Reader) (s seen, err error) {
 	}
 }
 
-// start runs the client until the end of the test.
+// start runs the client until the test ends.
 func (f *foreigner) start(t *testing.T) {
 	t.Helper()
 	out, err := f.cmd.StdoutPipe()
@@ -131,8 +131,8 @@ func (f *foreigner) next(t *testing.T) seen {
 	return seen{}
 }
 
-// Clients that are not ours, live and from the start, see each accepted event
-// exactly once, in order, and none that was refused.
+// Clients of other projects, live and from the first event, receive each stored event
+// exactly once, in order, and no refused event.
 func TestForeignClients(t *testing.T) {
 	if *natsCLI == "" || *node == "" || *nodeDir == "" {
 		t.Skip("needs the clients that .ci/subscribers installs")
@@ -148,7 +148,7 @@ func TestForeignClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, url := credential.File(dir), "nats://"+server.Addr()
-	record(t, store, 20) // what only those from the start see
+	record(t, store, 20) // only clients from the first event receive these
 	cli := func(args ...string) *exec.Cmd {
 		return exec.Command(*natsCLI, append([]string{"--server", url, "--creds", file}, args...)...)
 	}
@@ -167,7 +167,7 @@ func TestForeignClients(t *testing.T) {
 	for _, f := range append(live, whole...) {
 		f.start(t)
 	}
-	// A live client is there when it shows something.
+	// A live client is subscribed when it prints an event.
 	for _, f := range live {
 		for late := time.After(60 * time.Second); first[f].seq == 0; {
 			record(t, store, 1)
@@ -217,7 +217,7 @@ func TestForeignClients(t *testing.T) {
 	t.Logf("%d events, %d refused", len(list), len(refused))
 }
 
-// race records ends of executions, each against two others that come too late.
+// race records ends of executions, each against two others that are too late.
 func race(t *testing.T, store *jetstream.Store, n int) (refused map[string]bool) {
 	t.Helper()
 	refused = map[string]bool{}

@@ -16,7 +16,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// TestFullDiskAtANewBlock: when the disk has no space for the first message of a block,
+// TestFullDiskAtANewBlock: if the disk has no space for the first message of a block,
 // the message takes no position once the streams are opened again.
 func TestFullDiskAtANewBlock(t *testing.T) {
 	const patience = 20 * time.Second

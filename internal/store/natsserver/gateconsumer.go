@@ -11,27 +11,27 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the consumers of a tenant's subscribers.
+// Limits of the consumers of the subscribers of a tenant.
 const (
-	maxConsumers = 32 // of a tenant, over all volumes
-	// maxAckPending is how many deliveries of a consumer may wait for an
-	// acknowledgement, maxWaiting how many pulls for events.
+	maxConsumers = 32 // per tenant, over all volumes
+	// maxAckPending is the maximum number of unacknowledged deliveries of a consumer, and
+	// maxWaiting that of pending pulls.
 	maxAckPending = 1000
 	maxWaiting    = 128
 	maxFilters    = 16
 	maxMetadata   = 1024 // bytes of names and values
 	maxText       = 256  // bytes of the description
 	maxBackOff    = 16
-	// ephemeralIdle and durableIdle are the longest times after which an unused
-	// consumer is deleted.
+	// ephemeralIdle and durableIdle are the maximum times after which an unused consumer
+	// is deleted.
 	ephemeralIdle = time.Hour
 	durableIdle   = 30 * 24 * time.Hour
 )
 
 var consumerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// createConsumer makes or changes a pull consumer that is limited to the tenant's
-// subjects. rest is the name, and a filter that the body repeats.
+// createConsumer creates or changes a pull consumer that is limited to the subjects of
+// the tenant. rest is the name, possibly followed by a filter that the body repeats.
 func (g *consumerProxy) createConsumer(stream, rest string, m *nats.Msg) (any, error) {
 	name, _, _ := strings.Cut(rest, ".")
 	var r server.CreateConsumerRequest
@@ -72,7 +72,7 @@ func (g *consumerProxy) createConsumer(stream, rest string, m *nats.Msg) (any, e
 	return answer, nil
 }
 
-// checkCount refuses a consumer beyond the limit of the tenant.
+// checkCount returns an error for a new consumer if the tenant has the maximum number.
 func (g *consumerProxy) checkCount(stream, inside string) error {
 	own, err := g.consumersOf(stream)
 	if err != nil {
@@ -93,8 +93,8 @@ func (g *consumerProxy) checkCount(stream, inside string) error {
 	return nil
 }
 
-// consumerConfig returns what may be set of a consumer, within bounds. A limit that
-// is too large becomes the largest one.
+// consumerConfig returns the permitted settings of a consumer. A limit that is too
+// large is replaced by the maximum.
 func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) (config server.ConsumerConfig, err error) {
 	size := 0
 	for k, v := range c.Metadata {
@@ -135,7 +135,7 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 	if c.AckPolicy != server.AckNone {
 		config.MaxAckPending = bounded(c.MaxAckPending, maxAckPending)
 	}
-	if c.Durable != "" { // it keeps its place over restarts
+	if c.Durable != "" { // it keeps its state across restarts
 		config.MemoryStorage = false
 		config.InactiveThreshold = bounded(c.InactiveThreshold, durableIdle)
 	}
@@ -145,7 +145,7 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 	return config, nil
 }
 
-// bounded is a limit, or the largest one if none is given.
+// bounded returns given, or most if given is not positive or exceeds most.
 func bounded[T int | time.Duration](given, most T) T {
 	if given <= 0 || given > most {
 		return most
@@ -153,8 +153,8 @@ func bounded[T int | time.Duration](given, most T) T {
 	return given
 }
 
-// consumersOf lists the tenant's consumers of a stream, by their names in the
-// ledger.
+// consumersOf returns the names in the ledger of the consumers of the tenant on a
+// stream.
 func (g *consumerProxy) consumersOf(stream string) (own []string, err error) {
 	for offset := 0; ; {
 		var page server.JSApiConsumerNamesResponse
@@ -173,7 +173,6 @@ func (g *consumerProxy) consumersOf(stream string) (own []string, err error) {
 	}
 }
 
-// countConsumers counts the tenant's consumers of all streams.
 func (g *consumerProxy) countConsumers() (n int, err error) {
 	for _, stream := range g.book.list() {
 		own, err := g.consumersOf(stream)
@@ -212,7 +211,7 @@ func (g *consumerProxy) consumerList(stream, _ string, _ *nats.Msg) (any, error)
 	for _, name := range own {
 		var one server.JSApiConsumerInfoResponse
 		if err := g.ask("CONSUMER.INFO."+stream+"."+name, nil, &one); err != nil {
-			continue // it was deleted in the meantime
+			continue // it was deleted meanwhile
 		}
 		g.showOutside(one.ConsumerInfo)
 		answer.Consumers = append(answer.Consumers, one.ConsumerInfo)
@@ -243,7 +242,7 @@ func (g *consumerProxy) deleteConsumer(stream, name string, _ *nats.Msg) (any, e
 	return answer, nil
 }
 
-// showOutside gives a consumer the names that the subscriber knows.
+// showOutside replaces the names of a consumer by those that the subscriber knows.
 func (g *consumerProxy) showOutside(info *server.ConsumerInfo) {
 	if info == nil {
 		return
@@ -254,7 +253,7 @@ func (g *consumerProxy) showOutside(info *server.ConsumerInfo) {
 	}
 }
 
-// next lets the ledger answer a pull.
+// next forwards a pull, and the ledger answers the client.
 func (g *consumerProxy) next(stream, name string, m *nats.Msg) (any, error) {
 	if !consumerForm.MatchString(name) {
 		return nil, errNoConsumer

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// accountInfo answers with the limits of the tenant, and nothing of the ledger's
-// account.
+// accountInfo returns the limits of the tenant, and nothing about the account of the
+// ledger.
 func (g *consumerProxy) accountInfo() (string, any, error) {
 	kind := server.JSApiAccountInfoResponseType
 	n, err := g.countConsumers()
@@ -47,8 +47,8 @@ func (g *consumerProxy) listStreams(verb string) (string, any, error) {
 	return kind, answer, nil
 }
 
-// streamInfo answers without what the stream holds of others: the filter for
-// subjects in the request does not count.
+// streamInfo returns the state of a stream without data of other tenants. It ignores
+// the filter for subjects in the request.
 func (g *consumerProxy) streamInfo(stream, _ string, _ *nats.Msg) (any, error) {
 	info, err := g.infoOf(stream)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *consumerProxy) infoOf(stream string) (*server.StreamInfo, error) {
 	return &server.StreamInfo{
 		Created: answer.Created,
 		Config:  config,
-		// Positions are shared by all tenants.
+		// All tenants share the positions.
 		State: server.StreamState{
 			Msgs:     answer.State.Msgs,
 			FirstSeq: answer.State.FirstSeq, FirstTime: answer.State.FirstTime,
@@ -83,15 +83,15 @@ func (g *consumerProxy) infoOf(stream string) (*server.StreamInfo, error) {
 	}, nil
 }
 
-// owns reports whether a subject of a stream belongs to the tenant. It may have
-// wildcards.
+// owns reports whether a subject of a stream, possibly with wildcards, belongs to the
+// tenant.
 func (g *consumerProxy) owns(stream, subject string) bool {
 	prefix := strings.TrimSuffix(g.book.subjects(stream, g.who.Tenant), ">")
 	return strings.HasPrefix(subject, prefix) && server.IsValidSubject(subject)
 }
 
-// wanted reads which one message a request asks for: by position, or the next or
-// last one on a subject of the tenant.
+// wanted parses a request for one message: by position, or the next or last one on a
+// subject of the tenant.
 func (g *consumerProxy) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
 	var asked server.JSApiMsgGetRequest
 	if err := json.Unmarshal(body, &asked); err != nil {
@@ -106,7 +106,7 @@ func (g *consumerProxy) wanted(stream string, body []byte) (r server.JSApiMsgGet
 	return server.JSApiMsgGetRequest{Seq: asked.Seq, LastFor: asked.LastFor, NextFor: asked.NextFor, NoHeaders: asked.NoHeaders}, nil
 }
 
-// find gets a message, as long as it belongs to the tenant.
+// find returns a message if it belongs to the tenant.
 func (g *consumerProxy) find(stream string, r server.JSApiMsgGetRequest) (answer server.JSApiMsgGetResponse, err error) {
 	if err := g.ask("STREAM.MSG.GET."+stream, r, &answer); err != nil {
 		return answer, err
@@ -129,10 +129,10 @@ func (g *consumerProxy) getMessage(stream, _ string, m *nats.Msg) (any, error) {
 	return answer, nil
 }
 
-// directGet lets the ledger answer a get by position or subject. Subject is what
-// follows the stream in the request, instead of a body.
+// directGet forwards a get by position or subject, and the ledger answers the client.
+// subject is the part after the stream in the request, which then has no body.
 func (g *consumerProxy) directGet(stream, subject string, m *nats.Msg) (any, error) {
-	// No stream reaches this position: the ledger answers that there is no message.
+	// No stream reaches this position, so the ledger answers that there is no message.
 	none := server.JSApiMsgGetRequest{Seq: math.MaxInt64}
 	var r server.JSApiMsgGetRequest
 	var err error

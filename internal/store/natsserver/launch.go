@@ -13,7 +13,7 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// writes is whether a nats-server takes writes.
+// writes is the state of writing of a nats-server. ctx is done when a write failed.
 type writes struct {
 	ctx  context.Context //nolint:containedctx // it is a state, not a call's
 	fail context.CancelCauseFunc
@@ -24,13 +24,13 @@ func newWrites() *writes {
 	return &writes{ctx, fail}
 }
 
-// Writable ends, with the reason as its cause, when a write to the disk has
-// failed. The server then stores nothing more and leaves those who publish without
-// an answer, however much space there is by then; what it has stored can be read.
-// After Reopen there is another one.
+// Writable returns a context that is done when a write to the disk has failed, with the
+// reason as its cause. The server then stores nothing more and leaves publishers
+// without an answer, even if space becomes free. Stored messages can be read. After
+// Reopen there is a new context.
 func (s *Server) Writable() context.Context { return s.writes.Load().ctx }
 
-// launch starts a nats-server on the files and returns once it takes connections.
+// launch starts a nats-server on the files and returns when it accepts connections.
 func (s *Server) launch(ctx context.Context, opts Options) error {
 	cfg := &server.Options{
 		ServerName:         "daybook",
@@ -38,14 +38,14 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		JetStream:          true,
 		StoreDir:           opts.StoreDir,
 		SyncAlways:         !opts.NoSync,
-		JetStreamMaxStore:  1 << 50, // the disk is the limit, not a guess made at start
+		JetStreamMaxStore:  1 << 50, // only the disk limits the size
 		JetStreamMaxMemory: 64 << 20,
-		// Each tenant has a consumer of the active volume. Those of subscribers are bounded
-		// by the gates. The server's own default is 1,000 for each stream.
+		// Each tenant has a consumer of the active volume. The gates bound the consumers of
+		// subscribers. The default of the server is 1,000 for each stream.
 		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: -1},
 		MaxPayload:             maxPayload,
 		MaxConn:                cmp.Or(opts.MaxConnections, 1024) + ownConnections,
-		NoSigs:                 true, // signals belong to the program
+		NoSigs:                 true, // the program handles signals
 		DisableJetStreamBanner: true,
 	}
 	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams), keeper: adminPermissions(), subscribers: s.subscribers}
@@ -87,7 +87,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	if opts.Listen == "" {
 		return nil
 	}
-	// With several accounts the server gives streams to none unasked.
+	// With several accounts, the server does not enable JetStream for any of them.
 	if err := s.enableStreams(); err != nil {
 		s.stop()
 		return err
@@ -95,22 +95,22 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// Reopen stops the nats-server and starts another one on the same files, which
-// takes writes again. Connections inside the process and of subscribers are
-// interrupted and come back by themselves; requests under way are lost. After an
-// error there is no server, and Writable has ended with the cause of before: call it
+// Reopen stops the nats-server and starts another one on the same files, which accepts
+// writes again. Connections inside the process and of subscribers are interrupted and
+// reconnect automatically; pending requests are lost. After an error there is no
+// server, and the context of Writable has the earlier cause; the caller calls Reopen
 // again.
 func (s *Server) Reopen(ctx context.Context) error {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
 	opts := s.opts
 	if s.addr != "" {
-		opts.Listen, opts.Fallback = s.addr, false // where subscribers know it
+		opts.Listen, opts.Fallback = s.addr, false // subscribers know this address
 	}
 	failed := context.Cause(s.Writable())
 	s.stop()
 	if err := s.launch(ctx, opts); err != nil {
-		w := newWrites() // that of a server that did not start says nothing
+		w := newWrites() // the state of a server that did not start says nothing
 		w.fail(cmp.Or(failed, err))
 		s.writes.Store(w)
 		return fmt.Errorf("open the streams again: %w", err)
@@ -118,10 +118,9 @@ func (s *Server) Reopen(ctx context.Context) error {
 	return nil
 }
 
-// nats is the nats-server of now.
 func (s *Server) nats() *server.Server { return s.current.Load() }
 
-// stop ends the nats-server of now and returns once its files are closed.
+// stop stops the nats-server and returns once its files are closed.
 func (s *Server) stop() {
 	if ns := s.nats(); ns != nil {
 		ns.Shutdown()
@@ -129,7 +128,7 @@ func (s *Server) stop() {
 	}
 }
 
-// inProcess connects to the nats-server of now.
+// inProcess connects to the current nats-server.
 type inProcess struct{ s *Server }
 
 // InProcessConn implements nats.InProcessConnProvider.

@@ -11,13 +11,13 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
-// logger passes the server's log on. The server's notices are our debug
-// records: it announces every start and stop. The log is also the only place
-// where the server tells that it can write no more.
+// logger forwards the log of nats-server. Notices become debug records: the server
+// announces every start and stop. The log is also the only place where the server
+// reports that it can no longer write.
 type logger struct {
 	log        *slog.Logger
 	unwritable context.CancelCauseFunc
-	fatal      atomic.Pointer[string] // the first reason not to start
+	fatal      atomic.Pointer[string] // the first reason why the server does not start
 }
 
 func (l *logger) record(level slog.Level, format string, args []any) {
@@ -26,7 +26,7 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 	}
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
 	if isOutside(text) {
-		level = slog.LevelDebug // a client must not fill the log
+		level = slog.LevelDebug // a client cannot fill the log
 		if !l.log.Enabled(context.Background(), level) {
 			return
 		}
@@ -38,13 +38,13 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
 }
 
-// indexMissing is what the lines about the index of a stream mean.
+// indexMissing is the meaning of log lines about the index of a stream.
 const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; it is built again from the messages"
 
-// meaning puts the server's words about its files into what they mean for the
-// ledger and what is to be done, or is empty.
+// meaning translates a log line about files into its consequence for the ledger and the
+// required action. It returns "" for other lines.
 func meaning(text string) string {
-	// First: what cannot be read for lack of something is not damaged.
+	// First: what cannot be read because of an exhausted resource is not damaged.
 	if r, ok := exhausted.In(text); ok {
 		if r.Disk {
 			return r.Reason + "; the ledger takes writes again by itself: what was acknowledged is safe"
@@ -55,7 +55,7 @@ func meaning(text string) string {
 		words []string
 		means string
 	}{
-		// First: the reason that follows may call the index corrupt.
+		// First: the reason in the line may call the index corrupt.
 		{[]string{"stream state from index", "Stream state corrupt"}, indexMissing},
 		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
 			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
@@ -74,16 +74,16 @@ func meaning(text string) string {
 	return ""
 }
 
-// isClient reports whether a line is about a connection. Such a line holds text that
-// the client chose, its name and subjects, even where the server passes it as a
-// format; it says nothing about files.
+// isClient reports whether a line is about a connection. Such a line contains text that
+// the client chose, its name and subjects, even if the server passes it as a format. It
+// says nothing about files.
 func isClient(text string) bool { return strings.Contains(text, " - cid:") }
 
 // isOutside reports whether a line is about a connection from outside the process.
 func isOutside(text string) bool { return isClient(text) && !strings.HasPrefix(text, "pipe - ") }
 
-// watch looks for the lines with which the server gives up a stream, or all of
-// them: on a failed write, and on one that was not permitted.
+// watch detects the lines that the server logs when it disables a stream or all of
+// them: after a failed write, and after one that was not permitted.
 func (l *logger) watch(format string, args []any) {
 	if isClient(format) || !strings.Contains(strings.ToLower(format), "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
 		return
@@ -109,15 +109,15 @@ func (l *logger) Errorf(format string, args ...any) {
 	l.watch(format, args)
 }
 
-// Fatalf does not end the process: the server fails to become ready, and Start
-// says so with these words.
+// Fatalf does not end the process: the server does not become ready, and Start returns
+// an error with this text.
 func (l *logger) Fatalf(format string, args ...any) {
 	l.record(slog.LevelError, format, args)
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
 	l.fatal.CompareAndSwap(nil, &text)
 }
 
-// why is what kept the server from starting, as far as it said so.
+// why returns the logged reason why the server did not start.
 func (l *logger) why() string {
 	text := l.fatal.Load()
 	switch {

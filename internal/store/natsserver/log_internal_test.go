@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What the server says of its files is told with what it means.
+// A log line about files gets its meaning as an attribute.
 func TestLogMeaning(t *testing.T) {
 	t.Parallel()
 	full := &fs.PathError{Op: "write", Path: "/data/1.blk", Err: syscall.ENOSPC}

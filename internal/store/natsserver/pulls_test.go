@@ -10,8 +10,8 @@ import (
 	"daybook/internal/store/natsserver"
 )
 
-// The way back of a pull with one answer ends with the answer. Those of other pulls stay
-// for a time, so their number is bounded.
+// The return path of a pull with one answer ends with the answer. Those of other pulls
+// stay for some time, so their number is bounded.
 func TestPullsLeaveLittleBehind(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -41,7 +41,7 @@ func TestPullsLeaveLittleBehind(t *testing.T) {
 		}
 		return m
 	}
-	// All events of the tenant, then that there are none.
+	// All events of the tenant, and then the answer that there are no more.
 	pull(len(w.ofA)+50, `{"batch":1,"no_wait":true}`)
 	events := 0
 	for range len(w.ofA) + 50 {

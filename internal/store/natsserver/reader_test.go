@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listening starts a server that readers may connect to.
+// listening starts a server that readers can connect to.
 func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
@@ -57,7 +57,7 @@ func newLogin(t *testing.T, id, tenant string) login {
 	return login{natsserver.Subscriber{ID: id, Tenant: tenant, PublicKey: public}, keys}
 }
 
-// admit lets exactly these subscribers in.
+// admit sets these subscribers and no others.
 func admit(t *testing.T, s *natsserver.Server, logins ...login) {
 	t.Helper()
 	list := make([]natsserver.Subscriber, len(logins))
@@ -74,11 +74,11 @@ func (l login) dial(s *natsserver.Server, opts ...nats.Option) (*nats.Conn, erro
 	return nats.Connect("nats://"+s.Addr(), append([]nats.Option{
 		nats.Nkey(l.PublicKey, l.keys.Sign),
 		nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // refusals show in what did not happen
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // refused operations show by their missing effect
 	}, opts...)...)
 }
 
-// connect is dial for a login that must come in.
+// connect is dial for a login that must succeed.
 func (l login) connect(t *testing.T, s *natsserver.Server) *nats.Conn {
 	t.Helper()
 	nc, err := l.dial(s)
@@ -111,8 +111,8 @@ func record(t *testing.T, s *jetstream.Store, n int) {
 	}
 }
 
-// Complete delivery: a reader with an ordinary ordered consumer gets every event
-// from the first on, and live ones.
+// A reader with an ordinary ordered consumer receives every event from the first on,
+// and live ones.
 func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -153,7 +153,7 @@ func TestReaderHasConsumersOfItsOwn(t *testing.T) {
 	}
 }
 
-// A durable consumer of a reader keeps its place by acknowledgements.
+// A durable consumer of a reader keeps its position by acknowledgements.
 func TestReaderMayAcknowledge(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -180,7 +180,7 @@ func TestReaderMayAcknowledge(t *testing.T) {
 	}
 }
 
-// A reader sees and removes its own consumers, not those that the work goes through.
+// A reader sees and deletes its own consumers, and not those of the run queue.
 func TestReaderRemovesConsumers(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -197,7 +197,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := queue.WorkConsumer(events.DefaultPool, events.DefaultTenant)
-	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
+	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request created it
 		t.Fatal(err)
 	}
 	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(20*time.Second))
@@ -242,9 +242,9 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	}
 }
 
-// Whatever a reader sends, the ledger, the blobs, the work and the cancel
-// subjects stay as they are. Most of these ways use a right the reader has, with
-// an answer or a delivery addressed to where it has none.
+// No request of a reader changes the ledger, the blobs, the run queue or the cancel
+// subjects. Most of these tries use a permission of the reader, with an answer or a
+// delivery addressed to a subject for which it has none.
 func TestReaderCannotWrite(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -331,7 +331,7 @@ func TestReaderCannotWrite(t *testing.T) {
 	}
 }
 
-// refused asks for a consumer that must not be made.
+// refused requests a consumer that must not be created.
 func refused(t *testing.T, nc *nats.Conn, name string, config map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"stream_name": "LEDGER-0001", "config": config})
@@ -344,7 +344,7 @@ func refused(t *testing.T, nc *nats.Conn, name string, config map[string]any) {
 	}
 }
 
-// The ledger is the same one with and without a listener.
+// A ledger can be opened with and without a listener.
 func TestListenerComesAndGoes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

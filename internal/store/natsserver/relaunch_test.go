@@ -16,9 +16,9 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// TestReopenThatFails: while the server cannot start, Writable says why the writes
-// failed, so that Reopen is tried again; a key that is withdrawn meanwhile is refused
-// from then on, and one that is new works once the list is set again.
+// TestReopenThatFails: while the server cannot start, Writable has the reason why the
+// writes failed, so that Reopen is tried again. A key that is withdrawn meanwhile is
+// refused from then on, and a new one works once the list is set again.
 func TestReopenThatFails(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())

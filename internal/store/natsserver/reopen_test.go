@@ -15,9 +15,9 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// TestReopen: after another nats-server was started on the files, clients that were
-// connected continue: the ledger reads and appends, readers read and follow under the same
-// address and key.
+// TestReopen: after another nats-server was started on the files, connected clients
+// continue. The ledger reads and appends; readers read and follow with the same address
+// and key.
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -44,7 +44,7 @@ func TestReopen(t *testing.T) {
 		t.Errorf("writable before: %v, now: %v; at %s, before at %s", before.Err(), server.Writable().Err(), server.Addr(), addr)
 	}
 	record(t, store, 2)
-	for deadline := time.Now().Add(20 * time.Second); ; { // both connections come back by themselves
+	for deadline := time.Now().Add(20 * time.Second); ; { // both connections reconnect automatically
 		err := store.Health(t.Context())
 		if err == nil {
 			break
@@ -56,8 +56,8 @@ func TestReopen(t *testing.T) {
 	if list, err := store.Read(t.Context(), 0, 10); err != nil || len(list) != 5 {
 		t.Errorf("the ledger reads as %d events, %v", len(list), err)
 	}
-	// The reader's subscription comes back when its client has connected again: from
-	// then on it gets what is recorded.
+	// The subscription of the reader is restored when its client has reconnected. From
+	// then on it receives recorded events.
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		record(t, store, 1)
 		if _, err := live.NextMsg(100 * time.Millisecond); err == nil {
@@ -66,7 +66,7 @@ func TestReopen(t *testing.T) {
 			t.Fatalf("a reader receives nothing: %v", err)
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; { // its requests are answered a moment later
+	for deadline := time.Now().Add(20 * time.Second); ; { // requests are answered a little later
 		m, err := nc.RequestMsg(&nats.Msg{Subject: "$JS.API.DIRECT.GET.LEDGER-0001", Data: []byte(`{"seq":4}`)}, 10*time.Second)
 		if err == nil && m.Header.Get("Nats-Sequence") == "4" {
 			break
@@ -77,8 +77,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestReopenAnswersSubscribersOnce: after Reopen the gate alone answers what a
-// subscriber asks of JetStream, as before.
+// TestReopenAnswersSubscribersOnce: after Reopen only the gate answers the JetStream
+// requests of a subscriber, as before.
 func TestReopenAnswersSubscribersOnce(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -97,7 +97,7 @@ func TestReopenAnswersSubscribersOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for deadline := time.Now().Add(20 * time.Second); len(got) == 0 && time.Now().Before(deadline); { // the gate connects again without help
+		for deadline := time.Now().Add(20 * time.Second); len(got) == 0 && time.Now().Before(deadline); { // the gate reconnects automatically
 			if err := nc.PublishRequest("$JS.API."+request, inbox, nil); err != nil {
 				t.Fatal(err)
 			}

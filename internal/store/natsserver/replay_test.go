@@ -9,9 +9,8 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// History told once more reaches readers as it is on record, marked, and is no
-// event of the ledger; where it may be told is narrow, and readers cannot tell
-// any.
+// Replayed events reach readers as they are recorded, marked, and are no events of the
+// ledger. Only some subjects are allowed for a replay, and readers cannot publish any.
 func TestReplayReachesReaders(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())

@@ -14,8 +14,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// harmful are the requests that take something away from a stream, or change
-// how it is kept.
+// harmful are the requests that delete from a stream or change its configuration.
 var harmful = map[string]string{
 	"$JS.API.STREAM.DELETE.LEDGER-0001":      ``,
 	"$JS.API.STREAM.PURGE.LEDGER-0001":       `{}`,
@@ -26,7 +25,7 @@ var harmful = map[string]string{
 	"$JS.API.ACCOUNT.PURGE.$G":               ``,
 }
 
-// TestNobodyCanTakeAway tries all of it as the service itself and as a reader.
+// TestNobodyCanTakeAway tries all of them as the service itself and as a reader.
 func TestNobodyCanTakeAway(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -51,7 +50,7 @@ func TestNobodyCanTakeAway(t *testing.T) {
 	if list, err := store.Read(t.Context(), 0, 10); err != nil || len(list) != 3 {
 		t.Errorf("the ledger reads as %d events, %v", len(list), err)
 	}
-	record(t, store, 1) // and it can still be written
+	record(t, store, 1) // the ledger can still be written
 	m, err := service.Request("$JS.API.STREAM.INFO.LEDGER-0001", nil, 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +68,7 @@ func TestNobodyCanTakeAway(t *testing.T) {
 	}
 }
 
-// TestStrangers try to come in without a good password.
+// TestStrangers tries to connect without a valid password.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())

@@ -1,8 +1,3 @@
-// Package natsserver runs the NATS server that is embedded in a Daybook: in
-// process for the ledger, and on a socket for those who subscribe to it.
-//
-// It knows nothing of streams or events; package jetstream makes those over
-// the connections handed out here.
 package natsserver
 
 import (
@@ -29,52 +24,53 @@ import (
 	"daybook/internal/durable"
 )
 
-// maxPayload bounds one message, in bytes. Events stay below 512 KiB; blobs
-// come in chunks of 128 KiB.
+// maxPayload bounds one message, in bytes. Events stay below 512 KiB, and the chunks of
+// blobs have up to 512 KiB.
 const maxPayload = 8 << 20
 
-// ownConnections is more than the service itself opens: nats-server counts those
-// with the subscribers'.
+// ownConnections exceeds the number of connections of the service itself, which
+// nats-server counts together with those of subscribers.
 const ownConnections = 32 + maxGates
 
-// maxGates is how many subscribers there may be, each of which has a gate. The list of
+// maxGates is the maximum number of subscribers, each of which has a gate. The list of
 // credentials has the same limit.
 const maxGates = 100
 
-// recovery bounds how long a start may take to read the streams back.
+// recovery bounds how long a start may take to recover the streams.
 const recovery = 10 * time.Minute
 
-// Options set up a Server.
+// Options configure a Server.
 type Options struct {
-	// StoreDir holds the streams.
+	// StoreDir is the directory of the streams. Start creates it if it does not exist.
 	StoreDir string
-	// Listen is the "host:port" that subscribers connect to, on loopback; empty
-	// serves this process only. With Fallback a busy port is replaced by a free one.
+	// Listen is the "host:port" on loopback that subscribers connect to. Default: none;
+	// only this process can connect. With Fallback, a free port replaces a busy one.
 	Listen   string
 	Fallback bool
-	// MaxConnections is how many subscribers may be connected. Default: 1024.
+	// MaxConnections is the maximum number of connections of subscribers. Default: 1024.
 	MaxConnections int
-	// ReadableStreams are offered to subscribers from the start (see Offer). With
-	// any, the service itself cannot remove anything from a stream or change how it
-	// is kept; a Keeper can.
+	// ReadableStreams are exposed to subscribers from the start; see ExposeStream. If
+	// there are any, connections of Conn cannot delete messages or streams, or change the
+	// configuration of a stream. Connections of AdminConn can seal and remove streams.
 	ReadableStreams []string
-	// TenantSubjects returns the subjects of a tenant in an offered stream, such as
-	// "ledger.0001.default.>". Needed with Listen.
+	// TenantSubjects returns a pattern for the subjects of a tenant in an exposed stream,
+	// such as "ledger.0001.default.>". Required with Listen.
 	TenantSubjects func(stream, tenant string) string
-	// NoSync acknowledges messages before they are on disk. Only for tests.
+	// NoSync acknowledges messages before they are on disk. For tests only.
 	NoSync bool
-	// Logger receives the server's log: news of damaged files comes nowhere
-	// else. Default slog.Default.
+	// Logger receives the log of the server. Damaged files are reported only there.
+	// Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Server is a running NATS server. Close ends it.
+// Server is a running NATS server. The caller MUST call Close. It is safe for
+// concurrent use.
 type Server struct {
 	opts    Options
 	current atomic.Pointer[server.Server] // replaced by Reopen
-	service string                        // password of the service's own users
-	// subscribers and book are nil without a listener. gates is the connection of
-	// the gates to the ledger.
+	service string                        // password of the users of the service itself
+	// subscribers and book are nil without a listener. gates is the connection of the
+	// gates to the ledger.
 	subscribers *subscribers
 	book        *ledgerView
 	gates       *nats.Conn
@@ -83,11 +79,11 @@ type Server struct {
 	writes      atomic.Pointer[writes]
 
 	reopening sync.Mutex
-	addr      string // where subscribers connect, or empty; set by Start
+	addr      string // address for subscribers, or empty; set by Start
 }
 
-// Start runs a server and returns once it takes connections. A busy address
-// without Fallback is an error.
+// Start starts a server and returns when it accepts connections. It returns an error if
+// the address is busy and Fallback is not set. The caller MUST close the Server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -129,10 +125,10 @@ func (s *Server) openGate(who Subscriber) (*consumerProxy, error) {
 	return newGate(who, s.book, s.gates, own)
 }
 
-// SetSubscribers replaces the subscribers that may connect. It returns once the
-// connections of those that are not in the list, or have another key there, are
-// closed. After an error some that are new in the list may not connect: call it again.
-// Without a listener it does nothing.
+// SetSubscribers replaces the list of subscribers that may connect. It returns after it
+// closed the connections of subscribers that are not in the list, or have another key
+// there. After an error some new subscribers may be unable to connect; the caller calls
+// it again. Without a listener it does nothing.
 func (s *Server) SetSubscribers(list []Subscriber) error {
 	if s.subscribers == nil {
 		return nil
@@ -142,7 +138,7 @@ func (s *Server) SetSubscribers(list []Subscriber) error {
 	return s.subscribers.set(list)
 }
 
-// ExposeStream lets subscribers read a stream from now on. Offering it again does nothing.
+// ExposeStream lets subscribers read a stream. It is idempotent.
 func (s *Server) ExposeStream(stream string) error {
 	if s.book != nil {
 		s.book.add(stream)
@@ -150,8 +146,8 @@ func (s *Server) ExposeStream(stream string) error {
 	return nil
 }
 
-// enableStreams lets the ledger's account keep streams, and reads back those it
-// has.
+// enableStreams enables JetStream for the account of the ledger and recovers its
+// streams.
 func (s *Server) enableStreams() error {
 	tasks := make(chan func())
 	var workers sync.WaitGroup
@@ -171,13 +167,13 @@ func (s *Server) enableStreams() error {
 	return nil
 }
 
-// CheckListen returns the error that Start would return for an address: one that
-// other machines reach, or one that is busy without a fallback.
+// CheckListen returns the error that Start would return for an address: other machines
+// can reach it, or it is busy and fallback is not set.
 func CheckListen(addr string, fallback bool) error {
 	return listenOn(&server.Options{}, addr, fallback)
 }
 
-// listenOn points the configuration at an address that is free now.
+// listenOn sets the address in cfg, or a random port if that of addr is busy or 0.
 func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -210,7 +206,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	}
 }
 
-// loopback reports whether a host names this machine only.
+// loopback reports whether a host can be reached only from this machine.
 func loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -219,17 +215,17 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Conn opens a connection inside the process, as the service itself. The
-// caller closes it.
+// Conn opens a connection inside the process for the service itself. The caller MUST
+// close it.
 func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, serviceUser) }
 
-// AdminConn opens a connection inside the process that may seal and remove streams,
-// and nothing else. The caller closes it, soon.
+// AdminConn opens a connection inside the process that may only seal and remove streams.
+// The caller MUST close it once that is done.
 func (s *Server) AdminConn(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
 
-// connectAttempts is how often a connection is tried. The server pings a client some
-// seconds after it connects, and a client that still waits for its first answer
-// takes that for a wrong one: it happens on a machine that stands still so long.
+// connectAttempts bounds the tries to connect. The server pings a client a few seconds
+// after it connects. A client that still waits for its first answer then fails. That
+// happens if the machine stalls for so long.
 const connectAttempts = 5
 
 func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
@@ -244,10 +240,11 @@ func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 	return nc, nil
 }
 
-// syncQueueLen is how many messages the client holds of a subscription that is read one
-// by one, at most. A runner has one subscription for each tenant that asked for a run in
-// the last minute, and never asks for more than 129 messages at once. The client's
-// default of 65,536 takes 512 KiB for each of them.
+// syncQueueLen is the maximum number of messages that the client holds for a
+// subscription that is read message by message. A runner has one such subscription for
+// each tenant that requested a run within the last minute, and never requests more than
+// 129 messages at once. The default of the client, 65,536, would take 512 KiB for each
+// of them.
 const syncQueueLen = 1024
 
 func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
@@ -255,7 +252,7 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 		nats.InProcessServer(inProcess{s}),
 		nats.Name(name),
 		nats.UserInfo(user, s.service),
-		// A loaded machine may take longer than the client's default of 2 s.
+		// A machine under load may need more than the default of 2 s.
 		nats.Timeout(10*time.Second),
 		nats.SyncQueueLen(syncQueueLen),
 		nats.MaxReconnects(-1),
@@ -267,13 +264,13 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 			}
 			level := slog.LevelWarn
 			if strings.HasPrefix(user, gateUser) && errors.Is(err, nats.ErrSlowConsumer) {
-				level = slog.LevelDebug // a subscriber that floods its gate must not fill the log
+				level = slog.LevelDebug // a subscriber that floods its gate cannot fill the log
 			}
 			s.log.Log(context.Background(), level, "nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
 		}))
 }
 
-// Addr is the address subscribers connect to, or empty.
+// Addr returns the address that subscribers connect to, or "".
 func (s *Server) Addr() string {
 	if addr, ok := s.nats().Addr().(*net.TCPAddr); ok && addr != nil {
 		return addr.String()
@@ -281,8 +278,8 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Sync waits until the descriptions of streams and consumers are on disk, which
-// the server writes without waiting. Call it after making one.
+// Sync waits until the configurations of streams and consumers are on disk, which the
+// server writes without waiting. Call it after creating one.
 func (s *Server) Sync() error {
 	if err := durable.SyncFileSystem(s.dir); err != nil {
 		return fmt.Errorf("sync the file system of %s: %w", s.dir, err)
@@ -290,8 +287,8 @@ func (s *Server) Sync() error {
 	return nil
 }
 
-// Close stops the server and returns once its files are closed. It may be
-// called more than once.
+// Close stops the server and returns once its files are closed. It may be called more
+// than once.
 func (s *Server) Close() {
 	s.subscribers.close()
 	if s.gates != nil {

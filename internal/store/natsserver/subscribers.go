@@ -14,39 +14,40 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Subscriber is an outside client that may read the events of one tenant.
+// Subscriber is an external client that may read the events of one tenant.
 type Subscriber struct {
-	// ID identifies the subscriber while its key changes. It is one token of a
+	// ID identifies the subscriber across changes of its key. It is one token of a
 	// subject.
 	ID string
 	// Tenant is the tenant whose events the subscriber reads.
 	Tenant string
-	// PublicKey is the nkey that the subscriber's connections must prove.
+	// PublicKey is the nkey whose private key the connections of the subscriber must
+	// prove.
 	PublicKey string
 }
 
 const (
-	// maxConnections is how many connections the subscribers of a tenant may hold.
+	// maxConnections is the maximum number of connections of the subscribers of a tenant.
 	maxConnections = 16
-	// maxPending is how much may wait for a subscriber's connection, in bytes, before
-	// it is closed. The limit of nats-server holds for the service's connections too,
-	// which need more.
+	// maxPending is how many bytes may wait for a connection of a subscriber before it is
+	// closed. The limit of nats-server also applies to connections of the service, which
+	// need more.
 	maxPending = 8 << 20
-	// pendingInterval is how often that is checked.
+	// pendingInterval is the interval of that check.
 	pendingInterval = 100 * time.Millisecond
 )
 
 // subscribers holds the accounts and connections of subscribers.
 //
-// Each subscriber has a NATS account of its own, which holds nothing: neither
-// streams nor subjects of others. Into it come the live subjects of the tenant, by
-// import, and the answers of the subscriber's gate, which takes all requests to
-// JetStream. So what a client sends is checked in one place, and a subject that a
-// client makes up leads nowhere.
+// Each subscriber has a NATS account of its own, with no streams and no subjects of
+// others. The account imports the live subjects of the tenant, and the answers of the
+// gate of the subscriber, which receives all JetStream requests. Requests of clients
+// are therefore checked in one place, and other subjects that a client chooses reach no
+// service.
 type subscribers struct {
 	log      *slog.Logger
 	openGate func(Subscriber) (*consumerProxy, error)
-	// refusals and closings bound the log lines that subscribers can cause.
+	// refusals and closings limit the log messages that subscribers can cause.
 	refusals, closings rate.Sometimes
 
 	mu     sync.Mutex
@@ -59,7 +60,7 @@ type subscribers struct {
 	watched chan struct{}      // closed when watchPending has returned
 }
 
-// logEvery is the least time between two log lines of one kind about subscribers.
+// logEvery is the minimum time between two log messages of one kind about subscribers.
 const logEvery = 10 * time.Second
 
 func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*consumerProxy, error)) *subscribers {
@@ -76,10 +77,10 @@ func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*consumerProxy,
 	return s
 }
 
-// attach prepares a nats-server that is not started yet. Connections to an earlier one
-// are gone; gates connect again by themselves. The subscribers' accounts are made when
-// their first connection comes in: nats-server answers requests to JetStream itself in
-// accounts that are there when it starts.
+// attach prepares a nats-server before its start. Connections to an earlier server are
+// closed; gates reconnect automatically. The account of a subscriber is created with
+// its first connection, because nats-server answers JetStream requests itself in
+// accounts that exist when it starts.
 func (s *subscribers) attach(ns *server.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,13 +88,14 @@ func (s *subscribers) attach(ns *server.Server) error {
 	if err := export(ns.GlobalAccount()); err != nil {
 		return err
 	}
-	// With an account besides its own, nats-server leaves it to Server.enableStreams to
-	// recover the streams, whether there are subscribers or not.
+	// With an account besides its own, nats-server leaves the recovery of the streams to
+	// Server.enableStreams, whether there are subscribers or not.
 	ns.LookupOrRegisterAccount("SUBSCRIBERS")
 	return nil
 }
 
-// permissions are those of a subscriber's connections in its account.
+// permissions returns the permissions of the connections of a subscriber in its
+// account.
 func permissions(tenant string) *server.Permissions {
 	return &server.Permissions{
 		Subscribe: &server.SubjectPermission{Allow: []string{"events." + tenant + ".>", "replay." + tenant + ".>", inbox + ">"}},
@@ -101,7 +103,7 @@ func permissions(tenant string) *server.Permissions {
 	}
 }
 
-// admit lets a connection of a subscriber in.
+// admit authenticates a connection of a subscriber.
 func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientOpts) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,10 +131,9 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 	return true
 }
 
-// prove returns the subscriber whose key a client possesses. A client that uses a
-// credentials file does not name its key: the server drops the token of the file
-// before it asks. So each key is tried, of which there are at most a hundred. The
-// caller must hold mu.
+// prove returns the subscriber whose key a client has. A client with a credentials file
+// does not name its key, because the server drops the token of the file before it calls
+// Check. Each key is tried then; there are at most 100. The caller must hold mu.
 func (s *subscribers) prove(c server.ClientAuthentication, login *server.ClientOpts) (Subscriber, bool) {
 	if login.Nkey != "" {
 		who, ok := s.keys[login.Nkey]
@@ -146,7 +147,8 @@ func (s *subscribers) prove(c server.ClientAuthentication, login *server.ClientO
 	return Subscriber{}, false
 }
 
-// connected counts the open connections of a tenant. The caller must hold mu.
+// connected returns the number of open connections of a tenant. The caller must hold
+// mu.
 func (s *subscribers) connected(tenant string) (n int) {
 	for key, ids := range s.conns {
 		for id := range ids {
@@ -191,13 +193,14 @@ func (s *subscribers) watchPending(ctx context.Context) {
 				s.closings.Do(func() {
 					s.log.Warn("closed the NATS connection of a subscriber that does not read", "name", c.Name, "pending_bytes", c.Pending)
 				})
-				_ = ns.DisconnectClientByID(c.Cid) // an error says that it is closed
+				_ = ns.DisconnectClientByID(c.Cid) // an error means that it is closed
 			}
 		}
 	}
 }
 
-// admitGate lets in the connection of a gate. place is that of its subscriber.
+// admitGate authenticates the connection of a gate. place is the place of its
+// subscriber.
 func (s *subscribers) admitGate(c server.ClientAuthentication, place string) bool {
 	id, tenant, _ := strings.Cut(place, "~")
 	s.mu.Lock()
@@ -210,13 +213,12 @@ func (s *subscribers) admitGate(c server.ClientAuthentication, place string) boo
 	return true
 }
 
-// place identifies a subscriber of a tenant while its key changes. Neither part has a
-// tilde.
+// place identifies a subscriber of a tenant across changes of its key. Neither part
+// contains a tilde.
 func (s Subscriber) place() string { return s.ID + "~" + s.Tenant }
 
-// set replaces the subscribers. It returns once the connections of those that are
-// no longer in the list are closed, also with an error: then those who are new may
-// not be let in.
+// set replaces the subscribers. It returns after it closed the connections of those
+// that are not in the list. After an error some new ones may be refused.
 func (s *subscribers) set(list []Subscriber) error {
 	s.endOthers(list)
 	var errs []error
@@ -228,8 +230,8 @@ func (s *subscribers) set(list []Subscriber) error {
 	return errors.Join(errs...)
 }
 
-// endOthers refuses keys that are not in a list, and closes their connections and the
-// gates that are not needed for it.
+// endOthers refuses keys that are not in a list, closes their connections, and closes
+// the gates that no subscriber in the list needs.
 func (s *subscribers) endOthers(list []Subscriber) {
 	stay, places := map[string]Subscriber{}, map[string]bool{}
 	for _, who := range list {
@@ -257,14 +259,14 @@ func (s *subscribers) endOthers(list []Subscriber) {
 	ns := s.server
 	s.mu.Unlock()
 	for _, id := range ended {
-		_ = ns.DisconnectClientByID(id) // an error says that it is closed
+		_ = ns.DisconnectClientByID(id) // an error means that it is closed
 	}
 	for _, g := range idle {
 		g.close()
 	}
 }
 
-// open opens the gate of a subscriber, unless it is open, and accepts the key.
+// open opens the gate of a subscriber unless it is open, and accepts its key.
 func (s *subscribers) open(who Subscriber) error {
 	s.mu.Lock()
 	g, ok := s.gates[who.place()]
@@ -281,8 +283,8 @@ func (s *subscribers) open(who Subscriber) error {
 	return nil
 }
 
-// makeAccount returns the account of a subscriber, which it makes unless the server
-// has it. Only one call may be under way.
+// makeAccount returns the account of a subscriber. It creates the account unless the
+// server has it. Calls MUST NOT run concurrently.
 func makeAccount(ns *server.Server, who Subscriber) (*server.Account, error) {
 	account, isNew := ns.LookupOrRegisterAccount("SUBSCRIBER-" + who.place())
 	if !isNew {
@@ -316,8 +318,8 @@ func (s *subscribers) close() {
 	s.gates = map[string]*consumerProxy{}
 }
 
-// export lets the subscribers' accounts import from the ledger's account what they
-// need.
+// export lets the accounts of subscribers import what they need from the account of the
+// ledger.
 func export(ledger *server.Account) error {
 	for _, subject := range []string{"events.>", "replay.>"} {
 		if err := ledger.AddStreamExport(subject, nil); err != nil {

@@ -39,7 +39,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-// record appends an event that holds the secret of its tenant.
+// record appends an event that contains the secret of its tenant.
 func (w *town) record(t *testing.T, tenant string) uint64 {
 	t.Helper()
 	now := time.Now()
@@ -50,10 +50,10 @@ func (w *town) record(t *testing.T, tenant string) uint64 {
 	return seq
 }
 
-const stranger = 300 * time.Millisecond // how long a request that must not be answered waits
+const stranger = 300 * time.Millisecond // how long a request waits that must not be answered
 
-// Whatever a subscriber asks of JetStream, no byte of another tenant's events comes
-// back, to its inbox or any other subject it can read.
+// No request of a subscriber to JetStream returns a byte of another tenant's events, to
+// its inbox or to another subject that it can read.
 func TestOtherTenantsAreUnreadable(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -121,7 +121,7 @@ func TestOtherTenantsAreUnreadable(t *testing.T) {
 			}
 		}
 	}
-	// What belongs to the subscriber itself comes last: then all before was answered.
+	// A request that is allowed comes last: when it is answered, all others were.
 	m, err := a.Request(api+"STREAM.MSG.GET.LEDGER-0001", fmt.Appendf(nil, `{"seq":%d}`, w.ofA[0]), 20*time.Second)
 	if err != nil || !strings.Contains(string(m.Data), `"seq":`) {
 		t.Fatalf("own event: %v, %v", m, err)
@@ -134,7 +134,7 @@ func TestOtherTenantsAreUnreadable(t *testing.T) {
 		case m := <-seen:
 			answers++
 			text := string(m.Data)
-			refusal := strings.Contains(text, `"error"`) // which repeats what was asked
+			refusal := strings.Contains(text, `"error"`) // which repeats the request
 			if strings.Contains(text, "secret-of-beta") || strings.Contains(fmt.Sprint(m.Header), "beta") || strings.Contains(text, "beta") && !refusal {
 				t.Errorf("%s received %v %s", m.Subject, m.Header, text)
 			}
@@ -157,7 +157,7 @@ func TestOtherTenantsAreUnreadable(t *testing.T) {
 	}
 }
 
-// names lists the streams of the ledger's account.
+// names returns the streams of the account of the ledger.
 func (w *town) names(t *testing.T) (list []string) {
 	t.Helper()
 	nc, err := w.server.Conn("test")
@@ -176,8 +176,8 @@ func (w *town) names(t *testing.T) (list []string) {
 	return list
 }
 
-// A tenant's consumer delivers all its events and nothing else, and an
-// acknowledgement of another tenant's delivery does nothing.
+// The consumer of a tenant delivers all its events and no others. An acknowledgement
+// for a delivery of another tenant has no effect.
 func TestConsumersStayWithTheirTenant(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -239,8 +239,8 @@ func TestConsumersStayWithTheirTenant(t *testing.T) {
 	}
 }
 
-// A tenant has a bounded number of consumers, of bounded size, all of which end if
-// they are not used.
+// A tenant has a bounded number of consumers of bounded size. All of them are deleted
+// if they are not used.
 func TestConsumersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -304,7 +304,7 @@ func many(format string, n int) (list []string) {
 	return list
 }
 
-// A new key or the end of a subscriber closes its connections, and those of no other.
+// A new key or the removal of a subscriber closes its connections, and no others.
 func TestRotationEndsConnections(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -344,11 +344,11 @@ func TestRotationEndsConnections(t *testing.T) {
 	if _, err := b.Request("$JS.API.INFO", nil, 20*time.Second); err != nil {
 		t.Errorf("the other subscriber: %v", err)
 	}
-	admit(t, w.server, renewed, w.b) // it comes back
+	admit(t, w.server, renewed, w.b) // it reconnects
 	dial("again", renewed)
 }
 
-// The subscribers of a tenant hold a bounded number of connections.
+// The subscribers of a tenant have a bounded number of connections.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -384,7 +384,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A name that a client gives itself is no news of the disk.
+// The name that a client chooses is not taken for a message about the disk.
 func TestClientNamesAreNoNews(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -406,7 +406,7 @@ func TestClientNamesAreNoNews(t *testing.T) {
 	}
 }
 
-// stalled is a connection that does not read any more once the test stops it.
+// stalled is a connection that stops reading once the test sends on stop.
 type stalled struct {
 	net.Conn
 	stop <-chan struct{}
@@ -416,7 +416,7 @@ func (c stalled) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	select {
 	case <-c.stop:
-		<-c.stop // another time: until the end of the test
+		<-c.stop // until the test closes it at its end
 	default:
 	}
 	return n, err
@@ -429,7 +429,7 @@ func (d stalledDialer) Dial(network, address string) (net.Conn, error) {
 	return stalled{c, d.stop}, err
 }
 
-// A subscriber that does not read loses its connection before much waits for it.
+// A subscriber that does not read loses its connection before many bytes wait for it.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -473,8 +473,8 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A key that is given to another tenant reads nothing of the one before, also through
-// connections that are open.
+// A key that is given to another tenant reads nothing of the former one, also through
+// open connections.
 func TestKeyOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -507,7 +507,7 @@ func TestKeyOfAnotherTenant(t *testing.T) {
 	}
 }
 
-// A get that is answered leaves nothing behind in the server.
+// An answered get leaves no return path in the server.
 func TestGetsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)

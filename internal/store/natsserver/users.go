@@ -9,18 +9,17 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// The users of the service itself: its own, the one that may seal streams and
-// remove them, and the gates in the subscribers' accounts.
+// The users of the service itself: the service, the one that may seal and remove
+// streams, and the gates in the accounts of subscribers.
 const (
 	serviceUser = "daybook"
 	keeperUser  = "keeper"
 	gateUser    = "gate." // followed by the place of the subscriber
 )
 
-// doorkeeper decides who may connect, and as whom. It implements
-// server.Authentication.
+// doorkeeper authenticates connections. It implements server.Authentication.
 type doorkeeper struct {
-	password string // of the service's own users, random for each start
+	password string // of the users of the service itself, random for each start
 	service  *server.Permissions
 	keeper   *server.Permissions
 	// subscribers is nil without a listener.
@@ -53,8 +52,8 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// proves reports whether a client signed the server's nonce with the private key of a
-// public one.
+// proves reports whether a client signed the nonce of the server with the private key
+// of key.
 func proves(c server.ClientAuthentication, key string) bool {
 	sig, err := base64.RawURLEncoding.DecodeString(c.GetOpts().Sig)
 	if err != nil {
@@ -67,10 +66,10 @@ func proves(c server.ClientAuthentication, key string) bool {
 	return err == nil && nkeys.IsValidPublicUserKey(key) && len(nonce) > 0 && user.Verify(nonce, sig) == nil
 }
 
-// servicePermissions is what the service itself may do: everything but take something away
-// from what is on record, or change how it is kept. A fault in this program, or
-// somebody in it, cannot do by a request what only the files' owner should.
-// Streams that come later refuse to be purged by themselves.
+// servicePermissions returns the permissions of the service itself: everything except
+// deleting recorded messages and changing the configuration of a stream. A fault or an
+// intruder in this process then cannot do by a request what is reserved for the owner
+// of the files. Streams that are created later deny purges by their configuration.
 func servicePermissions(streams []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
@@ -85,8 +84,8 @@ func servicePermissions(streams []string) *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: deny}}
 }
 
-// adminPermissions is what the keeper may do: seal a stream, which is a change of how it
-// is kept, and remove one.
+// adminPermissions returns the permissions of the keeper: to seal a stream, which is a
+// change of its configuration, and to delete one.
 func adminPermissions() *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{
 		Allow: []string{"$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.INFO.*"},
