@@ -27,19 +27,19 @@ const (
 	maxRecord    = 32 << 20
 )
 
-// packedMagic begins a block that the server has compressed.
+// packedMagic is the start of a block that the server has compressed.
 var packedMagic = []byte("cmp")
 
-// Record is one message as a block holds it. Its bytes are the block's.
+// Record is one message in a block. Its slices refer to the content of the block.
 type Record struct {
 	Seq                   uint64
 	Subject, Header, Body []byte
 	raw                   []byte
-	// gone says that the record stands for a message that is no more.
+	// gone reports whether the record stands for a deleted message.
 	gone bool
 }
 
-// Fields are the header, by name, as a client is given it.
+// Fields returns the headers by name, as a client receives them.
 func (r Record) Fields() map[string][]string {
 	_, text, _ := strings.Cut(string(r.Header), "\r\n")
 	fields := map[string][]string{}
@@ -51,7 +51,7 @@ func (r Record) Fields() map[string][]string {
 	return fields
 }
 
-// sums computes the checksums of one block.
+// sums computes the checksums of the records of one block.
 type sums struct{ digest hash.Hash }
 
 func newSums(stream string, block int) (sums, error) {
@@ -60,7 +60,8 @@ func newSums(stream string, block int) (sums, error) {
 	return sums{d}, err
 }
 
-// record reads the record that raw begins with, or reports why it is none.
+// record decodes the record at the start of raw. If there is none, it returns the
+// reason.
 func (s sums) record(raw []byte) (Record, string) {
 	if len(raw) < recordHeader+recordSum {
 		return Record{}, "a record is cut short"
@@ -98,16 +99,16 @@ func (s sums) record(raw []byte) (Record, string) {
 		return Record{}, "the length of a header cannot be right"
 	}
 	r.Header, r.Body = r.Body[:size], r.Body[size:]
-	// The checksum does not say where the header ends; its own form does.
+	// The checksum does not cover the end of the header; the form of the header shows it.
 	if !bytes.HasPrefix(r.Header, []byte("NATS/1.0")) || bytes.Index(r.Header, []byte("\r\n\r\n")) != size-4 {
 		return Record{}, "the length of a header cannot be right"
 	}
 	return r, ""
 }
 
-// scan calls found with every record of a block, in the order of the bytes, and
-// wrong with every stretch that holds none: from an offset on, up to another.
-// after is the position before the block.
+// scan calls found with every record of a block, in order of offset, and wrong with
+// every range of bytes without a record: from is included, to is not. after is the
+// position before the block.
 func (s sums) scan(raw []byte, after uint64, found func(Record), wrong func(from, to int, what string)) {
 	for at := 0; at < len(raw); {
 		r, what := s.record(raw[at:])
@@ -131,8 +132,8 @@ func (s sums) scan(raw []byte, after uint64, found func(Record), wrong func(from
 	}
 }
 
-// plausible reports whether bytes may be the beginning of a record after a
-// position. It spares the checksum of what cannot be one.
+// plausible reports whether a record after a position may start here. It avoids
+// computing checksums for bytes that cannot be a record.
 func plausible(raw []byte, after uint64) bool {
 	if len(raw) < recordHeader+recordSum {
 		return false

@@ -16,7 +16,7 @@ import (
 	"daybook/internal/spans"
 )
 
-// Names of the server's files.
+// Names of the files of the server.
 const (
 	accountDir  = "jetstream/$G/streams"
 	blocksDir   = "msgs"
@@ -26,66 +26,65 @@ const (
 	blockSuffix = ".blk"
 )
 
-// Corruption is a place in a file that cannot be what was written.
+// Corruption is a place in a file whose content cannot be what was written.
 type Corruption struct {
-	// File is relative to the directory that was checked; Offset is in bytes.
+	// File is relative to the checked directory. Offset is in bytes.
 	File   string
 	Offset int64
 	What   string
-	// Torn says that nothing follows: a crash while a message was written leaves
+	// Torn reports whether no bytes follow. A crash during the write of a message leaves
 	// the same.
 	Torn bool
 }
 
-// String names the place and what is wrong.
+// String returns the place and the fault.
 func (f Corruption) String() string {
 	return fmt.Sprintf("%s at byte %d of %s", f.What, f.Offset, f.File)
 }
 
-// Stream is what the files of a stream hold.
+// Stream is the result of Check for one stream.
 type Stream struct {
 	Name string
-	// HasConfig says that its description is there and has its checksum; Begins is
-	// the first position that it gives out.
+	// HasConfig reports whether the stored configuration exists and matches its checksum.
+	// FirstSeq is the first position of the stream according to it.
 	HasConfig bool
 	FirstSeq  uint64
-	// First and Last are the lowest and highest positions found, 0 without any;
-	// Gaps the ones between that were not.
+	// First and Last are the lowest and the highest position found, 0 for none. Gaps are
+	// the missing positions between them.
 	First, Last uint64
-	// Highest is the highest position that the files tell of, also of a message
-	// that was removed.
+	// Highest is the highest position in the files, including deleted messages.
 	Highest uint64
 	Gaps    []spans.Span
 	Faults  []Corruption
-	// Opening is the oldest message, in memory of its own, also where the oldest blocks
-	// are not read otherwise.
+	// Opening is the oldest message, in memory of its own. It is read even if the oldest
+	// blocks are skipped.
 	Opening Record
-	// Blocks counts the files of messages, Skipped those that were not read, which
-	// are the oldest; Bytes is what was read.
+	// Blocks is the number of blocks. Skipped is the number of oldest blocks that were
+	// not read. Bytes is the number of bytes read.
 	Blocks, Skipped int
 	Bytes           int64
 }
 
-// Options bound a Check. The zero value reads everything.
+// Options limit a Check. The zero value reads everything.
 type Options struct {
-	// Newest is how many bytes of each stream are read, the newest; 0 is all.
+	// Newest is how many of the newest bytes of each stream are read. 0 means all.
 	Newest int64
-	// Names, if set, are the only streams that are read.
+	// Names, if set, selects the streams to read.
 	Names func(stream string) bool
-	// SkipNewest leaves out the block that a server may be writing to.
+	// SkipNewest skips the block that a running server may write to.
 	SkipNewest bool
-	// IsValid, if set, says whether a record that can be read is what was written.
+	// IsValid, if set, reports whether a readable record is the one that was written.
 	IsValid func(stream string, r Record) bool
-	// Found, if set, is shown every record that is taken for sound; its bytes are only
-	// lent.
+	// Found, if set, is called with every intact record. It MUST NOT keep or change the
+	// slices of the record.
 	Found func(stream string, r Record)
-	// Pace, if set, is called before a file is read, with its size in bytes.
+	// Pace, if set, is called with the size in bytes of each block before it is read.
 	Pace func(ctx context.Context, bytes int64) error
 }
 
-// Check reads the streams below the directory of a server that does not run. No
-// directory is no stream. The error says that a file could not be read; what is
-// wrong with those that could is in the streams.
+// Check reads the streams in the directory of a server that is not running, and returns
+// their content and faults. A missing directory holds no streams. It returns an error
+// only if a file cannot be read, Options.Pace fails or ctx is done. Check changes no file.
 func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +107,8 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	return streams, nil
 }
 
-// Names lists the streams below the directory of a server. No directory is no stream.
+// Names returns the names of the streams in the directory of a server. A missing
+// directory holds no streams.
 func Names(dir string) ([]string, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -123,9 +123,9 @@ func Names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// isStream reports whether an entry is the directory of a stream. The server moves a
-// stream that it deletes to a name with a dot in front, and removes what it finds
-// there when it starts.
+// isStream reports whether an entry is the directory of a stream. The server renames a
+// stream that it deletes to a name that starts with a dot, and removes such directories
+// at its start.
 func isStream(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") }
 
 func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, error) {
@@ -154,7 +154,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 			return s, err
 		}
 	}
-	var buf []byte // of one block after the other: they have 8 MiB each
+	var buf []byte // reused for all blocks, which have up to 8 MiB each
 	for i, b := range blocks[s.Skipped:] {
 		if opts.Pace != nil {
 			if err := opts.Pace(ctx, b.size); err != nil {
@@ -167,7 +167,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		file := filepath.Join(at, blocksDir, b.name)
 		raw, err := readInto(buf, filepath.Join(dir, file))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a server at work has taken it away
+			continue // a running server has removed it
 		}
 		if err != nil {
 			return s, err
@@ -180,7 +180,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 	return s, nil
 }
 
-// readInto returns the content of a file, in buf if that is large enough.
+// readInto returns the content of a file. It uses buf if that is large enough.
 func readInto(buf []byte, path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -196,7 +196,7 @@ func readInto(buf []byte, path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readBlock adds what a block holds, whose content is raw.
+// readBlock adds the records and faults of a block with the content raw.
 func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts Options) error {
 	s.Bytes += int64(len(raw))
 	if bytes.HasPrefix(raw, packedMagic) {
@@ -207,13 +207,13 @@ func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts O
 	if err != nil {
 		return err
 	}
-	at := 0 // where the next record begins
+	at := 0 // offset of the next record
 	found := func(r Record) {
 		begins := at
 		at += len(r.raw)
 		if opts.IsValid != nil && !r.gone && r.Seq != 0 && !opts.IsValid(s.Name, r) {
 			s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
-			s.Highest = max(s.Highest, r.Seq) // the position was given out
+			s.Highest = max(s.Highest, r.Seq) // the position was assigned
 			return
 		}
 		s.found(r)
@@ -269,21 +269,21 @@ func (s *Stream) readOpening(path string, number int) error {
 	return nil
 }
 
-// maxOpening bounds what is read for the first message of a block.
+// maxOpening bounds the bytes that are read for the first message of a block.
 const maxOpening = 1 << 20
 
 func (r Record) clone() Record {
 	return Record{Seq: r.Seq, Subject: bytes.Clone(r.Subject), Header: bytes.Clone(r.Header), Body: bytes.Clone(r.Body)}
 }
 
-// block is a file of messages.
+// block is a file with messages.
 type block struct {
 	name   string
 	number int
 	size   int64
 }
 
-// blocksOf lists the blocks of a stream, oldest first.
+// blocksOf returns the blocks of a stream, oldest first.
 func blocksOf(dir string) ([]block, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

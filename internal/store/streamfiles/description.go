@@ -12,11 +12,11 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// description is what the two files of a stream's configuration hold. raw and sum
-// are nil if the file is missing.
+// description is the stored configuration of a stream: the content of two files. raw
+// and sum are nil if the file is missing.
 type description struct{ raw, sum []byte }
 
-// readDescription reads the description of a stream in a directory.
+// readDescription reads the stored configuration in the directory of a stream.
 func readDescription(dir string) (d description, err error) {
 	for file, into := range map[string]*[]byte{metaFile: &d.raw, metaSum: &d.sum} {
 		*into, err = os.ReadFile(filepath.Join(dir, file))
@@ -27,40 +27,40 @@ func readDescription(dir string) (d description, err error) {
 	return d, nil
 }
 
-// checksum is the content of the sum file that belongs to a description of a
-// stream.
+// checksum returns the content of the checksum file for a stored configuration.
 func checksum(stream string, raw []byte) (string, error) {
 	key := sha256.Sum256([]byte(stream))
 	h, err := highwayhash.NewDigest64(key[:])
 	if err != nil {
 		return "", err
 	}
-	_, _ = h.Write(raw) // a hash takes everything
+	_, _ = h.Write(raw) // never fails
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// sumBytes is the size of a complete sum file.
+// sumBytes is the size of a complete checksum file.
 const sumBytes = 16
 
-// config are the members of a description that matter here.
+// config holds the members of a stored configuration that this package uses.
 type config struct {
 	Name     string `json:"name"`
 	FirstSeq uint64 `json:"first_seq"`
 }
 
-// parse reports whether the description has its checksum and is one of the stream.
+// parse reports whether the stored configuration matches its checksum and can be
+// decoded.
 func (d description) parse(stream string) (c config, intact bool, err error) {
 	want, err := checksum(stream, d.raw)
 	if err != nil {
 		return config{}, false, err
 	}
-	// A description that cannot be read as it was written is a finding, not an error.
+	// A configuration that is not what was written is a finding, and no error.
 	intact = string(d.sum) == want && json.Unmarshal(d.raw, &c) == nil
 	return c, intact, nil
 }
 
-// describe reports whether a stream's description has its checksum, and the first
-// position it names.
+// describe reports whether the stored configuration of a stream matches its checksum,
+// and returns the first position in it.
 func describe(dir, stream string) (intact bool, begins uint64, err error) {
 	d, err := readDescription(dir)
 	if err != nil {

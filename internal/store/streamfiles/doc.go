@@ -1,13 +1,21 @@
-// Package streamfiles reads the files of an embedded NATS server's streams while
-// no server has them open, and says what in them cannot be what was written.
+// Package streamfiles checks, repairs and copies the stream files of an embedded NATS
+// server while no server has them open.
 //
-// A server that meets a damaged file mends it: it cuts the block, or counts
-// through positions that never were, and tells nobody but its log. So the files
-// are looked at first. Check changes no file. Salvage makes a second directory of
-// the intact records, and leaves the first as it is. Repair finishes or undoes
-// writes of descriptions that a killed server left unfinished. DropFailedWrites removes an
-// index that counts a message for which the disk had no space.
+// A server that finds a damaged file repairs it: it cuts off the rest of the block, or
+// counts positions that were never stored, and reports that only in its log. Therefore
+// the files are checked before a server opens them. The package promises that Check and
+// Salvage change no existing file, and that Mend copies each file before it changes it.
 //
-// The layout is that of the server version in go.mod, which a test holds against
-// a directory that the server wrote.
+// The layout is that of the server version in go.mod. A test compares it with a
+// directory that the server wrote.
+//
+// The files, in reading order:
+//
+//   - block.go: the records of a block
+//   - check.go: Check: the positions and faults of each stream
+//   - description.go: the stored configuration of a stream, and its checksum
+//   - repair.go: Repair: configurations that a killed server left unfinished
+//   - index.go: DropFailedWrites: indexes that count a message whose write failed
+//   - salvage.go: Salvage: a copy of the intact records; BackupStreamConfigs
+//   - mend.go: Mend: removes the faults of one stream in place
 package streamfiles

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A description that cannot be written leaves the old files, and no file beside them.
+// A configuration that cannot be written leaves the old files, and no other file.
 func TestFailingWriteOfADescription(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestFailingWriteOfADescription(t *testing.T) {
 	}
 }
 
-// A file that is set aside is copied as it is, once, and a failing copy leaves nothing.
+// A file is copied once, unchanged. A failed copy leaves nothing.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	dir, aside := t.TempDir(), t.TempDir()

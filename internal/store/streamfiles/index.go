@@ -9,19 +9,19 @@ import (
 	"path/filepath"
 )
 
-// An index starts with two bytes for its form and then has, as variable-length integers,
-// the number of messages, their bytes, the first position, its time and the last position.
+// An index starts with two bytes for its format. These varints follow: the number of
+// messages, their bytes, the first position, its time and the last position.
 const indexStart = 2
 
 // DropFailedWrites removes the index of each stream that counts a message whose write
-// failed, in the directory of a server that does not run, and returns the streams. The
-// server builds an index again from the messages.
+// failed, and returns the names of these streams. The server of the directory MUST NOT
+// be running. It rebuilds an index from the messages.
 //
-// When a disk has no space for the first message of a block, the server stops with an
-// index that counts the message. It then trusts the index more than the blocks, and gives
-// the next message the position after it: the stream has a hole where nothing was ever
-// stored. Such a stream ends with an empty block, and its index counts one message more
-// than the blocks hold.
+// If a disk has no space for the first message of a block, the server stops with an
+// index that counts the message. At its next start it trusts the index more than the
+// blocks and assigns the position after it to the next message. The stream then has a
+// gap where nothing was ever stored. Such a stream ends with an empty block, and its
+// index counts one message more than the blocks hold.
 func DropFailedWrites(dir string) (streams []string, err error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func DropFailedWrites(dir string) (streams []string, err error) {
 }
 
 // countsFailedWrite reports whether the index of a stream counts a message whose write
-// failed, as the first one of a block.
+// failed as the first one of a block.
 func countsFailedWrite(messages, stream string) (bool, error) {
 	blocks, err := blocksOf(messages)
 	if err != nil || len(blocks) == 0 || blocks[len(blocks)-1].size > 0 {
@@ -72,8 +72,8 @@ func countsFailedWrite(messages, stream string) (bool, error) {
 	return stored > 0 && counted == stored+1, nil
 }
 
-// lastInIndex returns the last position in an index. ok is false if there is none, or if
-// the file is no index.
+// lastInIndex returns the last position in an index. ok is false if the file does not
+// exist or is no index.
 func lastInIndex(path string) (last uint64, ok bool, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

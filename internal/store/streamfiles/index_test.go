@@ -12,8 +12,8 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// An index is dropped only if it counts one message beyond the blocks, and the newest
-// block is empty.
+// An index is removed only if it counts exactly one message more than the blocks hold,
+// and the newest block is empty.
 func TestDropFailedWrites(t *testing.T) {
 	t.Parallel()
 	original := written(t)
@@ -87,8 +87,9 @@ func TestDropFailedWrites(t *testing.T) {
 	}
 }
 
-// The last position is read where the server of go.mod writes it: with the last message
-// gone and an empty block behind it, its own index is the one that is dropped.
+// The last position is read where the server of go.mod writes it: without the last
+// message, and with an empty block after it, the index of the server itself is the one
+// that is removed.
 func TestDropFailedWritesInTheIndexOfTheServer(t *testing.T) {
 	t.Parallel()
 	dir := written(t)

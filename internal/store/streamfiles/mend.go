@@ -12,14 +12,14 @@ import (
 	"daybook/internal/durable"
 )
 
-// Mend takes the faults that Check found out of the files of one stream, in the
-// directory of a server that does not run, so that a server opens it without
-// cutting off what follows them. Each file that it changes is copied to aside first,
-// under the same path. A damaged block keeps the records that can be read. A damaged
-// description is replaced by the one in kept, or removed if there is none: then the
-// stream is to be created again, over its blocks.
+// Mend removes the faults that Check found from the files of one stream, so that a
+// server opens the stream without cutting off the records after them. The server of the
+// directory MUST NOT be running. Mend copies each file that it changes to aside first,
+// under the same path. A damaged block keeps its readable records. A damaged stored
+// configuration is replaced by the one in kept, or removed if there is none; the caller
+// then creates the stream again over its blocks.
 //
-// A Mend that is cut short is finished by another.
+// An interrupted Mend is completed by calling it again.
 func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 	at := filepath.Join(accountDir, s.Name)
 	blocks, err := blocksOf(filepath.Join(dir, at, blocksDir))
@@ -29,7 +29,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 	if err := setAside(dir, aside, filepath.Join(at, blocksDir, indexFile)); err != nil {
 		return err
 	}
-	// The server builds the index again: the old one counts records that are gone.
+	// The server rebuilds the index. The old one counts records that are removed.
 	if err := removeSynced(filepath.Join(dir, at, blocksDir, indexFile)); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 	return mendDescription(dir, s.Name, aside, kept)
 }
 
-// mendBlock replaces a block by the records of it that can be read.
+// mendBlock replaces a block by its readable records.
 func mendBlock(path, stream string, number int, newest bool) error {
 	part := path + ".new"
 	if err := removeSynced(part); err != nil {
@@ -65,7 +65,7 @@ func mendBlock(path, stream string, number int, newest bool) error {
 	}
 	beside, err := os.Open(part)
 	if errors.Is(err, fs.ErrNotExist) {
-		return removeSynced(path) // nothing of it can be read
+		return removeSynced(path) // no record of it can be read
 	}
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func mendDescription(dir, stream, aside, kept string) error {
 	return errors.Join(removeSynced(filepath.Join(dir, at, metaFile)), removeSynced(filepath.Join(dir, at, metaSum)))
 }
 
-// setAside copies a file, if it exists, to the same path below another directory,
-// unless it is there.
+// setAside copies a file, if it exists, to the same path in another directory, unless
+// that exists.
 func setAside(dir, aside, file string) error {
 	into := filepath.Join(aside, file)
 	if _, err := os.Stat(into); err == nil {

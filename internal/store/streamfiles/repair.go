@@ -14,38 +14,37 @@ import (
 	"daybook/internal/durable"
 )
 
-// Names of the server's files of a consumer, in a directory of its own.
+// Names of the files of a consumer, in a directory of its own.
 const (
 	consumersDir  = "obs"
 	consumerState = "o.dat"
 )
 
-// Repaired is something that a killed server left unfinished, and what Repair did
-// about it.
+// Repaired is one repair by Repair of something that a killed server left unfinished.
 type Repaired struct {
 	Stream string
-	// Consumer is empty if it is about the stream itself.
+	// Consumer is empty if the repair concerns the stream itself.
 	Consumer string
 	What     string
 }
 
-// Repair finishes or undoes writes of descriptions that the end of the server cut
-// short, in the directory of a server that does not run. kept is where
-// BackupStreamConfigs copied descriptions to; it may be missing.
+// Repair completes or reverts writes of stored configurations that a killed server left
+// unfinished. The server of the directory MUST NOT be running. kept is the directory to
+// which BackupStreamConfigs copied configurations; it may be missing.
 //
-// The server writes a description and then its checksum, each to a file that it
+// The server writes a configuration and then its checksum, each to a file that it
 // renames. A process that is killed leaves one of these states:
 //
-//   - No description, or one without a checksum, and no message: the stream was
-//     being created. Repair removes its directory, and the server creates it again.
-//   - A description that does not have its checksum, beside the checksum of the
-//     one before: the description was being updated. Repair restores the one before.
-//   - No description, beside its checksum: the stream was being deleted. Repair
-//     restores the description, and the deletion is repeated by its caller.
+//   - No configuration, or one without a checksum, and no message: the stream was being
+//     created. Repair removes its directory, and the server creates it again.
+//   - A configuration that does not match the checksum, which is that of the one before:
+//     the configuration was being updated. Repair restores the one before.
+//   - No configuration, but its checksum: the stream was being deleted. Repair restores
+//     the configuration, and the caller repeats the deletion.
 //
-// A description that is cut short, or has no checksum, is replaced by the kept one
-// if there is one. Repair does not change any other description without its
-// checksum: Check reports it as damage.
+// Repair replaces a configuration that is truncated, or has no checksum, by the one in
+// kept if there is one. It does not change any other configuration that does not match
+// its checksum; Check reports that as damage.
 func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +77,7 @@ func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 	return all, nil
 }
 
-// What Repair did.
+// Results of a repair.
 const (
 	removedStream    = "the stream was not completely created and held no messages; it was removed"
 	restoredConfig   = "the stream's description was not completely written; the one before was restored"
@@ -88,7 +87,7 @@ const (
 	removedConfig    = "the consumer's description was not completely written; it was removed"
 )
 
-// repairStream returns what it did, or "".
+// repairStream returns the repair of a stream, or "" for none.
 func repairStream(ctx context.Context, dir, kept, stream string) (what string, removed bool, err error) {
 	at := filepath.Join(dir, accountDir, stream)
 	d, err := readDescription(at)
@@ -122,14 +121,15 @@ func repairStream(ctx context.Context, dir, kept, stream string) (what string, r
 	return "", false, nil
 }
 
-// lastComplete returns the last description of a stream that is known to have been
-// written completely, with its checksum; without raw if there is none.
+// lastComplete returns the last stored configuration of a stream that is known to be
+// complete, with its checksum. raw is nil if there is none.
 func lastComplete(d description, kept, stream string) (description, error) {
 	k, err := readDescription(kept)
 	if err != nil {
 		return description{}, err
 	}
-	// Copying may have been cut short, too: the stream's own checksum will do.
+	// The copy may have been interrupted too. The checksum of the stream itself is
+	// sufficient.
 	for _, candidate := range []description{{k.raw, k.sum}, {k.raw, d.sum}, {unsealed(d.raw), d.sum}} {
 		if _, intact, err := candidate.parse(stream); err != nil || intact {
 			return candidate, err
@@ -138,14 +138,13 @@ func lastComplete(d description, kept, stream string) (description, error) {
 	return description{}, nil
 }
 
-// isCutShort reports whether a description is missing, empty or the beginning of
-// one.
+// isCutShort reports whether a stored configuration is missing, empty or truncated.
 func isCutShort(raw []byte) bool {
 	err := json.NewDecoder(bytes.NewReader(raw)).Decode(new(config))
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// isUpdate reports whether a description is the one before, but for being sealed:
+// isUpdate reports whether raw equals before, except that the stream may be sealed.
 // Daybook makes no other update of a stream.
 func isUpdate(raw, before []byte) bool {
 	return bytes.Equal(raw, before) || bytes.Equal(unsealed(raw), before)
@@ -155,19 +154,19 @@ func unsealed(raw []byte) []byte {
 	return bytes.Replace(raw, []byte(`"sealed":true`), []byte(`"sealed":false`), 1)
 }
 
-// isEmpty reports whether the files of a stream hold no message and nothing that
-// may have been one.
+// isEmpty reports whether the files of a stream hold no message and nothing that may
+// have been a message.
 func isEmpty(ctx context.Context, dir, stream string) (bool, error) {
 	s, err := checkStream(ctx, dir, stream, Options{})
 	if err != nil {
 		return false, err
 	}
-	return s.First == 0 && len(s.Faults) == 1, nil // that of the description
+	return s.First == 0 && len(s.Faults) == 1, nil // the fault of the configuration
 }
 
-// repairConsumers lets the server recover the consumers of a stream, or create them
-// again. The server needs the file of the checksum, and does not add it to a
-// description that it finds.
+// repairConsumers makes the server recover the consumers of a stream, or create them
+// again. The server requires the checksum file of a consumer, and does not add one to
+// an existing configuration.
 func repairConsumers(at, stream string) (all []Repaired, err error) {
 	list, err := os.ReadDir(filepath.Join(at, consumersDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,18 +210,19 @@ func repairConsumer(dir, stream, consumer string) (what string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return removedConsumer, removeSynced(dir)
 	case err != nil || d.raw == nil:
-		return "", err // the server writes the description when the consumer is created again
+		return "", err // the server writes the configuration when it creates the consumer again
 	}
 	return removedConfig, errors.Join(removeSynced(filepath.Join(dir, metaFile)), removeSynced(filepath.Join(dir, metaSum)))
 }
 
-// write replaces the description in a directory. The checksum is written last, as
-// the server does.
+// write replaces the stored configuration in a directory. It writes the checksum last,
+// as the server does.
 func (d description) write(dir string) error {
 	return errors.Join(durable.WriteFile(filepath.Join(dir, metaFile), d.raw, 0o600), durable.WriteFile(filepath.Join(dir, metaSum), d.sum, 0o600))
 }
 
-// removeSynced removes a file, or a directory and all in it, if it exists.
+// removeSynced removes a file or a directory tree if it exists, and syncs the parent
+// directory.
 func removeSynced(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err

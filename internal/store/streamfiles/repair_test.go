@@ -23,13 +23,14 @@ const (
 	blobs    = "OBJ_BLOBS"
 )
 
-// streamDir is the directory of a stream.
+// streamDir returns the directory of a stream.
 func streamDir(dir, name string) string {
 	return filepath.Join(dir, "jetstream", "$G", "streams", name)
 }
 
-// sealedOnce makes a directory with a sealed volume, an active one, a blob and a
-// consumer in each volume, the descriptions kept of it, and its last position.
+// sealedOnce creates a directory with a sealed volume, an active one, a blob and a
+// consumer in each volume. It returns the directory, the copies of the configurations
+// and the last position.
 func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	t.Helper()
 	dir, kept = t.TempDir(), t.TempDir()
@@ -60,8 +61,8 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	return dir, kept, last
 }
 
-// appendTo stores a run request, which makes the consumer of its tenant, and another
-// event, and returns the position of that.
+// appendTo appends a run request, which creates the consumer of its tenant, and another
+// event. It returns the position of the latter.
 func appendTo(t *testing.T, store *jetstream.Store) (seq uint64) {
 	t.Helper()
 	request := &events.ExecutionRequested{
@@ -111,8 +112,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// A server that is killed at any instant leaves nothing that the next one cannot
-// continue with, and no event is lost. What a crash cannot leave stays as it is.
+// A server that is killed at any moment leaves files from which the next one can
+// continue, and no event is lost. A state that no crash can leave is not changed.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	origin, keptOrigin, last := sealedOnce(t)
@@ -127,7 +128,8 @@ func TestRepair(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		leave func(t *testing.T, dir, kept string)
-		// want are the repairs, in order; damaged that the description stays a fault.
+		// want are the repairs, in order. damaged reports whether the configuration stays a
+		// fault.
 		want    []string
 		damaged bool
 	}{
@@ -167,7 +169,7 @@ func TestRepair(t *testing.T) {
 			})
 			edit(t, file(dir, ledger, "meta.sum"), empty)
 			remove(t, filepath.Join(kept, ledger, "meta.sum"))
-		}, nil, true}, // no crash leaves a copy and a checksum cut short together
+		}, nil, true}, // no crash truncates both a copy and a checksum
 		"copying cut short": {func(t *testing.T, dir, kept string) {
 			remove(t, filepath.Join(kept, second, "meta.sum"))
 			edit(t, file(dir, second, "meta.inf"), empty)
@@ -232,7 +234,7 @@ func TestRepair(t *testing.T) {
 			if test.damaged {
 				return
 			}
-			for range 2 { // what the server writes itself is complete, too
+			for range 2 { // the files that the server writes are complete too
 				server := storetest.StartServer(t, dir)
 				store := storetest.Open(t, server, jetstream.Options{})
 				if at, err := store.LastSeq(t.Context()); err != nil || at != last {
@@ -258,7 +260,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// Of a ledger whose creation was cut short nothing is left, and it is created again.
+// Nothing is left of a ledger whose creation was interrupted, and it is created again.
 func TestRepairCreation(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{ledger, blobs} {

@@ -12,25 +12,25 @@ import (
 	"daybook/internal/durable"
 )
 
-// SalvageOptions say what Salvage takes over. The zero value takes every record that
-// can be read.
+// SalvageOptions select what Salvage copies. The zero value selects every readable
+// record.
 type SalvageOptions struct {
-	// Sound, if set, says which of them are what was written.
+	// Sound, if set, reports whether a readable record is the one that was written.
 	Sound func(stream string, r Record) bool
-	// Copy, if set, names streams of which no block is linked: a server may write to
-	// blocks that are not the newest when it removes messages.
+	// Copy, if set, selects streams whose blocks are all copied and not linked: when a
+	// server deletes messages, it may write to blocks other than the newest.
 	Copy func(stream string) bool
 }
 
-// Salvage makes a directory that a server can be started on, of what is sound in
-// another one: records that can be read, under descriptions that have their
-// checksum, or those kept by BackupStreamConfigs in kept. What a server would only
-// rebuild or begin anew, indexes and consumers, is left out. Nothing in from is
-// changed, not even by a server that writes to the result: a block that it may
-// append to is a copy, the others are links.
+// Salvage creates the directory into from the intact content of from, so that a server
+// can be started on it. It takes readable records, and stored configurations that match
+// their checksum or else the copies of BackupStreamConfigs in kept. It leaves out
+// indexes and consumers, which a server rebuilds or creates again. Nothing in from is
+// changed, even by a server that writes to the result: a block that the server may
+// append to is a copy; the others are links.
 //
-// into must not exist; it is there, and whole, when Salvage returns nil. It is not durable:
-// a caller that keeps it MUST sync it.
+// into MUST NOT exist. It exists and is complete when Salvage returns nil. It is not
+// durable; a caller that keeps it MUST sync it.
 func Salvage(ctx context.Context, from, into, kept string, how SalvageOptions) error {
 	if err := salvage(ctx, from, into, kept, how); err != nil {
 		return errors.Join(fmt.Errorf("salvage what is sound of the streams: %w", err), os.RemoveAll(into+".part"))
@@ -69,7 +69,7 @@ func salvageStream(ctx context.Context, from, into, kept, name string, how Salva
 	} else if !ok {
 		described = kept
 		if ok, _, err := describe(kept, name); err != nil || !ok {
-			return err // without one the server does not see the stream
+			return err // without a configuration the server ignores the stream
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(into, blocksDir), 0o700); err != nil {
@@ -99,7 +99,7 @@ func salvageStream(ctx context.Context, from, into, kept, name string, how Salva
 	return nil
 }
 
-// salvageBlock takes over the records of a block that can be read.
+// salvageBlock copies or links the readable records of a block.
 func salvageBlock(from, into, stream string, number int, newest bool, how SalvageOptions) error {
 	raw, err := os.ReadFile(from)
 	if err != nil {
@@ -113,7 +113,7 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	sound := make([]byte, 0, len(raw))
 	last := uint64(0)
 	take := func(r Record) {
-		// A block that took the place of another repeats positions.
+		// A block that replaced another one repeats positions.
 		if !r.gone && (r.Seq <= last || how.Sound != nil && !how.Sound(stream, r)) {
 			whole = false
 			return
@@ -135,9 +135,9 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	return os.WriteFile(into, sound, 0o600)
 }
 
-// BackupStreamConfigs copies the descriptions of the streams that have their
-// checksum to a directory, a folder for each, where Salvage and Repair find them.
-// A server may be at work on the streams. It is not safe for concurrent use.
+// BackupStreamConfigs copies the stored configurations that match their checksum to a
+// directory, with a subdirectory per stream, where Salvage and Repair find them. A
+// server may be running on from. It is not safe for concurrent use.
 func BackupStreamConfigs(from, kept string) error {
 	list, err := os.ReadDir(filepath.Join(from, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {

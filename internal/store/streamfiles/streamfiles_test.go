@@ -23,13 +23,13 @@ import (
 
 const ledger = "LEDGER-0001"
 
-// events per store, and their size: enough for three blocks of 8 MiB.
+// number and size of the events in a store: enough for three blocks of 8 MiB
 const (
 	count    = 90
 	bodySize = 200_000
 )
 
-// written makes a directory that a server has written and closed.
+// written creates a directory that a server wrote and closed.
 func written(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func edit(t testing.TB, path string, change func([]byte) []byte) {
 	}
 }
 
-// third is where the third record of a block begins.
+// third returns the offset of the third record of a block.
 func third(raw []byte) int {
 	at := 0
 	for range 2 {
@@ -93,8 +93,8 @@ func TestCheckAndSalvage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		damage func(t *testing.T, dir string)
-		// lost are the positions that cannot be read; whatever else is there must
-		// survive a salvage. ends is the last position.
+		// lost are the positions that cannot be read; all others must be in the salvage
+		// copy. ends is the last position.
 		lost   []spans.Span
 		ends   uint64
 		faults []string
@@ -165,7 +165,7 @@ func TestCheckAndSalvage(t *testing.T) {
 			if diff := cmp.Diff(test.lost, again.Gaps); diff != "" || len(again.Faults) != 0 || again.Last != test.ends {
 				t.Errorf("the salvaged files end at %d with the faults %v, and without (-want +got):\n%s", again.Last, again.Faults, diff)
 			}
-			// The server sees the same, and what it does leaves the first directory alone.
+			// The server finds the same content, and does not change the first directory.
 			server := storetest.StartServer(t, into)
 			lost := test.lost != nil
 			if store := openStore(t, server); (store == nil) != lost {
@@ -183,7 +183,7 @@ func TestCheckAndSalvage(t *testing.T) {
 	}
 }
 
-// openStore opens the ledger, or returns nil where it is damaged.
+// openStore opens the ledger. It returns nil if the ledger is damaged.
 func openStore(t *testing.T, server interface {
 	Conn(string) (*jet.Conn, error)
 }) *jetstream.Store {
@@ -200,7 +200,7 @@ func openStore(t *testing.T, server interface {
 	return store
 }
 
-// contents are the hashes of all files.
+// contents returns the hashes of all files.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -218,7 +218,7 @@ func contents(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// Old blocks may be left for later.
+// Old blocks can be skipped.
 func TestOnlyTheNewest(t *testing.T) {
 	t.Parallel()
 	dir := written(t)
@@ -234,7 +234,8 @@ func TestOnlyTheNewest(t *testing.T) {
 	}
 }
 
-// A message that is not what was recorded had its position: it is not given out again.
+// A message that is not what was recorded keeps its position, which is not assigned
+// again.
 func TestUnsoundRecordHasItsPosition(t *testing.T) {
 	t.Parallel()
 	s := check(t, written(t), streamfiles.Options{IsValid: func(_ string, r streamfiles.Record) bool { return r.Seq <= count-2 }})[ledger]
@@ -246,7 +247,8 @@ func TestUnsoundRecordHasItsPosition(t *testing.T) {
 	}
 }
 
-// The first message is told, because it may say why a volume begins where it does.
+// The first message is returned, because it may be the reason why a volume begins where
+// it does.
 func TestOpening(t *testing.T) {
 	t.Parallel()
 	o := check(t, written(t), streamfiles.Options{})[ledger].Opening
