@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// maxActive is how many credentials may be in force at the same time.
+	// maxActive is the maximum number of active credentials.
 	maxActive = 100
 	maxFile   = 1 << 20 // bytes of the list
 	maxLine   = 4 << 10
 )
 
-// Credential is a record of the list.
+// Credential is an entry of the list.
 type Credential struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Tenant string `json:"tenant"`
-	// PublicKey is the nkey of the user. Rotation replaces it.
+	// PublicKey is the nkey of the user. Rotate replaces it.
 	PublicKey string     `json:"public_key"`
 	Created   time.Time  `json:"created"`
 	Rotated   *time.Time `json:"rotated,omitempty"`
 	Revoked   *time.Time `json:"revoked,omitempty"`
 }
 
-// File is the credentials file of a credential in a directory.
+// File returns the path of the credentials file in dir.
 func (c Credential) File(dir string) string { return filepath.Join(dir, c.Name+".creds") }
 
-// IsActive reports whether the credential is in force.
+// IsActive reports whether the credential is not revoked.
 func (c Credential) IsActive() bool { return c.Revoked == nil }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
@@ -58,7 +58,7 @@ func (c Credential) check() error {
 
 func clip(s string) string { return s[:min(len(s), 64)] }
 
-// newID returns an id that no other credential has.
+// newID returns a new random id.
 func newID() string {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // never fails

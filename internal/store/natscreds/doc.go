@@ -1,10 +1,19 @@
-// Package natscreds keeps the credentials of subscribers: who may read the events
-// of which tenant over NATS.
+// Package natscreds stores the credentials of subscribers, which allow a client to read
+// the events of one tenant over NATS.
 //
 // A credential is a pair of nkeys. The directory holds one credentials file per
-// credential (NAME.creds, the form that every NATS client reads, with the private
-// key) and the list credentials.jsonl, which has public keys only. The server
-// trusts the list alone; a credentials file may be moved to another machine. The
-// token in a credentials file is signed by a key that is not kept, because its
-// claims count for nothing: the client proves the possession of the private key.
+// credential, NAME.creds, with the private key, in the form that every NATS client
+// reads. It also holds the list credentials.jsonl, with public keys only. The package
+// promises that only the list decides which keys the server accepts, that a revocation
+// is on disk before it is reported, and that an interrupted edit never leaves an old
+// key active. A credentials file may be moved to another machine. The token in it is
+// signed by a key that is not stored, because its claims have no effect: the client
+// proves that it has the private key.
+//
+// The files, in reading order:
+//
+//   - credential.go: Credential, its keys and its checks
+//   - edit.go: creates, lists, rotates and revokes credentials
+//   - file.go: reads and replaces the list under a lock
+//   - follow.go: reports changes of the list to a running server
 package natscreds

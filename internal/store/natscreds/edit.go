@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Create adds a credential for the events of a tenant and writes its file. dir is
-// made if it is missing.
+// Create adds a credential for the events of a tenant and writes its file. It creates
+// dir if it does not exist.
 func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 	content, public, err := newKeys(name)
 	if err != nil {
@@ -37,8 +37,8 @@ func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 	return c, err
 }
 
-// EnsureDefault makes a credential of a tenant, named like it, if no credential was
-// ever made.
+// EnsureDefault creates a credential for a tenant, named like the tenant, if the list
+// is empty.
 func EnsureDefault(dir, tenant string, now time.Time) error {
 	list, err := List(dir)
 	if err != nil || len(list) > 0 {
@@ -57,8 +57,9 @@ func List(dir string) ([]Credential, error) {
 	return list, err
 }
 
-// Rotate replaces the key of a credential and its file. The old key is refused from
-// then on.
+// Rotate replaces the key of a credential and its file. The old key is refused once
+// servers have read the list, see Follow. which is a name, or an id or the start of
+// one.
 func Rotate(dir, which string, now time.Time) (c Credential, err error) {
 	var content []byte
 	err = edit(dir, func(list []Credential) ([]Credential, error) {
@@ -78,8 +79,8 @@ func Rotate(dir, which string, now time.Time) (c Credential, err error) {
 	return c, err
 }
 
-// Revoke ends a credential permanently and deletes its file. Revoking it again
-// changes nothing.
+// Revoke revokes a credential permanently and deletes its file. Revoking it again
+// changes nothing. which is a name, or an id or the start of one.
 func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 	ended := false
 	err = edit(dir, func(list []Credential) ([]Credential, error) {
@@ -95,7 +96,7 @@ func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 		return list, nil
 	}, func() error {
 		if !ended {
-			return nil // the file may be that of a newer credential with this name
+			return nil // the file may belong to a newer credential with this name
 		}
 		if err := os.Remove(c.File(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("delete the credentials file: %w", err)
@@ -107,8 +108,8 @@ func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 
 func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
-// find returns the index of the credential with a name, or with an id or the
-// beginning of one. An active one precedes revoked ones of its name.
+// find returns the index of the credential with a name, or with an id or the start of
+// one. An active one takes precedence over revoked ones of its name.
 func find(list []Credential, which string, active bool) (int, error) {
 	found := -1
 	for i, c := range list {

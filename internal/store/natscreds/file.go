@@ -14,7 +14,7 @@ import (
 
 func listFile(dir string) string { return filepath.Join(dir, "credentials.jsonl") }
 
-// read reads the list. A missing one is os.ErrNotExist.
+// read reads the list. It returns os.ErrNotExist if there is none.
 func read(dir string) ([]Credential, error) {
 	file, err := os.Open(listFile(dir))
 	if err != nil {
@@ -42,9 +42,9 @@ func read(dir string) ([]Credential, error) {
 	return list, nil
 }
 
-// edit changes the list under a lock, then calls write. The list comes first: an
-// interrupted edit may leave a credentials file that the server refuses, never an
-// old key that it accepts.
+// edit changes the list under a lock and then calls write. The list is written first:
+// an interrupted edit may leave a credentials file that the server refuses, but never
+// an old key that it accepts.
 func edit(dir string, change func([]Credential) ([]Credential, error), write func() error) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the directory of credentials: %w", err)
@@ -82,12 +82,12 @@ func edit(dir string, change func([]Credential) ([]Credential, error), write fun
 	return write()
 }
 
-// replace writes a file that only its owner can read, and returns once it is on
-// disk: a revocation that was reported must outlast a power cut.
+// replace writes a file that only its owner can read, and returns once it is on disk: a
+// reported revocation must survive a power cut.
 func replace(path string, content []byte) error {
 	fail := func(err error) error { return fmt.Errorf("write %s: %w", path, err) }
 	dir := filepath.Dir(path)
-	beside, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // 0600
+	beside, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // mode 0600
 	if err != nil {
 		return fail(err)
 	}
@@ -101,8 +101,8 @@ func replace(path string, content []byte) error {
 	return nil
 }
 
-// keepOwner gives a file to the owner of its directory: written by root, it must
-// stay readable for the server.
+// keepOwner changes the owner of a file to that of its directory: a file written by
+// root must stay readable for the server.
 func keepOwner(dir string, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Stat(dir, &info); err != nil || int(info.Uid) == os.Geteuid() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A rename that fails leaves what is at the path, and no file beside it. The list is
-// written first, so a credential whose file cannot be written is listed.
+// A rename that fails leaves the file at the path unchanged, and no other file. The
+// list is written first, so a credential whose file cannot be written is listed.
 func TestFailingReplace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func TestFailingReplace(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
-	if len(list) != 3 || !list[2].IsDir() { // with the list and its lock
+	if len(list) != 3 || !list[2].IsDir() { // plus the list and its lock
 		t.Errorf("the directory holds %q", names)
 	}
 }

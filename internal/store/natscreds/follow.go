@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// recheckInterval is how often Follow looks at the list: a change is in force
-	// after this long at the latest.
+	// recheckInterval is the interval at which Follow reads the list. A change takes
+	// effect within this time.
 	recheckInterval = 500 * time.Millisecond
-	// staleAfter is how long the credentials of an earlier list stay in force if
-	// the list has become unreadable: the change may have revoked one.
+	// staleAfter is how long credentials stay active after the list became unreadable:
+	// the change may have revoked one.
 	staleAfter = time.Minute
 )
 
-// Follow calls use with the active credentials, and again whenever they change,
-// until ctx is done. If the list cannot be read for a minute, use receives none. If use
-// fails, it is called again.
+// Follow calls use with the active credentials, and again whenever they change, until
+// ctx is done. If the list cannot be read for a minute, Follow calls use with none. If
+// use fails, Follow calls it again.
 func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential) error) {
 	var current []Credential
-	var unreadable time.Time // since when
+	var unreadable time.Time // when the list became unreadable
 	var reason, unused string
-	failed := true // use did not have current yet
+	failed := true // use has not accepted current yet
 	try := func(list []Credential) {
 		current = list
 		err := use(list)
@@ -66,7 +66,7 @@ func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Creden
 	}
 }
 
-// Active returns the credentials in force.
+// Active returns the active credentials.
 func Active(dir string) ([]Credential, error) {
 	list, err := read(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,8 +20,8 @@ import (
 
 var now = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 
-// A credential holds its private key in its file alone; rotation replaces both keys,
-// and a revoked credential never comes back.
+// Only the file of a credential holds its private key. Rotation replaces both keys. A
+// revoked credential never becomes active again.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
@@ -99,7 +99,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Edits at the same time all happen.
+// Concurrent edits all take effect.
 func TestCredentialsAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestFollow(t *testing.T) {
 	want(0)
 }
 
-// A change that could not be put in force is tried again.
+// A change that could not be applied is tried again.
 func TestFollowTriesAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
