@@ -145,7 +145,7 @@ func (s *Ledger) expectedSeqInActive(ctx context.Context, now *volumes, e events
 	case err == nil:
 		last = m.Seq
 	case !errors.Is(err, events.ErrNotFound):
-		return 0, fmt.Errorf("look into the sealed volumes: %w", err)
+		return 0, fmt.Errorf("search the sealed volumes: %w", err)
 	}
 	if last != position {
 		return 0, events.ErrConflict

@@ -60,7 +60,7 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 		case jet.IsSealedError(err):
 			// Another process sealed the volume. The next one exists or is being created.
 			if rerr := s.Refresh(ctx); rerr != nil {
-				s.jet.Options.Logger.WarnContext(ctx, "finding the next volume", "err", rerr)
+				s.jet.Options.Logger.WarnContext(ctx, "cannot find the next volume", "err", rerr)
 			} else {
 				continue
 			}
@@ -135,7 +135,7 @@ func (a *appendOp) resolveConflict(ctx context.Context, now *volumes) (uint64, e
 		return 0, events.ErrConflict
 	}
 	if err != nil {
-		return 0, fmt.Errorf("find out whether it is stored: %w", err)
+		return 0, fmt.Errorf("look up whether the event is stored: %w", err)
 	}
 	return seq, nil
 }

@@ -213,15 +213,15 @@ func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 		RePublish: &natsjs.RePublish{Source: "ledger.0001.*.>", Destination: "events.{{wildcard(1)}}.>"},
 	}
 	for want, change := range map[string]func(*natsjs.StreamConfig){
-		"limits":                func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour },
-		"deleted":               func(c *natsjs.StreamConfig) { c.DenyPurge = false },
-		"stores":                func(c *natsjs.StreamConfig) { c.Subjects = []string{"ledger.0001.default.>"} },
-		"republish":             func(c *natsjs.StreamConfig) { c.RePublish = nil },
-		"direct":                func(c *natsjs.StreamConfig) { c.AllowDirect = false },
-		"retention":             func(c *natsjs.StreamConfig) { c.Retention = natsjs.InterestPolicy },
-		"not kept in files":     func(c *natsjs.StreamConfig) { c.Storage = natsjs.MemoryStorage },
-		"it was not changed":    func(c *natsjs.StreamConfig) { c.MaxMsgs = 5 },
-		"past which it forgets": func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 },
+		"limits":                 func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour },
+		"deleted":                func(c *natsjs.StreamConfig) { c.DenyPurge = false },
+		"subjects":               func(c *natsjs.StreamConfig) { c.Subjects = []string{"ledger.0001.default.>"} },
+		"republish":              func(c *natsjs.StreamConfig) { c.RePublish = nil },
+		"direct":                 func(c *natsjs.StreamConfig) { c.AllowDirect = false },
+		"retention":              func(c *natsjs.StreamConfig) { c.Retention = natsjs.InterestPolicy },
+		"storage is not files":   func(c *natsjs.StreamConfig) { c.Storage = natsjs.MemoryStorage },
+		"stream was not changed": func(c *natsjs.StreamConfig) { c.MaxMsgs = 5 },
+		"could remove events":    func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 },
 	} {
 		server := storetest.StartServer(t, t.TempDir())
 		nc, js := raw(t, server)

@@ -37,7 +37,7 @@ func (s *Ledger) notFoundOrDamaged(stream string, err error) error {
 		return err
 	}
 	if why := s.opts.Incomplete(stream); why != nil {
-		return fmt.Errorf("it is not there, but may have been lost: %w", why)
+		return fmt.Errorf("not found, but possibly lost: %w", why)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		}
 		if i+1 == len(now.list) {
 			// Another process has removed all volumes that this one knows.
-			return 0, 0, fmt.Errorf("read after position %d: the volumes after %d are not known here yet", p.end, v.number)
+			return 0, 0, fmt.Errorf("read after position %d: this process does not know the volumes after %d yet", p.end, v.number)
 		}
 		v = now.list[i+1]
 	}
@@ -340,7 +340,7 @@ func (s *Ledger) refreshVolumes(ctx context.Context) {
 	}
 	defer s.volumesMu.Unlock()
 	if err := s.refreshLocked(ctx); err != nil && ctx.Err() == nil {
-		s.jet.Warn(ctx, "looking for the next volume", err)
+		s.jet.Warn(ctx, "cannot look for the next volume", err)
 	}
 }
 

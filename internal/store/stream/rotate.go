@@ -23,7 +23,7 @@ type RotateOptions struct {
 }
 
 // ErrEmptyVolume is returned for a volume that holds no event, or only its opening.
-var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
+var ErrEmptyVolume = errors.New("the volume holds no event except its opening")
 
 // Rotate seals the active volume, opens the next one and returns the sealed volume.
 // Concurrent appends block and then go to the new volume. If Rotate is interrupted or
@@ -74,7 +74,7 @@ func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how R
 	if how.Close != nil {
 		var err error
 		if d.Closing, err = how.Close(ctx, last); err != nil {
-			return fmt.Errorf("sign what it holds: %w", err)
+			return fmt.Errorf("sign the closing checkpoint: %w", err)
 		}
 	}
 	_, err := s.appendVolumeEvent(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
@@ -98,7 +98,7 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 	_, ending := e.Data.(*events.LedgerVolumeSealed)
 	if list[last].sealed && !ending {
 		// A new volume at its end could reuse positions that were assigned to other events.
-		return nil, false, s.damageErrorf("stream %s is sealed, but no event on record says so", list[last].stream())
+		return nil, false, s.damageErrorf("stream %s is sealed, but no recorded event seals the volume", list[last].stream())
 	}
 	for i := range list {
 		// A volume with a successor is sealed, whatever its stream says.
@@ -141,7 +141,7 @@ func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, erro
 		return events.Event{}, nil
 	}
 	if err != nil {
-		return events.Event{}, fmt.Errorf("read what volume %d says of itself: %w", v.number, err)
+		return events.Event{}, fmt.Errorf("read the last volume event of volume %d: %w", v.number, err)
 	}
 	return s.Decode(m)
 }
@@ -191,7 +191,7 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	}
 	if info.State.Msgs > 0 || v.number == 1 || info.State.LastSeq >= v.first {
 		if position <= info.State.LastSeq {
-			return Volume{}, fmt.Errorf("open a volume at position %d: volume %d goes on to %d", position, v.number, info.State.LastSeq)
+			return Volume{}, fmt.Errorf("open a volume at position %d: volume %d ends at position %d", position, v.number, info.State.LastSeq)
 		}
 		if !info.Config.Sealed {
 			if err := s.sealStream(ctx, v.number); err != nil {

@@ -65,15 +65,15 @@ func checkConfig(got, want natsjs.StreamConfig) error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	must(slices.Equal(got.Subjects, want.Subjects), "it stores %v, not %v", got.Subjects, want.Subjects)
-	must(got.Storage == want.Storage, "it is not kept in files")
+	must(slices.Equal(got.Subjects, want.Subjects), "its subjects are %v, not %v", got.Subjects, want.Subjects)
+	must(got.Storage == want.Storage, "its storage is not files")
 	must(got.Retention == want.Retention, "its retention is %s, not %s", got.Retention, want.Retention)
 	must(got.DenyDelete && got.DenyPurge, "events can be deleted from it")
 	must(!got.AllowRollup, "events can be rolled up")
-	must(got.MaxMsgs <= 0 && got.MaxBytes <= 0 && got.MaxAge == 0 && got.MaxMsgsPerSubject <= 0, "it has limits, past which it forgets events")
-	must(got.AllowDirect, "it does not allow direct gets")
-	must(got.SubjectTransform == nil, "it changes subjects")
+	must(got.MaxMsgs <= 0 && got.MaxBytes <= 0 && got.MaxAge == 0 && got.MaxMsgsPerSubject <= 0, "its limits could remove events")
+	must(got.AllowDirect, "direct gets are not allowed")
+	must(got.SubjectTransform == nil, "its configuration transforms subjects")
 	must(got.RePublish != nil && got.RePublish.Source == want.RePublish.Source && got.RePublish.Destination == want.RePublish.Destination && !got.RePublish.HeadersOnly,
-		"it does not republish %s to %s", want.RePublish.Source, want.RePublish.Destination)
+		"%s is not republished to %s", want.RePublish.Source, want.RePublish.Destination)
 	return errors.Join(problems...)
 }

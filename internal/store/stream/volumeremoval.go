@@ -58,9 +58,9 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events
 	case n < v.number:
 		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].removed.removed.Seq)
 	case n == now.active().number:
-		return Volume{}, none, notRemovable(n, "it is still written; seal it first")
+		return Volume{}, none, notRemovable(n, "it is the active volume; seal it first")
 	case n > v.number:
-		return Volume{}, none, notRemovable(n, "volume %d is older; volumes are removed from the oldest on", v.number)
+		return Volume{}, none, notRemovable(n, "volume %d is older; remove the oldest volume first", v.number)
 	}
 	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events
 	}
 	d, ok := closing.Data.(*events.LedgerVolumeSealed)
 	if !ok || d.Closing == nil {
-		return Volume{}, none, notRemovable(n, "it was not sealed under a checkpoint, so nothing would prove what was in it")
+		return Volume{}, none, notRemovable(n, "it was sealed without a checkpoint, so its content could not be verified after the removal")
 	}
 	return Volume{
 		Number: v.number, First: v.first, Last: v.last, Bytes: info.State.Bytes, Sealed: true, Began: info.State.FirstTime, Ended: info.State.LastTime,
@@ -120,7 +120,7 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
 		if len(list) > maxKeptEvents || len(raw) > mostKeptBytes {
-			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, mostKeptBytes)
+			return 0, notRemovable(r.Volume, "later state depends on %d of its events and of those before it, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, mostKeptBytes)
 		}
 		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
@@ -250,7 +250,7 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 			continue // it is no stream of a ledger, or is damaged, which other checks report
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read what was removed: %w", err)
+			return nil, fmt.Errorf("read the last removal of a volume: %w", err)
 		}
 		e, err := s.Decode(m)
 		if err != nil {
@@ -258,7 +258,7 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		}
 		d, ok := e.Data.(*events.LedgerVolumeRemoved)
 		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
-			return nil, s.damageErrorf("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
+			return nil, s.damageErrorf("event %d is %s in volume %d, which records no valid removal", e.Seq, e.Type, n)
 		}
 		// The kept events are mostly in memory already.
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
@@ -283,17 +283,17 @@ func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved)
 	}
 	raw, err := s.texts.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
-		return nil, s.damageErrorf("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
+		return nil, s.damageErrorf("the kept events of volume %d are missing: text %s", d.Volume, d.Kept.SHA256)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is kept of volume %d: %w", d.Volume, err)
+		return nil, fmt.Errorf("read the kept events of volume %d: %w", d.Volume, err)
 	}
 	list, err := events.DecodeKept(raw, d.Last)
 	if err == nil && len(list) != d.Kept.Events {
-		err = fmt.Errorf("it has %d events, not %d", len(list), d.Kept.Events)
+		err = fmt.Errorf("the text has %d events, not %d", len(list), d.Kept.Events)
 	}
 	if err != nil {
-		return nil, s.damageErrorf("what is kept of volume %d: %w", d.Volume, err)
+		return nil, s.damageErrorf("decode the kept events of volume %d: %w", d.Volume, err)
 	}
 	return list, nil
 }
@@ -311,7 +311,7 @@ func (s *Ledger) refreshRemovals(ctx context.Context) {
 	defer s.volumesMu.Unlock()
 	err := s.followRemoval(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.jet.Options.Logger.WarnContext(ctx, "looking for what was removed", "err", err)
+		s.jet.Options.Logger.WarnContext(ctx, "cannot look for removed volumes", "err", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Ledger) setVolumes(list []volume) {
 			continue
 		}
 		if err := s.opts.OnVolumeOpened(v.stream()); err != nil {
-			s.jet.Options.Logger.Error("a volume cannot be read by others", "volume", v.number, "err", err)
+			s.jet.Options.Logger.Error("cannot expose a volume to subscribers", "volume", v.number, "err", err)
 		}
 	}
 	if old := s.volumeList.Swap(newVolumes(list)); old != nil {
@@ -173,10 +173,10 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 		list = append(list, *removed)
 		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n <= removed.number })
 		if len(numbers) == 0 {
-			return nil, s.damageErrorf("stream %s is missing, which follows the volumes that were removed", (removed.number + 1).Stream())
+			return nil, s.damageErrorf("stream %s is missing; it follows the removed volumes", (removed.number + 1).Stream())
 		}
 	case len(numbers) > 0 && numbers[0] != 1:
-		err := s.damageErrorf("stream %s is missing, and no event on record says that the volume was removed", events.Volume(1).Stream())
+		err := s.damageErrorf("stream %s is missing, and no recorded event removes the volume", events.Volume(1).Stream())
 		if err := s.ignoreReportedDamage(err); err != nil {
 			return nil, err
 		}
@@ -237,10 +237,10 @@ func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, 
 	}
 	want := s.streamConfig(number, 1)
 	if err := checkConfig(info.Config, want); err != nil {
-		return volume{}, natsjs.StreamState{}, fmt.Errorf("stream %s is not set up as a ledger: %w; it was not changed", want.Name, err)
+		return volume{}, natsjs.StreamState{}, fmt.Errorf("stream %s is not configured as a ledger: %w; the stream was not changed", want.Name, err)
 	}
 	if info.Config.Replicas != want.Replicas {
-		s.jet.Options.Logger.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
+		s.jet.Options.Logger.WarnContext(ctx, "the stream keeps its number of replicas", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
 	}
 	v := volume{number: number, first: max(info.Config.FirstSeq, 1), sealed: info.Config.Sealed}
 	if v.sealed {
@@ -253,7 +253,7 @@ func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, 
 // may exist already.
 func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
 	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
-		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
+		return volume{}, fmt.Errorf("create stream %s: %w", number.Stream(), err)
 	}
 	return volume{number: number, first: first}, nil
 }
