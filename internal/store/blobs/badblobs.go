@@ -80,7 +80,7 @@ func (b *bucket) bad(name string, err error) error {
 }
 
 // errReplaced is returned for a blob that was stored again during the reading.
-var errReplaced = errors.New("the blob was stored again while it was read; read it again")
+var errReplaced = errors.New("the blob was stored again during the reading; read it again")
 
 // confirmBad is bad for a blob whose content does not match info. If the blob was
 // removed or stored again meanwhile, it returns events.ErrRemoved or errReplaced.
@@ -122,7 +122,7 @@ func (b *bucket) damaged(format string, args ...any) error {
 }
 
 func (b *bucket) lacks(missing, last, purged uint64) error {
-	return b.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", Stream, missing, last, purged)
+	return b.damaged("stream %s lacks %d of its %d messages, of which %d were purged", Stream, missing, last, purged)
 }
 
 // lostDescription is the value of metaDamaged for a blob whose metadata was lost.

@@ -42,7 +42,7 @@ func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, er
 		return p, nil
 	}
 	if !events.ValidHash(base) {
-		return nil, fmt.Errorf("%w: its description names the base %q", events.ErrDamaged, base)
+		return nil, fmt.Errorf("%w: its metadata names the base %q", events.ErrDamaged, base)
 	}
 	// The base stays in memory for all callers, so no account is charged.
 	heap, err := k.load(budget.Without(ctx), base)

@@ -73,11 +73,11 @@ func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
 	blob, err := d.DecodeAll(packed, make([]byte, 0, size))
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return nil, fmt.Errorf("it holds more than the %d bytes its description says", size)
+		return nil, fmt.Errorf("it holds more than the %d bytes in its metadata", size)
 	case err != nil:
 		return nil, fmt.Errorf("decompress: %w", err)
 	case len(blob) != size:
-		return nil, fmt.Errorf("it holds %d bytes, its description says %d", len(blob), size)
+		return nil, fmt.Errorf("it holds %d bytes, its metadata says %d", len(blob), size)
 	}
 	return blob, nil
 }

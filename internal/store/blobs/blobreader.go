@@ -57,7 +57,7 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 	r.read += int64(n)
 	switch {
 	case r.read > r.size:
-		r.err = fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, r.size)
+		r.err = fmt.Errorf("%w: it holds more than the %d bytes in its metadata", events.ErrDamaged, r.size)
 	case errors.Is(err, io.EOF):
 		r.err = r.verify()
 	case err != nil:
@@ -72,7 +72,7 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 // verify returns io.EOF if size and hash of the content match.
 func (r *BlobReader) verify() error {
 	if r.read != r.size {
-		return fmt.Errorf("%w: it holds %d bytes, its description says %d", events.ErrDamaged, r.read, r.size)
+		return fmt.Errorf("%w: it holds %d bytes, its metadata says %d", events.ErrDamaged, r.read, r.size)
 	}
 	if got := hex.EncodeToString(r.sum.Sum(nil)); got != r.want {
 		return fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
@@ -321,7 +321,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 		}
 		r.chunks++
 		if r.bytes += uint64(len(m.Body)); r.bytes > r.info.Size {
-			return 0, fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, r.info.Size)
+			return 0, fmt.Errorf("%w: it holds more than the %d bytes in its metadata", events.ErrDamaged, r.info.Size)
 		}
 		r.from, r.left = m.Seq+1, m.Body
 	}

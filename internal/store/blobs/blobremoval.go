@@ -85,7 +85,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 	b := s.bucket
 	all, err := b.entries(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
+		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
 	owned := make(map[string]bool, len(all))
 	for _, e := range all {
@@ -95,7 +95,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 	}
 	info, err := b.info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
 	if err != nil {
-		return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
+		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
 	var stray []string
 	for subject, n := range info.State.Subjects {
@@ -107,7 +107,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
+			return 0, fmt.Errorf("purge orphan chunks: %w", err)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.BlobGracePeriod {
 			continue // an upload may still complete it
@@ -118,11 +118,11 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 		return 0, nil
 	}
 	if err := b.count(ctx, chunks); err != nil {
-		return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
+		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
 	for _, subject := range stray {
 		if err := b.stream.Purge(ctx, natsjs.WithPurgeSubject(subject)); err != nil {
-			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
+			return 0, fmt.Errorf("purge orphan chunks: %w", err)
 		}
 	}
 	return chunks, nil
@@ -134,7 +134,7 @@ func (s *Store) DropLostBlobs(ctx context.Context, list []events.LostBlob) error
 	for _, l := range list {
 		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
 		if err != nil {
-			return fmt.Errorf("give up blob: %w", err)
+			return fmt.Errorf("drop lost blob: %w", err)
 		}
 		// Lost metadata is replaced too, because the blob did exist.
 		e, err := s.bucket.entry(ctx, name)
@@ -142,14 +142,14 @@ func (s *Store) DropLostBlobs(ctx context.Context, list []events.LostBlob) error
 			continue
 		}
 		if err != nil && !errors.Is(err, events.ErrNotFound) {
-			return fmt.Errorf("give up blob %s: %w", name, err)
+			return fmt.Errorf("drop lost blob %s: %w", name, err)
 		}
 		body, err := tombstone(name)
 		if err != nil {
 			return err
 		}
 		if err := s.bucket.replace(ctx, name, body, e.seq); err != nil {
-			return fmt.Errorf("give up blob %s: %w", name, err)
+			return fmt.Errorf("drop lost blob %s: %w", name, err)
 		}
 		s.cache.drop(name)
 	}

@@ -117,7 +117,7 @@ func blobName(kind, tenant, hash string) (string, error) {
 		return "", err
 	}
 	if !events.ValidHash(hash) {
-		return "", fmt.Errorf("%q is not a hash: those are 64 lowercase hex characters", hash)
+		return "", fmt.Errorf("%q is not a hash; a hash has 64 lowercase hexadecimal characters", hash)
 	}
 	return kind + "/" + tenant + "/" + hash, nil
 }
@@ -142,11 +142,11 @@ type blobMeta struct {
 func decodeEntry(m events.Stored) (blobMeta, error) {
 	e := blobMeta{seq: m.Seq}
 	if err := json.Unmarshal(m.Body, &e.ObjectInfo); err != nil {
-		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.Seq, err)
+		return e, fmt.Errorf("%w: decode the metadata of a blob at position %d: %w", events.ErrDamaged, m.Seq, err)
 	}
 	var err error
 	if e.at, err = time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil {
-		return e, fmt.Errorf("the time of message %d: %w", m.Seq, err)
+		return e, fmt.Errorf("parse the time of message %d: %w", m.Seq, err)
 	}
 	return e, nil
 }
@@ -177,12 +177,12 @@ func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		// It may have been stored between the two requests.
 		info, err := b.described(ctx, name)
 		if errors.Is(err, events.ErrNotFound) {
-			return nil, b.bad(name, fmt.Errorf("%w: its description cannot be read", events.ErrDamaged))
+			return nil, b.bad(name, fmt.Errorf("%w: its metadata cannot be read", events.ErrDamaged))
 		}
 		return info, err
 	}
 	if err := b.checkPurgeCount(ctx, stream.State); err != nil {
-		return nil, fmt.Errorf("it is not there, but may have been lost: %w", err)
+		return nil, fmt.Errorf("not found, but possibly lost: %w", err)
 	}
 	return nil, events.ErrNotFound
 }
@@ -205,7 +205,7 @@ func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, erro
 	m, err := b.jet.Get(ctx, Stream, r)
 	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
 		if why := b.opts.Incomplete(Stream); why != nil {
-			err = fmt.Errorf("it is not there, but may have been lost: %w", why)
+			err = fmt.Errorf("not found, but possibly lost: %w", why)
 		}
 	}
 	if err != nil {
@@ -326,7 +326,7 @@ func blobSize(info *natsjs.ObjectInfo) (int, error) {
 	}
 	size, err := strconv.Atoi(info.Metadata[metaSize])
 	if err != nil || size < 0 || size > maxBlobBytes || info.Size > maxBlobBytes+maxBlobBytes/8 {
-		return 0, fmt.Errorf("%w: its description says %q bytes", events.ErrDamaged, info.Metadata[metaSize])
+		return 0, fmt.Errorf("%w: its metadata says %q bytes", events.ErrDamaged, info.Metadata[metaSize])
 	}
 	return size, nil
 }
@@ -343,7 +343,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 			got = m.Seq
 			chunks++
 			if uint64(len(packed)+len(m.Body)) > info.Size {
-				return fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, info.Size)
+				return fmt.Errorf("%w: it holds more than the %d bytes in its metadata", events.ErrDamaged, info.Size)
 			}
 			packed = append(packed, m.Body...)
 			return nil

@@ -94,7 +94,7 @@ func (b *bucket) count(ctx context.Context, chunks uint64) error {
 func (b *bucket) acceptMissing(ctx context.Context) error {
 	info, err := b.info(ctx)
 	if err != nil {
-		return fmt.Errorf("count what the blob store lacks: %w", err)
+		return fmt.Errorf("count the missing messages of the blob store: %w", err)
 	}
 	purged, seq, err := b.purged(ctx)
 	if errors.Is(err, events.ErrDamaged) {

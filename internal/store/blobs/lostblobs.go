@@ -15,7 +15,7 @@ import (
 func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
 	info, err := s.bucket.info(ctx)
 	if err != nil {
-		return false, fmt.Errorf("count what the blob store lacks: %w", err)
+		return false, fmt.Errorf("count the missing messages of the blob store: %w", err)
 	}
 	purged, _, err := s.bucket.purged(ctx)
 	if errors.Is(err, events.ErrDamaged) {
@@ -59,12 +59,12 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 			continue
 		}
 		if err := b.describeLost(ctx, name); err != nil {
-			return lost, fmt.Errorf("describe lost blob %s: %w", name, err)
+			return lost, fmt.Errorf("store metadata for lost blob %s: %w", name, err)
 		}
 		lost++
 	}
 	if err := b.acceptMissing(ctx); err != nil {
-		return lost, fmt.Errorf("count what the blob store lacks: %w", err)
+		return lost, fmt.Errorf("count the missing messages of the blob store: %w", err)
 	}
 	return lost, nil
 }
