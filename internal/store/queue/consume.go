@@ -51,7 +51,7 @@ func (d delivery) nak(ctx context.Context, delay time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
 	if _, err := d.work.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
-		return fmt.Errorf("give back %s: %w", d.e.About(), err)
+		return fmt.Errorf("return the request of %s: %w", d.e.About(), err)
 	}
 	d.work.announceReturned(d.pool, d.e.Tenant, delay)
 	return nil

@@ -150,7 +150,7 @@ func (c *poolConsumer) watch(ctx context.Context) {
 		case <-c.looking:
 		}
 		if _, err := c.look(ctx, false); err != nil && ctx.Err() == nil {
-			c.work.jet.Options.Logger.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
+			c.work.jet.Options.Logger.WarnContext(ctx, "cannot look for run requests", "pool", c.pool, "err", err)
 		}
 		c.schedule()
 		c.forgetIdle(time.Now())
@@ -390,7 +390,7 @@ func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 	case ok:
 		c.do(slot, q, t)
 	case err != nil && !errors.Is(err, errFull) && c.ctx.Err() == nil:
-		c.work.jet.Options.Logger.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
+		c.work.jet.Options.Logger.Warn("cannot take run requests", "pool", c.pool, "tenant", slot.Tenant, "err", err)
 	}
 	c.schedule()
 }

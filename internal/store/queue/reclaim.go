@@ -42,7 +42,7 @@ func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFligh
 			defer func() { <-limit }()
 			for _, w := range list {
 				if err := c.nakOutstanding(ctx, tenant, w); err != nil && ctx.Err() == nil {
-					c.work.jet.Options.Logger.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", w.v.Number, "err", err)
+					c.work.jet.Options.Logger.WarnContext(ctx, "requests of an earlier process are delivered again only after their ack deadline", "pool", c.pool, "tenant", tenant, "volume", w.v.Number, "err", err)
 				}
 			}
 			c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *poolConsumer) nakOutstanding(ctx context.Context, tenant string, w inFl
 	case last < first:
 		return nil
 	case last-first >= maxReclaim:
-		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
+		return fmt.Errorf("positions %d to %d are too many to search", first, last)
 	}
 	positions, err := c.reclaimable(ctx, tenant, w.v, first, last)
 	if err != nil {

@@ -386,7 +386,7 @@ func (q *tenantQueue) noteFull(asked time.Time) bool {
 	}
 	q.mu.Unlock()
 	if warn {
-		q.c.work.jet.Options.Logger.Warn("a tenant has as many unacknowledged run requests as it may have: its further requests wait until some are acknowledged", "tenant", q.tenant, "pool", q.c.pool)
+		q.c.work.jet.Options.Logger.Warn("a tenant has the maximum number of unacknowledged run requests; its further requests wait for an acknowledgement", "tenant", q.tenant, "pool", q.c.pool)
 	}
 	return true
 }

@@ -14,7 +14,7 @@ func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, 
 	defer cancel()
 	stream, err := s.jet.JS.Stream(ctx, n.Stream())
 	if err != nil {
-		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+		return 0, fmt.Errorf("count the unfinished requests of volume %d: %w", n, err)
 	}
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
@@ -23,7 +23,7 @@ func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, 
 		}
 	}
 	if err := list.Err(); err != nil {
-		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+		return 0, fmt.Errorf("count the unfinished requests of volume %d: %w", n, err)
 	}
 	return left, nil
 }

@@ -157,7 +157,7 @@ func (s *Queue) Prepare(ctx context.Context, v stream.LiveVolume, e events.Event
 	}
 	if _, err := s.ensureWork(ctx, v, d.Pool, e.Tenant); err != nil {
 		// A running runner learns of the tenant by the request itself.
-		s.jet.Options.Logger.WarnContext(ctx, "preparing the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.Number, "err", err)
+		s.jet.Options.Logger.WarnContext(ctx, "cannot prepare the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.Number, "err", err)
 		return
 	}
 	s.prepared.Store(key, struct{}{})
