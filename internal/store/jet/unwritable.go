@@ -96,14 +96,14 @@ func whyUnwritable(err error) (reason string, passes bool) {
 		text  string
 	}{
 		{syscall.EROFS, "the file system is read-only; make it writable"},
-		{syscall.EACCES, "writing is not permitted in the data directory; permit it"},
-		{syscall.EIO, "the disk reports input/output errors; see to it"},
+		{syscall.EACCES, "the data directory is not writable; make it writable"},
+		{syscall.EIO, "the disk reports input/output errors; check the disk"},
 	} {
 		if errors.Is(err, known.errno) {
 			return known.text + restart, false
 		}
 	}
-	return fmt.Sprintf("its storage failed (%v); see to it", err) + restart, false
+	return fmt.Sprintf("its storage failed (%v); repair it", err) + restart, false
 }
 
 // Writable returns a context that is done when a write of the server fails.
