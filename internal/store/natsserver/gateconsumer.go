@@ -45,7 +45,7 @@ func (g *consumerProxy) createConsumer(stream, rest string, m *nats.Msg) (any, e
 	case !consumerForm.MatchString(name):
 		return nil, refuse("consumer %q: give a name of 1 to 64 letters, digits, _ and -", clip(name))
 	case c.Name != "" && c.Name != name, c.Durable != "" && c.Durable != name:
-		return nil, refuse("the request names another consumer than its subject, %q", name)
+		return nil, refuse("the request names a different consumer than its subject, %q", name)
 	}
 	config, err := g.consumerConfig(stream, c)
 	if err != nil {
@@ -102,7 +102,7 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 	}
 	switch {
 	case c.DeliverSubject != "" || c.DeliverGroup != "":
-		return config, refuse("subscribers may only make pull consumers: leave out deliver_subject")
+		return config, refuse("subscribers may create only pull consumers: leave out deliver_subject")
 	case len(c.PriorityGroups) > 0 || c.PriorityPolicy != server.PriorityNone:
 		return config, refuse("subscribers may not use priority groups: leave out priority_groups")
 	case size > maxMetadata:

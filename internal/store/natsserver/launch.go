@@ -61,7 +61,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		return err
 	}
 	for _, stream := range dropped {
-		opts.Logger.InfoContext(ctx, "the index of a stream counted a message that was never stored; it is built again from the messages", "stream", stream)
+		opts.Logger.InfoContext(ctx, "the index of a stream counted a message that was never stored; the server rebuilds it from the messages", "stream", stream)
 	}
 	ns, err := server.NewServer(cfg)
 	if err != nil {

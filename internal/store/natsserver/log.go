@@ -39,7 +39,7 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 }
 
 // indexMissing is the meaning of log lines about the index of a stream.
-const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; it is built again from the messages"
+const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; the server rebuilds it from the messages"
 
 // meaning translates a log line about files into its consequence for the ledger and the
 // required action. It returns "" for other lines.
@@ -58,11 +58,11 @@ func meaning(text string) string {
 		// First: the reason in the line may call the index corrupt.
 		{[]string{"stream state from index", "Stream state corrupt"}, indexMissing},
 		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
-			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
+			"the ledger cannot be written; free space on the disk or repair it, then restart the server: acknowledged events are safe"},
 		{[]string{"corrupt", "checkMsgs", "loadBlock error", "internal inconsistency", "Error loading msg"},
-			"files of the ledger are damaged; what they lack is reported when it is read, and never served: restore the data directory from a copy"},
+			"files of the ledger are damaged; reading a damaged event or blob fails: restore the data directory from a backup"},
 		{[]string{"metafile", "checksum file", "recreating stream", "could not be recovered"},
-			"the description of a stream or consumer is damaged, and it is left out: restore the data directory from a copy"},
+			"the configuration of a stream or consumer is damaged, and the server ignores it: restore the data directory from a backup"},
 		{[]string{"Stream state ", "state is outdated"}, indexMissing},
 	} {
 		for _, w := range known.words {
@@ -122,7 +122,7 @@ func (l *logger) why() string {
 	text := l.fatal.Load()
 	switch {
 	case text == nil:
-		return "its log may say why"
+		return "see its log"
 	case meaning(*text) == "":
 		return *text
 	default:

@@ -26,9 +26,9 @@ func TestLogMeaning(t *testing.T) {
 		{"Filestore [%s] loadBlock error: corrupt? %v", []any{"LEDGER-0001", &fs.PathError{Op: "open", Path: "1.blk", Err: syscall.EMFILE}}, "not damaged", nil},
 		{"Filesystem permission denied while writing msg, disabling JetStream: %v", []any{fs.ErrPermission}, "cannot be written", fs.ErrPermission},
 		{"Filestore [%s] indexCacheBuf corrupt state in %s", []any{"LEDGER-0001", "1.blk"}, "restore the data directory", nil},
-		{"  Error reading metafile %q: %v", []any{"meta.inf", errors.New("bad")}, "left out", nil},
-		{"Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", []any{"OBJ_BLOBS"}, "built again from the messages", nil},
-		{"Filestore [%s] Recovering stream state from index errored: %v", []any{"LEDGER-0001", errors.New("corrupt state file")}, "built again from the messages", nil},
+		{"  Error reading metafile %q: %v", []any{"meta.inf", errors.New("bad")}, "the server ignores it", nil},
+		{"Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", []any{"OBJ_BLOBS"}, "rebuilds it from the messages", nil},
+		{"Filestore [%s] Recovering stream state from index errored: %v", []any{"LEDGER-0001", errors.New("corrupt state file")}, "rebuilds it from the messages", nil},
 		{"Slow consumer of %s", []any{"events.>"}, "", nil},
 		{`pipe - cid:14 - "v1:go:DISABLED no space left, critical write error" - Slow Consumer`, nil, "", nil},
 	} {

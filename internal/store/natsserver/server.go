@@ -183,7 +183,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 		if host == "" {
 			host = "every interface"
 		}
-		return fmt.Errorf("NATS address %q: binding to %s lets other machines reach it, and events would cross the network in the clear; "+
+		return fmt.Errorf("NATS address %q: binding to %s lets other machines reach it, and events would cross the network unencrypted; "+
 			"bind to 127.0.0.1, and put an encrypting proxy or tunnel in front to reach it from elsewhere", addr, host)
 	}
 	cfg.Host = host
