@@ -136,7 +136,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		return s, err
 	}
 	if !s.HasConfig {
-		s.Faults = append(s.Faults, Corruption{File: filepath.Join(at, metaFile), What: "the description of the stream does not have its checksum"})
+		s.Faults = append(s.Faults, Corruption{File: filepath.Join(at, metaFile), What: "the configuration of the stream does not match its checksum"})
 	}
 	blocks, err := blocksOf(filepath.Join(dir, at, blocksDir))
 	if err != nil {
@@ -200,7 +200,7 @@ func readInto(buf []byte, path string) ([]byte, error) {
 func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts Options) error {
 	s.Bytes += int64(len(raw))
 	if bytes.HasPrefix(raw, packedMagic) {
-		s.Faults = append(s.Faults, Corruption{File: file, What: "the block is compressed, which no ledger's is"})
+		s.Faults = append(s.Faults, Corruption{File: file, What: "the block is compressed, and blocks of a ledger never are"})
 		return nil
 	}
 	sum, err := newSums(s.Name, b.number)

@@ -51,7 +51,7 @@ func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("repair the descriptions of the streams: %w", err)
+		return nil, fmt.Errorf("repair the stream configurations: %w", err)
 	}
 	var all []Repaired
 	for _, e := range list {
@@ -60,7 +60,7 @@ func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 		}
 		what, removed, err := repairStream(ctx, dir, kept, e.Name())
 		if err != nil {
-			return all, fmt.Errorf("repair the description of stream %s: %w", e.Name(), err)
+			return all, fmt.Errorf("repair the configuration of stream %s: %w", e.Name(), err)
 		}
 		if what != "" {
 			all = append(all, Repaired{Stream: e.Name(), What: what})
@@ -80,11 +80,11 @@ func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 // Results of a repair.
 const (
 	removedStream    = "the stream was not completely created and held no messages; it was removed"
-	restoredConfig   = "the stream's description was not completely written; the one before was restored"
-	wroteSum         = "the checksum of the stream's description was not written; it was added"
+	restoredConfig   = "the stream's configuration was not completely written; the one before was restored"
+	wroteSum         = "the checksum of the stream's configuration was not written; it was added"
 	removedConsumer  = "the consumer was not completely created; it was removed"
-	wroteConsumerSum = "the checksum of the consumer's description was not written; it was added"
-	removedConfig    = "the consumer's description was not completely written; it was removed"
+	wroteConsumerSum = "the checksum of the consumer's configuration was not written; it was added"
+	removedConfig    = "the consumer's configuration was not completely written; it was removed"
 )
 
 // repairStream returns the repair of a stream, or "" for none.

@@ -33,7 +33,7 @@ type SalvageOptions struct {
 // durable; a caller that keeps it MUST sync it.
 func Salvage(ctx context.Context, from, into, kept string, how SalvageOptions) error {
 	if err := salvage(ctx, from, into, kept, how); err != nil {
-		return errors.Join(fmt.Errorf("salvage what is sound of the streams: %w", err), os.RemoveAll(into+".part"))
+		return errors.Join(fmt.Errorf("salvage the streams: %w", err), os.RemoveAll(into+".part"))
 	}
 	return nil
 }
@@ -144,14 +144,14 @@ func BackupStreamConfigs(from, kept string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("keep the descriptions of the streams: %w", err)
+		return fmt.Errorf("back up the stream configurations: %w", err)
 	}
 	for _, e := range list {
 		if !isStream(e) {
 			continue
 		}
 		if err := keepDescription(filepath.Join(from, accountDir, e.Name()), filepath.Join(kept, e.Name()), e.Name()); err != nil {
-			return fmt.Errorf("keep the description of stream %s: %w", e.Name(), err)
+			return fmt.Errorf("back up the configuration of stream %s: %w", e.Name(), err)
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ func TestCheckAndSalvage(t *testing.T) {
 		}, nil, count - 1, []string{"cut short"}},
 		"the description": {func(t *testing.T, dir string) {
 			edit(t, filepath.Join(filepath.Dir(block(dir, "")), "..", "meta.inf"), func(raw []byte) []byte { raw[20] ^= 1; return raw })
-		}, nil, count, []string{"description"}},
+		}, nil, count, []string{"configuration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
