@@ -30,7 +30,7 @@ func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 			}
 		}
 		if active >= maxActive {
-			return nil, fmt.Errorf("there are %d credentials in force, which is the limit; revoke some", active)
+			return nil, fmt.Errorf("%d credentials are active, which is the limit; revoke some", active)
 		}
 		return append(list, c), nil
 	}, func() error { return replace(c.File(dir), content) })

@@ -33,7 +33,7 @@ func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Creden
 			unused = ""
 		} else if unused != err.Error() {
 			unused = err.Error()
-			log.Error("a change of NATS credentials is not in force; it is tried again", "err", err)
+			log.Error("a change of NATS credentials failed; the server tries again", "err", err)
 		}
 	}
 	tick := time.NewTicker(recheckInterval)
@@ -52,7 +52,7 @@ func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Creden
 		default:
 			if reason != err.Error() {
 				reason = err.Error()
-				log.Error("the list of NATS credentials cannot be read; those before the change stay in force for a minute", "err", err)
+				log.Error("cannot read the list of NATS credentials; the previous ones stay active for 1 minute", "err", err)
 			}
 			if time.Since(unreadable) > staleAfter && (failed || len(current) > 0) {
 				try(nil)
