@@ -104,14 +104,14 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 				done <- result{seq, err}
 			}()
 			if _, err := accepted.NextMsg(20 * time.Second); err != nil {
-				t.Fatalf("the event was never accepted: %v", err)
+				t.Fatalf("the event was not stored: %v", err)
 			}
 			network.heal()
 			if r := <-done; r.err != nil || r.seq != 2 {
 				t.Errorf("append: %d, %v; want position 2", r.seq, r.err)
 			}
 			if last, err := s.LastSeq(t.Context()); err != nil || last != 2 {
-				t.Errorf("the ledger ends at %d, %v; the event was to be stored once, at 2", last, err)
+				t.Errorf("the ledger ends at %d, %v; want the event stored once, at 2", last, err)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func TestTailFeedsEveryFollower(t *testing.T) {
 		t.Fatalf("the slow follower ended with %v", err)
 	}
 	if n := tail.Kept(); n != 0 {
-		t.Errorf("%d pages are kept for nobody", n)
+		t.Errorf("%d pages are kept without a follower", n)
 	}
 	stop()
 	if err := <-ran; !errors.Is(err, context.Canceled) {

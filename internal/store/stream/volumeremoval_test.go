@@ -112,10 +112,10 @@ func TestRemoval(t *testing.T) {
 		if _, err := s.Append(t.Context(), entry, 0); err == nil {
 			// The same event again is found among the kept events.
 		} else {
-			t.Errorf("an event that is kept is recorded anew: %v", err)
+			t.Errorf("a kept event is recorded again: %v", err)
 		}
 		if _, err := s.Append(t.Context(), requested(kept), 0); !errors.Is(err, events.ErrConflict) {
-			t.Errorf("an execution that is kept is requested anew: %v", err)
+			t.Errorf("a kept execution is requested again: %v", err)
 		}
 		if err := s.Health(t.Context()); err != nil {
 			t.Error(err)
@@ -185,7 +185,7 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	crash := errors.New("crash")
 	r.OnRecorded = func(d *events.LedgerVolumeRemoved) error {
 		if d.Last != v.Last {
-			t.Errorf("told of %+v", d)
+			t.Errorf("OnRecorded received %+v", d)
 		}
 		return crash
 	}

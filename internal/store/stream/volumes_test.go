@@ -163,7 +163,7 @@ func TestExpectationsCrossVolumes(t *testing.T) {
 		t.Errorf("a second end: %v, want a conflict", err)
 	}
 	if seq, err := s.Append(t.Context(), end, int64(at)); err != nil || seq != last {
-		t.Errorf("the end once more: %d, %v; want %d", seq, err, last)
+		t.Errorf("the same end again: %d, %v; want %d", seq, err, last)
 	}
 	seal(t, s)
 	if _, err := s.Append(t.Context(), ended(id), int64(last)); err != nil {
@@ -457,7 +457,7 @@ func TestWorkOfSealedVolumes(t *testing.T) {
 	}
 	mu.Lock()
 	if diff := cmp.Diff([]string{ids[0], ids[1], ids[1], ids[2], ids[3], ids[4]}, order); diff != "" {
-		t.Errorf("order of work (-want +got):\n%s", diff)
+		t.Errorf("order of requests (-want +got):\n%s", diff)
 	}
 	mu.Unlock()
 	stop()
