@@ -107,7 +107,7 @@ func TestHeapsWithoutTheirBase(t *testing.T) {
 			t.Errorf("the base described as %s: %v", meta, err)
 		}
 		if got, _, err := s.Heap(t.Context(), tenant, hash); err != nil || !bytes.Equal(got, heap) {
-			t.Errorf("who knows the base read %d bytes, %v", len(got), err)
+			t.Errorf("a process with the base read %d bytes, %v", len(got), err)
 		}
 	}
 	objects, err := js.ObjectStore(t.Context(), "BLOBS")
@@ -115,6 +115,6 @@ func TestHeapsWithoutTheirBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := objects.GetInfo(t.Context(), "heap/"+tenant+"/"+hash); err != nil || errors.Is(err, natsjs.ErrObjectNotFound) {
-		t.Errorf("NATS's own client finds no description: %v", err)
+		t.Errorf("the NATS client finds no metadata: %v", err)
 	}
 }

@@ -67,7 +67,7 @@ func TestRemoveHeap(t *testing.T) {
 			t.Errorf("%s: described: %v", when, err)
 		}
 		if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
-			t.Errorf("%s: a heap that never was: %v", when, err)
+			t.Errorf("%s: a heap that was never stored: %v", when, err)
 		}
 		if got, _, err := s.Heap(t.Context(), "other", hash); err != nil || !bytes.Equal(got, blob) {
 			t.Errorf("%s: the other tenant reads %d bytes, %v", when, len(got), err)
@@ -112,11 +112,11 @@ func TestStoringAgainWins(t *testing.T) {
 	before, _ := listed(t, collector, tenant, hash)
 	put(t, writer, tenant, blob) // a run left the same heap
 	if removed, err := collector.RemoveBlob(t.Context(), before); err != nil || removed {
-		t.Fatalf("removed what was relied on meanwhile: %t, %v", removed, err)
+		t.Fatalf("a blob that was pinned meanwhile was removed: %t, %v", removed, err)
 	}
 	now, _ := listed(t, collector, tenant, hash)
 	if now.Version == before.Version {
-		t.Error("storing again did not renew the description")
+		t.Error("storing again did not pin the blob")
 	}
 	if removed, err := collector.RemoveBlob(t.Context(), now); err != nil || !removed {
 		t.Fatalf("remove: %t, %v", removed, err)
@@ -200,12 +200,12 @@ func TestReclaimCounts(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
-		t.Errorf("a heap that never was: %v", err)
+		t.Errorf("a heap that was never stored: %v", err)
 	}
 	if err := stream.DeleteMsg(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrDamaged) {
-		t.Errorf("a message was lost, and a heap that may have been: %v", err)
+		t.Errorf("a message was lost, and a heap that may be lost: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func TestDamagedHeaps(t *testing.T) {
 				t.Errorf("a heap that was never stored: %v", err)
 			}
 			if lacks, err := s.LacksBlobs(t.Context()); err != nil || lacks {
-				t.Errorf("it lacks something still: %t, %v", lacks, err)
+				t.Errorf("messages are still missing: %t, %v", lacks, err)
 			}
 			// It is listed, and can be stored again.
 			if err := s.StoredBlobs(t.Context(), func(events.BlobInfo) error { return nil }); err != nil {
