@@ -320,7 +320,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	}
 	for id, delivered := range got {
 		if delivered < 2 {
-			t.Errorf("the request %s, which the former consumer may have handed out, counts as delivered %d times", id, delivered)
+			t.Errorf("the request %s, which the former consumer may have delivered, counts as delivered %d times", id, delivered)
 		}
 	}
 	// A tenant that comes later starts after the acknowledged requests.
@@ -338,7 +338,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	}
 	seal(t, s)
 	if left, err := s.PendingWork(t.Context(), 1); err != nil || left != 0 {
-		t.Errorf("work left in the volume: %d, %v", left, err)
+		t.Errorf("unfinished requests of the volume: %d, %v", left, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 
 	asked := time.Now()
 	if q.acknowledged() {
-		t.Error("a queue that is not full was ended to be full")
+		t.Error("a queue that is not full is taken for full")
 	}
 	if q.noteFull(asked) || q.isFull() {
 		t.Error("an answer from before the acknowledgement makes the queue full")
@@ -54,7 +54,7 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 			t.Error("the queue is not full")
 		}
 		if !q.acknowledged() || q.isFull() {
-			t.Error("the acknowledgement does not have the tenant asked again")
+			t.Error("after the acknowledgement the tenant is not asked again")
 		}
 	}
 	if n := strings.Count(log.String(), "unacknowledged"); n != 1 {

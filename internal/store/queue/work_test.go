@@ -132,7 +132,7 @@ func TestExclusiveTakesOverAtOnce(t *testing.T) {
 			t.Errorf("got %s, want %s", got, id)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("what the earlier process held was not delivered")
+		t.Error("a request of the earlier process was not delivered")
 	}
 }
 
@@ -140,14 +140,14 @@ func TestCancelRequests(t *testing.T) {
 	s := storetest.Start(t)
 	id := newID()
 	if answered, err := s.RequestCancel(t.Context(), tenant, id); answered || err != nil {
-		t.Errorf("nobody runs it: %v, %v", answered, err)
+		t.Errorf("no runner has it: %v, %v", answered, err)
 	}
 	stop, err := s.ListenCancel(tenant, id, func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if answered, err := s.RequestCancel(t.Context(), tenant, id); !answered || err != nil {
-		t.Errorf("somebody runs it: %v, %v", answered, err)
+		t.Errorf("a runner has it: %v, %v", answered, err)
 	}
 	stop()
 	refuse, err := s.ListenCancel(tenant, id, func() bool { return false })
