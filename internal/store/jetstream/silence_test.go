@@ -94,7 +94,7 @@ func TestSilenceOfAFullConnection(t *testing.T) {
 	for s.Silent() == nil {
 		_, err := s.LastSeq(t.Context())
 		if took := time.Since(began); took > 25*time.Second { // ten times the time after which a server is silent
-			t.Fatalf("a request to a server that hangs takes until %v: %v", took, err)
+			t.Fatalf("a request to a hanging server takes until %v: %v", took, err)
 		}
 	}
 	began = time.Now()

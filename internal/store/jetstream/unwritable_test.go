@@ -48,7 +48,7 @@ func TestUnwritable(t *testing.T) {
 				if !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "the ledger cannot be written: ") || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%s: %v, want %q", what, err, test.want)
 				} else if strings.Contains(err.Error(), "/secret") {
-					t.Errorf("%s tells where the files are: %v", what, err)
+					t.Errorf("%s contains a path: %v", what, err)
 				}
 			}
 			if list, err := s.Read(t.Context(), 0, 10); err != nil || len(list) != 1 || list[0].Seq != seq {
@@ -58,7 +58,7 @@ func TestUnwritable(t *testing.T) {
 				t.Errorf("Text: %q, %v", text, err)
 			}
 			if got, err := s.PutText(t.Context(), tenant, []byte("before")); err != nil || got != hash {
-				t.Errorf("storing what is there: %s, %v", got, err)
+				t.Errorf("storing an existing blob: %s, %v", got, err)
 			}
 		})
 	}
