@@ -210,7 +210,7 @@ func TestForeignClients(t *testing.T) {
 		}
 		select {
 		case s := <-f.got:
-			t.Errorf("%s shows more than there is: %+v", f.name, s)
+			t.Errorf("%s shows more events than were stored: %+v", f.name, s)
 		default:
 		}
 	}

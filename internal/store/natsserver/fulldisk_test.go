@@ -90,6 +90,6 @@ func TestFullDiskAtANewBlock(t *testing.T) {
 	}
 	seq, err := store.Append(t.Context(), requested(), 0)
 	if err != nil || seq != last+1 {
-		t.Errorf("behind event %d the next one is event %d, %v", last, seq, err)
+		t.Errorf("after event %d the next one is event %d, %v", last, seq, err)
 	}
 }

@@ -50,7 +50,7 @@ func TestWhyTheServerDidNotStart(t *testing.T) {
 	t.Parallel()
 	l := &logger{log: slog.New(slog.DiscardHandler)}
 	if got := l.why(); !strings.Contains(got, "its log") {
-		t.Errorf("without a word of the server: %q", got)
+		t.Errorf("without a logged reason: %q", got)
 	}
 	l.Fatalf("Can't start JetStream: %v", "no space left on device")
 	l.Fatalf("and so on")

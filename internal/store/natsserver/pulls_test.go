@@ -54,7 +54,7 @@ func TestPullsLeaveLittleBehind(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); natsserver.PendingAnswers(w.server) > 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("the server keeps %d ways back of pulls with one answer", natsserver.PendingAnswers(w.server))
+			t.Fatalf("the server keeps %d return paths of pulls with one answer", natsserver.PendingAnswers(w.server))
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -65,6 +65,6 @@ func TestPullsLeaveLittleBehind(t *testing.T) {
 	}
 	kept, most := natsserver.PendingAnswers(w.server), natsserver.PullBurst+int(time.Since(start).Seconds()*natsserver.PullRate)+10
 	if kept > most {
-		t.Errorf("the server keeps %d ways back, want %d at most", kept, most)
+		t.Errorf("the server keeps %d return paths, want at most %d", kept, most)
 	}
 }

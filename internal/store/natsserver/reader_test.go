@@ -226,10 +226,10 @@ func TestReaderRemovesConsumers(t *testing.T) {
 		t.Errorf("the consumers are %q", got)
 	}
 	if err := s.DeleteConsumer(t.Context(), work); err == nil {
-		t.Error("a reader removed the consumer of the work")
+		t.Error("a reader deleted a consumer of the run queue")
 	}
 	if err := s.DeleteConsumer(t.Context(), "nobody"); !errors.Is(err, natsjs.ErrConsumerNotFound) {
-		t.Errorf("remove what is not there: %v", err)
+		t.Errorf("delete a consumer that does not exist: %v", err)
 	}
 	if err := s.DeleteConsumer(t.Context(), "auditor"); err != nil {
 		t.Errorf("remove one of its own: %v", err)
@@ -238,7 +238,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 		t.Errorf("the consumers are %q", got)
 	}
 	if _, err := inside.Consumer(t.Context(), stream, work); err != nil {
-		t.Errorf("the consumer of the work: %v", err)
+		t.Errorf("the consumer of the run queue: %v", err)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestReplayReachesReaders(t *testing.T) {
 	}
 	for _, subject := range []string{"replay.default", "replay.default.", "replay.other.x", "replay.default.>", "replay.default.*", "events.default.x", "ledger.0001.default.exec.x", "ctl.default.exec.x.cancel", "$JS.API.INFO", ""} {
 		if err := store.Republish(t.Context(), subject, list[0]); err == nil {
-			t.Errorf("told under %q", subject)
+			t.Errorf("published on %q", subject)
 		}
 	}
 	if err := store.Republish(t.Context(), "replay.default.review.1", list[0]); err != nil {

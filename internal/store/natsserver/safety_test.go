@@ -124,6 +124,6 @@ func TestReaderSeesOnlyWhatWasAccepted(t *testing.T) {
 	}
 	record(t, store, 1)
 	if _, err := sub.NextMsg(20 * time.Second); err != nil {
-		t.Errorf("what was accepted is not received: %v", err)
+		t.Errorf("a stored event is not received: %v", err)
 	}
 }

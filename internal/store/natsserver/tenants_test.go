@@ -488,7 +488,7 @@ func TestKeyOfAnotherTenant(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(20 * time.Second):
-		t.Error("the connection of before stays open")
+		t.Error("the earlier connection stays open")
 	}
 	nc := moved.connect(t, w.server)
 	get := func(seq uint64) string {
@@ -500,7 +500,7 @@ func TestKeyOfAnotherTenant(t *testing.T) {
 		return m.Header.Get("Nats-Sequence")
 	}
 	if got := get(w.ofA[0]); got != "" {
-		t.Errorf("it reads event %s of the tenant of before", got)
+		t.Errorf("it reads event %s of the former tenant", got)
 	}
 	if got, want := get(w.ofB[0]), fmt.Sprint(w.ofB[0]); got != want {
 		t.Errorf("it reads event %q of its tenant, want %s", got, want)
@@ -520,7 +520,7 @@ func TestGetsLeaveNothingBehind(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); natsserver.PendingAnswers(w.server) > 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("the server keeps %d ways back", natsserver.PendingAnswers(w.server))
+			t.Fatalf("the server keeps %d return paths", natsserver.PendingAnswers(w.server))
 		}
 		time.Sleep(time.Millisecond)
 	}
