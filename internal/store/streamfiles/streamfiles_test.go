@@ -121,7 +121,7 @@ func TestCheckAndSalvage(t *testing.T) {
 				return raw
 			})
 		}, []spans.Span{{From: 3, To: 3}}, count, []string{"length of a header"}},
-		"a block that is gone": {func(t *testing.T, dir string) {
+		"a removed block": {func(t *testing.T, dir string) {
 			if err := os.Remove(block(dir, "2")); err != nil {
 				t.Fatal(err)
 			}
