@@ -9,9 +9,9 @@ import (
 	"daybook/projections"
 )
 
-// arguments makes those of a call fit to be kept, and returns their hash: of
-// tool and arguments as they were, but without secrets, which must not be
-// guessed from it.
+// arguments returns the recorded form of a call's arguments, and the hash of the tool
+// and the complete arguments. Secrets are removed before the hash is computed: a hash
+// of a short secret could be guessed.
 func (s *Store) arguments(tool string, args map[string]any) (kept map[string]json.RawMessage, sha256 string) {
 	whole := map[string]any{}
 	for name, v := range args {
@@ -20,15 +20,14 @@ func (s *Store) arguments(tool string, args map[string]any) (kept map[string]jso
 	whole = s.names().Hide(whole)
 	raw, err := json.Marshal(map[string]any{"tool": tool, "args": whole})
 	if err != nil {
-		raw = []byte(tool) // cannot be: it was JSON
+		raw = []byte(tool) // cannot happen: the arguments were decoded from JSON
 	}
 	return redact.Excerpt(whole), events.Hash(raw)
 }
 
-// names are those of secrets.
 func (s *Store) names() redact.Names { return redact.Names{More: s.opts.SecretKeys} }
 
-// plain turns typed values into those of plain JSON.
+// plain converts typed values to the values that encoding/json decodes to.
 func plain(v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -41,8 +40,8 @@ func plain(v any) any {
 	return p
 }
 
-// hide leaves out of the calls that scripts made what only this server takes for
-// secrets: what is folded from the record must not depend on that.
+// hide removes secrets that Options.SecretKeys names from recorded host calls. The
+// projection cannot remove them: its rows must not depend on the options of a server.
 func (s *Store) hide(st *projections.ContextState) {
 	if len(s.opts.SecretKeys) == 0 {
 		return

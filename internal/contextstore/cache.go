@@ -12,59 +12,60 @@ import (
 	"daybook/projections"
 )
 
-// entry is a context in use or held in memory.
+// entry is a cached context.
 type entry struct {
 	key  Key
 	text string // key.String()
 
-	// The store's lock guards these.
-	users   int           // who holds or wants mu
-	place   *list.Element // by last use
-	size    int64         // as counted
+	// Guarded by cache.mu.
+	users   int           // callers that hold mu or wait for it
+	place   *list.Element // in cache.order
+	size    int64         // bytes counted in cache.bytes
 	usedAt  time.Time
 	running bool
-	dirty   bool // something noted is not on record yet
+	dirty   bool // has unrecorded notes
 	dropped bool
 
-	// mu serializes work on the context. It holds a value while it is locked.
+	// mu serializes work on the context. It is locked while it holds a value.
 	mu      chan struct{}
-	state   *projections.ContextState // nil until read
+	state   *projections.ContextState // nil until loaded
 	changed <-chan struct{}
 	stop    func()
 	pending pending
-	// fresh is when a context that nothing is on record of came to be.
+	// fresh is the creation time of a context that has no recorded event.
 	fresh time.Time
-	// asked is when a run was last asked for in the context.
+	// asked is the time of the last Ref, which precedes a run request.
 	asked time.Time
-	// recorded is the position of what was noted last, 0 once it was waited for.
+	// recorded is the position of the last recorded note. It is 0 after load has waited
+	// for that position.
 	recorded uint64
 }
 
-// overhead is what an entry takes besides its content, about, in bytes: its
-// structures, its place in two maps and in the list, and its signal.
+// overhead is the approximate memory of an entry besides its content, in bytes: its
+// structures, its elements of two maps and the list, and its signal.
 const overhead = 1 << 10
 
-// cache holds contexts by key, the most recently used first.
+// cache holds contexts by key, in order of their last use.
 type cache struct {
 	mu      sync.Mutex
-	entries map[string]*entry // by key on record, which holds tenant and kind
-	order   *list.List        // of *entry
+	entries map[string]*entry // by recorded key, which includes tenant and kind
+	order   *list.List        // of *entry, most recently used first
 	bytes   int64
-	dirty   map[*entry]struct{} // those with something to record
+	dirty   map[*entry]struct{} // with unrecorded notes
 	evicted map[Eviction]int64
 }
 
-// Eviction is why a context was dropped from memory.
+// Eviction is the reason why a context was dropped from memory.
 type Eviction string
 
-// The reasons, as metrics name them.
+// The reasons, with their values in metrics.
 const (
 	EvictedIdle     Eviction = "idle"
 	EvictedLRU      Eviction = "lru"
 	EvictedPressure Eviction = "memory_pressure"
 )
 
-// acquire returns the entry of a key, locked. release must follow.
+// acquire returns the entry of a key, locked. The caller must call release.
 func (s *Store) acquire(ctx context.Context, k Key) (*entry, error) {
 	if k.IsZero() {
 		return nil, ErrNone
@@ -98,7 +99,7 @@ func (s *Store) acquire(ctx context.Context, k Key) (*entry, error) {
 	return e, nil
 }
 
-// leave is release for a caller that does not hold the entry.
+// leave undoes the registration of a caller that did not get the lock.
 func (s *Store) leave(e *entry) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
@@ -108,8 +109,8 @@ func (s *Store) leave(e *entry) {
 	}
 }
 
-// acquireExisting locks an entry without using its context. It reports false for one that
-// is there no more; else release must follow.
+// acquireExisting locks an entry without counting it as used. If it returns false, the
+// entry was evicted. Otherwise the caller must call release.
 func (s *Store) acquireExisting(e *entry) bool {
 	s.cache.mu.Lock()
 	if e.dropped {
@@ -122,11 +123,11 @@ func (s *Store) acquireExisting(e *entry) bool {
 	return true
 }
 
-// release unlocks an entry, and makes room if it has grown.
+// release unlocks an entry, updates its size and evicts others over the limit.
 func (s *Store) release(e *entry) {
 	size, running, dirty := int64(overhead), false, !e.pending.empty()
 	if e.state != nil {
-		// The texts are held about once more by the structures around them.
+		// The structures around the texts take about as much memory as the texts.
 		size += 2 * int64(e.state.Bytes)
 		running = e.state.Running > 0
 	}
@@ -147,15 +148,15 @@ func (s *Store) release(e *entry) {
 	}
 }
 
-// resize counts an entry. c.mu is held.
+// resize updates the counted size of an entry. The caller must hold c.mu.
 func (c *cache) resize(e *entry, size int64) {
 	c.bytes += size - e.size
 	e.size = size
 }
 
-// evictOverLimit evicts what was not used for longest, until the bounds are kept. Contexts
-// at work stay, and those with runs in progress stay if others do for it; so does
-// the one that the room is made for. c.mu is held.
+// evictOverLimit evicts the least recently used contexts until the cache is within its
+// limits. It never evicts keep and contexts that are in use. It evicts contexts with
+// running executions only if no others are left. The caller must hold cache.mu.
 func (s *Store) evictOverLimit(keep *entry) {
 	over := func() bool {
 		return s.cache.order.Len() > s.opts.MaxSessions || s.cache.bytes > s.opts.MaxBytes
@@ -171,8 +172,8 @@ func (s *Store) evictOverLimit(keep *entry) {
 	}
 }
 
-// evict drops an entry that nobody works on and that holds nothing of its own.
-// c.mu is held.
+// evict drops an entry that is not in use and has no unrecorded notes, and reports
+// whether it did. The caller must hold c.mu.
 func (c *cache) evict(e *entry, why Eviction) bool {
 	if e.users > 0 || e.dirty || e.dropped {
 		return false
@@ -188,16 +189,15 @@ func (c *cache) evict(e *entry, why Eviction) bool {
 	return true
 }
 
-// countExpired counts a context whose expiry was found when it was used: what was
-// held of it is dropped as in a sweep.
+// countExpired counts an expiry found on use like one found by a sweep.
 func (s *Store) countExpired() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	s.cache.evicted[EvictedIdle]++
 }
 
-// evictUnderPressure drops the fifth of the contexts that was not used for longest if the
-// process's heap is too large.
+// evictUnderPressure drops the least recently used fifth of the contexts if the Go heap
+// exceeds its limit.
 func (s *Store) evictUnderPressure() (dropped int) {
 	if s.opts.HeapBytes() < s.opts.HighWaterBytes {
 		return 0
@@ -216,12 +216,13 @@ func (s *Store) evictUnderPressure() (dropped int) {
 	return dropped
 }
 
-// readYourWritesTimeout is for how long what was noted in a context may be missing in what is read of
-// it.
+// readYourWritesTimeout bounds how long a recorded note may be missing from what is
+// read.
 const readYourWritesTimeout = 5 * time.Second
 
-// shownWait is how long a reader waits for what was noted, at most: a reader with less
-// time has a part of it left to read the context.
+// shownWait returns how long a reader waits until recorded notes can be read: 3 s, or
+// two thirds of its remaining time if that is less. The rest is for reading the
+// context.
 func shownWait(ctx context.Context) time.Duration {
 	most := 3 * time.Second
 	if until, ok := ctx.Deadline(); ok {
@@ -230,22 +231,22 @@ func shownWait(ctx context.Context) time.Duration {
 	return most
 }
 
-// load brings the state of an entry up to what can be read. e.mu is held.
+// load makes e.state the newest readable state. The caller must hold e.mu.
 func (s *Store) load(ctx context.Context, e *entry) error {
 	if e.changed == nil {
 		e.changed, e.stop = s.opts.Views.Watch(e.key.Tenant, e.text)
 	}
 	if e.recorded != 0 && s.opts.Silent() == nil {
-		// What was noted here is there for whoever comes next, unless the read side is
-		// in trouble: then the context is shown as it was.
+		// Wait until recorded notes can be read. If the projections are too far behind,
+		// show the older state.
 		wait, stop := context.WithTimeout(ctx, shownWait(ctx))
 		err := s.opts.Views.Wait(wait, e.recorded)
 		stop()
 		if why := ctx.Err(); why != nil {
-			return why // the next reader waits
+			return why // the next reader waits again
 		}
 		if err != nil {
-			s.opts.Logger.WarnContext(ctx, "wait for what was noted in a context", "context", e.text, "err", err)
+			s.opts.Logger.WarnContext(ctx, "waiting for the recorded notes of a context failed", "context", e.text, "err", err)
 		}
 		e.recorded, e.state = 0, nil
 	}
@@ -264,7 +265,7 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 	case err != nil:
 		return err
 	case st.Key != e.text || st.Kind != e.key.Kind || e.key.Kind != events.ContextSession && events.ValidHash(e.key.ID) && st.SessionID != e.key.ID:
-		s.opts.Logger.ErrorContext(ctx, "a context is not the one asked for", "want", e.text, "have", st.Key)
+		s.opts.Logger.ErrorContext(ctx, "a stored context has the wrong key", "want", e.text, "have", st.Key)
 		return fmt.Errorf("read context %s: %w", e.text, errMismatch)
 	}
 	s.hide(&st)
@@ -273,8 +274,8 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// newState is a context that nothing is on record of yet. That it began is noted, so
-// that it comes back as it is.
+// newState returns the state of a context that has no recorded event. It keeps the
+// creation time and the id, so that the recorded context has the same ones.
 func (s *Store) newState(e *entry) projections.ContextState {
 	if e.fresh.IsZero() {
 		e.fresh = s.opts.Now().UTC().Truncate(time.Millisecond)
@@ -289,7 +290,6 @@ func (s *Store) newState(e *entry) projections.ContextState {
 	return st
 }
 
-// touch moves the time of the last use on.
 func (s *Store) touch(e *entry, at time.Time) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

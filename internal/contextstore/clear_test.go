@@ -12,8 +12,8 @@ import (
 	"daybook/projections"
 )
 
-// Clearing a context appends an event if there is something to clear, also when many
-// clear it at once. The answer is the same.
+// Clearing a context records an event only if there is something to clear, also when
+// many clear it at once. The answers are equal.
 func TestClearAppendsOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -54,7 +54,7 @@ func TestClearAppendsOnce(t *testing.T) {
 	}
 	clearing.Wait()
 	count("eight at once", 1)
-	// What was noted and what is requested just now is cleared.
+	// Clear also drops unrecorded notes and recent requests.
 	note(t, s, named(1), b.clock.Now(), 1)
 	clear(named(1))
 	count("a note", 2)
@@ -65,7 +65,7 @@ func TestClearAppendsOnce(t *testing.T) {
 	count("a run that is about to be requested", 3)
 }
 
-// behind are projections that show no context until someone waits for a position.
+// behind are projections that show no context until a caller waits for a position.
 type behind struct {
 	contextstore.Views
 	waited *atomic.Bool
@@ -83,7 +83,7 @@ func (v behind) Wait(ctx context.Context, seq uint64) error {
 	return v.Views.Wait(ctx, seq)
 }
 
-// What another process has recorded is cleared, also when it cannot be read yet.
+// Clear also clears edits of another process that cannot be read yet.
 func TestClearSeesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -102,7 +102,7 @@ func TestClearSeesOtherProcesses(t *testing.T) {
 	}
 }
 
-// An edit that has to wait for other changes of its tenant does not lock its context.
+// An edit that waits for other changes of its tenant does not lock its context.
 func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -132,7 +132,7 @@ func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	if err := <-edited; err != nil {
 		t.Error(err)
 	}
-	// One that is refused changes nothing.
+	// A refused edit changes nothing.
 	refusal := &ledger.Error{Code: ledger.CodeExhausted, Message: "later"}
 	refused := b.store(func(o *contextstore.Options) {
 		o.Enter = func(context.Context, string) error { return refusal }

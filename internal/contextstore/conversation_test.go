@@ -27,7 +27,7 @@ func custom(name, value string) contextstore.Patch {
 	return contextstore.Patch{Custom: map[string]json.RawMessage{name: json.RawMessage(value)}}
 }
 
-// Ids are 64 hex characters from crypto/rand, and a context has its own.
+// Ids are 64 hex characters from crypto/rand, and each context has a different one.
 func TestA01_IDsAreRandom(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000
@@ -50,7 +50,8 @@ func TestA01_IDsAreRandom(t *testing.T) {
 	}
 }
 
-// The id of a name's context is not made of the name: two ledgers give it two.
+// The id of a session name's context is not derived from the name: two ledgers give
+// different ids.
 func TestA02_IDsAreNotDerived(t *testing.T) {
 	t.Parallel()
 	one, two := openBook(t), openBook(t)
@@ -64,8 +65,8 @@ func TestA02_IDsAreNotDerived(t *testing.T) {
 	}
 }
 
-// Whatever a name is, the key and the subject made of it are plain and of one
-// form, and kinds and tenants do not share them.
+// For any session name, its key and subject are plain and have one form. Kinds and
+// tenants never share a key.
 func TestA03_KeysAreNamespaced(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -89,7 +90,7 @@ func TestA03_KeysAreNamespaced(t *testing.T) {
 	}
 }
 
-// views stands in for the read side.
+// views replaces the read side.
 type views struct {
 	contextstore.Views
 	context func(key string) (projections.ContextState, error)
@@ -99,8 +100,8 @@ func (v views) Context(_ context.Context, _, key string) (projections.ContextSta
 	return v.context(key)
 }
 
-// What is stored under another key than asked for is never served, logged as an
-// error, and told of in no word that says whose it is.
+// A context stored under a key that is not its own is never served. It is logged as an
+// error, and the answer does not reveal its owner.
 func TestA04_A05_MismatchIsRefused(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -129,7 +130,7 @@ func TestA04_A05_MismatchIsRefused(t *testing.T) {
 	}
 }
 
-// A context without a session is refused with a sentence that says what to do.
+// A call without a session is refused with a message that says what to do.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -138,8 +139,8 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// Many sessions at once, in a cache that holds few of them: no value of one is
-// ever seen in another.
+// With many sessions at once in a small cache, no value of one session appears in
+// another.
 func TestA06_SessionsNeverMix(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -184,7 +185,7 @@ func TestA06_SessionsNeverMix(t *testing.T) {
 	wg.Wait()
 }
 
-// A fresh context has the documented members, and nothing in them.
+// A fresh context has the documented members, all empty.
 func TestA07_FreshContext(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -198,8 +199,8 @@ func TestA07_FreshContext(t *testing.T) {
 	if string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)
 	}
-	// It stays what it is when it was only looked at: also in another process, and
-	// after a restart.
+	// A context that was only read stays the same, also in another process and after a
+	// restart.
 	s := b.store()
 	before := get(t, s, named(2))
 	b.clock.advance(time.Minute)
@@ -210,7 +211,7 @@ func TestA07_FreshContext(t *testing.T) {
 	}
 }
 
-// Preferences have their documented forms, and nothing else is one.
+// Preferences have their documented forms. Other values are refused.
 func TestA09_Preferences(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -247,8 +248,8 @@ func TestA09_Preferences(t *testing.T) {
 	}
 }
 
-// Values over a bound, and those that look like secrets, are refused in words
-// that say what to do. What was there before stays.
+// Values over a limit, and values that look like secrets, are refused with a message
+// that says what to do. Earlier values stay.
 func TestCustomIsBounded(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -290,7 +291,7 @@ func TestCustomIsBounded(t *testing.T) {
 	}
 }
 
-// Edits of several processes at once are all in force afterwards.
+// Concurrent edits of several processes are all in the result.
 func TestConcurrentEditsAreNotLost(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -316,7 +317,7 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 	}
 }
 
-// A record says what was called with what, when, and what came of it in brief.
+// A noted call has its tool, arguments, time and a short result.
 func TestA10_CallRecord(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -340,7 +341,7 @@ func TestA10_CallRecord(t *testing.T) {
 	if err != nil || string(args) != `{"n":3,"q":"`+strings.Repeat("ö", 199)+`…","tags":{"env":"test"}}` {
 		t.Errorf("%s, %v", args, err)
 	}
-	// Many long arguments do not make a long record.
+	// Many long arguments do not make a long note.
 	big := map[string]any{}
 	for n := range 50 {
 		big[fmt.Sprint("argument ", n)] = strings.Repeat("x", 300)
@@ -354,8 +355,8 @@ func TestA10_CallRecord(t *testing.T) {
 	}
 }
 
-// Values of arguments that look like secrets are in no event, and not to be
-// guessed from a hash.
+// Values of arguments that look like secrets are in no event, and cannot be guessed
+// from a hash.
 func TestA11_SecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -387,8 +388,7 @@ func TestA11_SecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// An equal call is known by its hash, in its own context and as long as that
-// lasts.
+// An equal call is found by its hash, in its own context and until that expires.
 func TestA18_AlreadyTried(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -427,8 +427,8 @@ func TestA18_AlreadyTried(t *testing.T) {
 	}
 }
 
-// A context begins anew after thirty minutes without use; reading is use. That
-// it did is on record, and everything before stays there.
+// A context expires after 30 minutes without use, and a read is a use. The expiry is
+// recorded, and all earlier events stay.
 func TestA20_IdleTTLSlides(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -448,7 +448,7 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 	if b.count(events.TypeContextExpired) != 1 || b.count(events.TypeContextUpdated) != 1 {
 		t.Error("expired and updated are not on record once each")
 	}
-	// A sweep does the same for those that nobody asks for, held in memory or not.
+	// A sweep does the same for contexts that no call uses, in memory or not.
 	set(t, s, named(2), "a", "1")
 	set(t, b.store(), named(3), "a", "1")
 	b.clock.advance(29*time.Minute + 59*time.Second)
@@ -464,7 +464,7 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 	if n := s.Stats(); n.Sessions != 0 || n.Evictions[contextstore.EvictedIdle] == 0 {
 		t.Errorf("%+v", n)
 	}
-	// It is not done twice.
+	// A context expires once.
 	b.clock.advance(time.Hour)
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -474,8 +474,8 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 	}
 }
 
-// A connection that only reads, and one that clears its context, leave nothing once they
-// were idle.
+// A connection that only reads, and one that clears its context, leave nothing after
+// they were idle.
 func TestEmptyConnectionsExpire(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -502,8 +502,8 @@ func TestEmptyConnectionsExpire(t *testing.T) {
 	}
 }
 
-// Over the bound exactly the least recently used is dropped; one that is held
-// drops none.
+// Over the limit, exactly the least recently used context is evicted. A get of a cached
+// context evicts none.
 func TestA21_LRU(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -524,10 +524,10 @@ func TestA21_LRU(t *testing.T) {
 		loads, evicted int64
 	}{
 		{0, 1, 0}, {1, 2, 0}, {2, 3, 0},
-		{0, 3, 0}, // held
-		{3, 4, 1}, // drops 1
+		{0, 3, 0}, // cached
+		{3, 4, 1}, // evicts 1
 		{0, 4, 1}, {2, 4, 1}, {3, 4, 1},
-		{1, 5, 2}, // drops 0
+		{1, 5, 2}, // evicts 0
 		{0, 6, 3},
 	} {
 		if c := get(t, s, named(step.get)); string(c.Custom["n"]) != fmt.Sprint(step.get) {
@@ -540,7 +540,7 @@ func TestA21_LRU(t *testing.T) {
 	}
 }
 
-// Above the high water the least recently used fifth goes, rounded up.
+// Above the high-water limit, the least recently used fifth is evicted, rounded up.
 func TestA22_MemoryPressure(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -569,7 +569,7 @@ func TestA22_MemoryPressure(t *testing.T) {
 	}
 }
 
-// A context with a run in progress is not dropped, and does not expire.
+// A context with a running execution is not evicted and does not expire.
 func TestA23_RunningStays(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -605,7 +605,7 @@ func TestA23_RunningStays(t *testing.T) {
 	}
 }
 
-// Dropped, a context comes back as it was; reads are counted in a histogram.
+// An evicted context comes back unchanged. Reads are counted in a histogram.
 func TestA24_EvictedComesBack(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -635,8 +635,8 @@ func TestA24_EvictedComesBack(t *testing.T) {
 	}
 }
 
-// Another process finds everything, and what expired meanwhile fresh. Projections
-// built anew give the same.
+// Another process reads all contexts, and those that expired meanwhile are fresh.
+// Rebuilt projections give the same.
 func TestA25_AfterARestart(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -690,8 +690,8 @@ func TestA25_AfterARestart(t *testing.T) {
 	}
 }
 
-// health_check has the documented members, and is degraded exactly when the
-// store is down or memory short. A full cache loses nothing and is healthy.
+// health_check has the documented members. It is degraded exactly when the store is
+// down or memory is short. A full cache loses nothing and is healthy.
 func TestA28_A29_Health(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -728,8 +728,7 @@ func TestA28_A29_Health(t *testing.T) {
 	}
 }
 
-// An expiry that is found when a context is used counts like one that a sweep
-// finds.
+// An expiry found on use is counted like one found by a sweep.
 func TestExpiryOnAccessIsCounted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -744,8 +743,8 @@ func TestExpiryOnAccessIsCounted(t *testing.T) {
 	}
 }
 
-// The context of a session name belongs to the principal of a token, unless the
-// tenant shares it. Without tokens it belongs to the name, as it always did.
+// The context of a session name belongs to the principal of a token, unless the tenant
+// shares it. Without tokens it belongs to the name.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -772,7 +771,7 @@ func TestScope(t *testing.T) {
 	if c := get(t, shared, of("token|default|bob")); len(c.Custom) != 1 {
 		t.Errorf("in the tenant's scope bob reads %v", c.Custom)
 	}
-	// What is open only to who knows an id does not depend on the token.
+	// A context that only the holder of an id can open does not depend on the token.
 	logical := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.Hash([]byte("a session"))}
 	other := logical
 	other.Principal = "token|default|ada"
@@ -781,7 +780,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// A store that hangs is one that is down.
+// A store that does not answer counts as down.
 func TestA30_HealthOfAHangingStore(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -795,7 +794,7 @@ func TestA30_HealthOfAHangingStore(t *testing.T) {
 	}
 }
 
-// All reasons are there from the start, at 0.
+// All reasons are in the statistics from the start, at 0.
 func TestA31_ReasonsAreThere(t *testing.T) {
 	t.Parallel()
 	st := openBook(t).store().Stats()
@@ -805,8 +804,8 @@ func TestA31_ReasonsAreThere(t *testing.T) {
 	}
 }
 
-// Each read is a line at debug level with the tool and a hash of the id: not
-// the id, which opens things.
+// Each read is logged at debug level with the tool and a hash of the id. The id itself
+// is never logged, because it grants access.
 func TestA32_ReadsAreAudited(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -839,15 +838,15 @@ func TestA32_ReadsAreAudited(t *testing.T) {
 	}
 }
 
-// broken is a log that takes nothing.
+// broken is a log that accepts no events.
 type broken struct{ contextstore.Log }
 
 func (broken) Append(context.Context, events.Event, int64) (uint64, error) {
 	return 0, &events.UnwritableError{What: "the ledger", Reason: "the disk is full"}
 }
 
-// While nothing can be written, what is on record can be read, edits are refused
-// for a reason, and notes wait within bounds.
+// While nothing can be written, recorded content can be read, edits are refused with a
+// reason, and notes wait within bounds.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -868,7 +867,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// full is a log that takes no new context, or only later.
+// full is a log that accepts no new context, or only later.
 type full struct {
 	contextstore.Log
 	retry time.Duration
@@ -878,8 +877,8 @@ func (f full) Append(context.Context, events.Event, int64) (uint64, error) {
 	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts", RetryAfter: f.retry}
 }
 
-// For a tenant with too many contexts, calls are answered and their notes forgotten;
-// edits are refused. Notes that may be recorded later are kept.
+// For a tenant with too many contexts, calls are answered and their notes dropped.
+// Edits are refused. Notes that may be recorded later are kept.
 func TestTooManyContexts(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -908,7 +907,7 @@ func TestTooManyContexts(t *testing.T) {
 	}
 }
 
-// Whatever a patch holds, it is refused or kept within the bounds.
+// Any patch is refused or kept within the limits.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `{"a":null}`, `{"a":{"token":"x"}}`, `{"":1}`, `{"a":[[[]]]}`, `{"\u0000":1}`, `{"a":1e999}`, `{"a":"\ud800"}`} {
 		f.Add([]byte(seed), []byte(seed))

@@ -15,7 +15,7 @@ import (
 	"daybook/projections"
 )
 
-// crowd records n contexts with something in each, and returns them.
+// crowd records n contexts with content, and returns their keys.
 func crowd(t testing.TB, b *book, n int) []contextstore.Key {
 	t.Helper()
 	keys := make([]contextstore.Key, n)
@@ -47,8 +47,8 @@ func crowd(t testing.TB, b *book, n int) []contextstore.Key {
 	return keys
 }
 
-// Ten thousand sessions are open at once: memory stays within the bound, and
-// what was dropped comes back as it was.
+// Ten thousand sessions are open at once: the memory stays within its limit, and
+// evicted contexts come back unchanged.
 func TestTenThousandSessions(t *testing.T) {
 	t.Parallel()
 	sessions, bound := 10_000, int64(8<<20)
@@ -57,7 +57,7 @@ func TestTenThousandSessions(t *testing.T) {
 	}
 	b := openBook(t)
 	keys := crowd(t, b, sessions)
-	// Of one that holds all of them.
+	// The expected contexts, from a store that holds all of them.
 	whole := b.store(func(o *contextstore.Options) { o.MaxBytes = 1 << 40 })
 	want := make([]projections.Context, sessions)
 	for i, k := range keys {
@@ -73,7 +73,7 @@ func TestTenThousandSessions(t *testing.T) {
 	var wg sync.WaitGroup
 	for part := range 8 {
 		wg.Go(func() {
-			for round, step := range []int{1, 16} { // all, and then some of them again
+			for round, step := range []int{1, 16} { // all contexts, then a part of them again
 				for i := part; i < sessions; i += 8 * step {
 					got, err := s.Get(t.Context(), keys[i], "get_context")
 					if err != nil {
@@ -84,7 +84,7 @@ func TestTenThousandSessions(t *testing.T) {
 						t.Errorf("round %d, context %d is not what it was:\n%s", round, i, diff)
 						return
 					}
-					// Contexts at work stay, and there are eight of those.
+					// The contexts in use are not evicted, and eight are in use.
 					if st := s.Stats(); st.Bytes > bound+8*(8<<10) {
 						t.Errorf("%d bytes are held, of %d", st.Bytes, bound)
 						return
@@ -131,7 +131,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkNote notes calls of many sessions at once, recorded as Run does.
+// BenchmarkNote notes calls of many sessions at once and records them as Run does.
 func BenchmarkNote(b *testing.B) {
 	book := openBook(b)
 	s := book.store()

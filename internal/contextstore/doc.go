@@ -1,12 +1,27 @@
-// Package contextstore keeps what happened in each client's conversation, so
-// that a model need not say everything again: preferences, the last tool calls,
-// the resources read, free values, and what was tried before.
+// Package contextstore keeps the conversation context of each client: preferences, the
+// last tool calls, the resources read, free values, and earlier calls with their
+// results. A model does not have to repeat what its session already did.
 //
-// All of it is on record. What is shown is folded from events by package
-// projections; this package records what no other event tells, lets contexts
-// expire, and holds those in use in memory, within bounds. What it evicts comes
-// back as it was.
+// The ledger is the only source of a context. Package projections folds the context
+// from events. This package records the events that no other package records, expires
+// idle contexts, and caches contexts in memory within bounds. An evicted context is
+// read again from the projections without loss.
 //
-// Whose context a call concerns is decided by the server: a Key is made of what
-// it knows of the call, never of an argument that names a context.
+// The server decides which context a call uses. It builds a Key from what it knows of
+// the call, never from an argument that names a context.
+//
+// The files, in reading order:
+//
+//   - options.go: the ports Log and Views, and Options with their defaults
+//   - key.go: Key, which selects a context
+//   - store.go: Store: reads, edits, clearing and expiry of one context
+//   - cache.go: the cache of contexts, their locks, and eviction
+//   - edit.go: patches of preferences and values, and their bounds
+//   - note.go: notes of calls and resources, and how they are recorded
+//   - pending.go: notes of one context that are not yet recorded
+//   - arguments.go: arguments of calls, shortened and without secrets
+//   - trace.go: reads that record nothing
+//   - run.go: the background work: recording notes, expiring idle contexts
+//   - health.go: health, statistics and the histogram of reads
+//   - errors.go: the errors that clients get
 package contextstore

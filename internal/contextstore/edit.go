@@ -13,34 +13,33 @@ import (
 	"daybook/ledger"
 )
 
-// Bounds of what clients may set.
+// Limits for what clients may set.
 const (
-	// MaxCustomKeys is how many values a context holds, and MaxCustomBytes how long
-	// all are as JSON, keys included.
+	// MaxCustomKeys is the maximum number of values of a context. MaxCustomBytes is the
+	// maximum size of all values as JSON, including their keys.
 	MaxCustomKeys  = 100
 	MaxCustomBytes = 32 << 10
-	// MaxCustomKeyChars is the length of a key.
+	// MaxCustomKeyChars is the maximum length of a key, in characters.
 	MaxCustomKeyChars = 128
-	// MaxMaxResults is the largest max_results.
+	// MaxMaxResults is the maximum of max_results.
 	MaxMaxResults = 1000
 
 	maxLanguageBytes = 35
 	maxCustomDepth   = 32
 )
 
-// Formats lists the output formats.
 var formats = []string{"json", "markdown", "plain"}
 
-// Patch is what a client wants to have set. Members that are not in it stay as
-// they are; those that are null are removed.
+// Patch is a change that a client requests. Members that are not in the patch stay as
+// they are. Null members are removed.
 type Patch struct {
-	// UserPreferences and Custom are JSON by name; nil leaves all as it is.
+	// UserPreferences and Custom map names to JSON values. A nil map changes nothing.
 	UserPreferences map[string]json.RawMessage
 	Custom          map[string]json.RawMessage
 }
 
-// apply returns what holds after a patch. Errors are CodeInvalid or CodeTooLarge
-// and name the member.
+// apply returns the content after a patch. Errors have CodeInvalid or CodeTooLarge and
+// name the member.
 func (s *Store) apply(p Patch, have events.ContextContent) (events.ContextContent, error) {
 	next := events.ContextContent{UserPreferences: have.UserPreferences, Custom: maps.Clone(have.Custom)}
 	if next.Custom == nil {
@@ -69,7 +68,6 @@ func (s *Store) apply(p Patch, have events.ContextContent) (events.ContextConten
 	return next, checkSize(next.Custom)
 }
 
-// prefer sets one preference.
 func prefer(p *events.UserPreferences, name string, raw json.RawMessage) error {
 	var err error
 	null := string(bytes.TrimSpace(raw)) == "null"
@@ -110,7 +108,6 @@ func languageTag(s string) bool {
 	return true
 }
 
-// checkCustom refuses what must not be kept.
 func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 	shown := ledger.Excerpt(name)
 	switch {
@@ -135,7 +132,8 @@ func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// findSecret returns the first name within a value that looks like a secret.
+// findSecret returns the first name in a value that looks like a secret's name. deep
+// reports whether the value is nested too deeply to be searched.
 func (s *Store) findSecret(name string, v any, levels int) (found string, deep bool) {
 	if s.names().Secret(name) {
 		return name, false

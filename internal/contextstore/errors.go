@@ -12,14 +12,15 @@ import (
 // ErrNone is returned for a call that belongs to no session.
 var ErrNone error = &ledger.Error{
 	Code:    ledger.CodeInvalid,
-	Message: "there is no session to keep a context for: send the header X-MCP-Session-Id, or use a connection that lasts, or a logical session",
+	Message: "this call has no session, so it has no context: send the header X-MCP-Session-Id, or use a persistent connection or a logical session",
 }
 
-// errMismatch is a context that is not the one asked for. It cannot be, and is
-// never served.
-var errMismatch = errors.New("what is stored under the key of a context belongs to another one")
+// errMismatch is returned if the context stored under a key has another key. Such a
+// context is never served.
+var errMismatch = errors.New("the context stored under this key belongs to another key")
 
-// unavailable makes the answer to a call that failed, with the reason.
+// unavailable converts err to the error that a client gets. Errors about damage or a
+// mismatch keep their class.
 func (s *Store) unavailable(doing string, err error) error {
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, errMismatch) {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -11,7 +11,7 @@ import (
 	"daybook/events"
 )
 
-// Health is the documented answer of health_check.
+// Health is the answer of the tool health_check.
 type Health struct {
 	// Status is "healthy" or "degraded".
 	Status       string      `json:"status"`
@@ -19,31 +19,31 @@ type Health struct {
 	Timestamp    string      `json:"timestamp"`
 }
 
-// StoreHealth is the state of the contexts.
+// StoreHealth is the state of the context store.
 type StoreHealth struct {
 	SessionCount    int   `json:"session_count"`
 	MaxSessions     int   `json:"max_sessions"`
 	HeapUsedMB      int64 `json:"heap_used_mb"`
 	HeapPressurePct int64 `json:"heap_pressure_pct"`
-	// StoreOK tells whether the ledger and what is read of it can serve. RedisOK is
-	// the same under the name that alerts are set up for.
+	// StoreOK reports whether the ledger and the projections can serve. RedisOK has the
+	// same value, under the name that existing alerts use.
 	StoreOK bool `json:"store_ok"`
 	RedisOK bool `json:"redis_ok"`
 }
 
-// Degraded reports whether something needs to be looked at.
+// Degraded reports whether h needs an operator's attention.
 func (h Health) Degraded() bool { return h.Status != healthy }
 
 const (
 	healthy  = "healthy"
 	degraded = "degraded"
-	// healthWait bounds how long a store may take to say that it is well.
+	// healthWait bounds Options.Check.
 	healthWait = time.Second
-	// pressureLimit is the part of the high water from which it is too high.
+	// pressureLimit is the part of HighWaterBytes above which the store is degraded.
 	pressureLimit = 0.9
 )
 
-// Health tells how the contexts are, within a second.
+// Health returns the state of the context store, within a second.
 func (s *Store) Health(ctx context.Context) Health {
 	used := s.opts.HeapBytes()
 	pressure := float64(used) / float64(s.opts.HighWaterBytes)
@@ -53,14 +53,13 @@ func (s *Store) Health(ctx context.Context) Health {
 		HeapUsedMB: int64(math.Round(float64(used) / (1 << 20))), HeapPressurePct: int64(math.Round(pressure * 100)),
 		StoreOK: ok, RedisOK: ok,
 	}}
-	// A full cache is no fault: a context that it drops is read again from the ledger.
+	// A full cache is no fault: an evicted context is read again from the projections.
 	if !ok || pressure > pressureLimit {
 		h.Status = degraded
 	}
 	return h
 }
 
-// storeOK asks the store, which may hang.
 func (s *Store) storeOK(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, healthWait)
 	defer stop()
@@ -74,22 +73,23 @@ func (s *Store) storeOK(ctx context.Context) bool {
 	}
 }
 
-// Stats is what a Store has done and holds.
+// Stats are the statistics of a Store since its start.
 type Stats struct {
-	// Sessions is how many contexts are held in memory, Bytes how much they take,
-	// about.
+	// Sessions is the number of contexts in memory, Bytes their approximate size.
 	Sessions int
 	Bytes    int64
-	// Evictions counts the contexts dropped from memory, by reason; all are there.
+	// Evictions counts the contexts dropped from memory, by reason. Each reason has an
+	// entry.
 	Evictions map[Eviction]int64
-	// Reads counts reads, ReadMillis is how long they took in all, and ReadBuckets
-	// how many took up to so many milliseconds.
+	// Reads counts reads. ReadMillis is their total duration in milliseconds.
+	// ReadBuckets maps a duration in milliseconds to the number of reads that took at
+	// most as long.
 	Reads       uint64
 	ReadMillis  float64
 	ReadBuckets map[float64]uint64
 }
 
-// Stats returns what the Store has done so far.
+// Stats returns the current statistics.
 func (s *Store) Stats() Stats {
 	s.cache.mu.Lock()
 	st := Stats{Sessions: s.cache.order.Len(), Bytes: s.cache.bytes, Evictions: maps.Clone(s.cache.evicted)}
@@ -98,13 +98,13 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// latencyBounds are the upper bounds of the histogram, in milliseconds: reads
+// latencyBounds are the upper bounds of the histogram's buckets, in milliseconds. Reads
 // from memory take microseconds.
 var latencyBounds = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000}
 
 // latency is a histogram. The zero value is ready to use.
 type latency struct {
-	counts [16]atomic.Uint64 // one for each bound, and one above
+	counts [16]atomic.Uint64 // one per bound, and one for longer reads
 	nanos  atomic.Int64
 }
 

@@ -4,33 +4,34 @@ import (
 	"daybook/events"
 )
 
-// Key is what a context belongs to, as the server knows it. The zero Key belongs
-// to nothing: there is no context.
+// Key selects a context. The server builds it; see the package comment. The zero Key
+// selects no context.
 type Key struct {
 	Tenant string
 	Kind   events.ContextKind
 	// ID is the canonical id of a logical session, a session name, or the id of a
 	// connection.
 	ID string
-	// Principal is the user of the token that the context of a session name is used
-	// with, or empty. Contexts of other kinds ignore it: their ids are secrets.
+	// Principal is the user of the token if Kind is events.ContextSession, or empty.
+	// Contexts of other kinds ignore it, because their ids are secrets.
 	Principal string
 }
 
-// IsZero reports whether there is no context.
+// IsZero reports whether k selects no context.
 func (k Key) IsZero() bool { return k.ID == "" }
 
-// String is the recorded key.
+// String returns the recorded key.
 func (k Key) String() string {
 	if k.Kind != events.ContextSession || k.Principal == "" {
 		return events.ContextKey(k.Tenant, k.Kind, k.ID)
 	}
-	// No session name contains the separator, so no two keys are equal.
+	// No session name contains the separator, so two different keys never have equal
+	// texts.
 	return events.ContextKey(k.Tenant, k.Kind, k.ID+"\x00"+k.Principal)
 }
 
-// sessionID is the id clients are to know a new context by. What is random
-// itself is its own; a name gets one.
+// sessionID returns the id under which clients know a new context. An id that is random
+// already is used as it is. A session name gets a new random id.
 func (k Key) sessionID() string {
 	if k.Kind != events.ContextSession && events.ValidHash(k.ID) {
 		return k.ID

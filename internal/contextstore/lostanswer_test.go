@@ -25,7 +25,7 @@ func (l *lostAnswers) Append(ctx context.Context, e events.Event, after int64) (
 	return seq, err
 }
 
-// Notes whose event may be recorded or not are recorded once, with those made since.
+// Notes whose event may or may not be recorded are recorded once, with later notes.
 func TestNotesAreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -56,8 +56,8 @@ func TestNotesAreRecordedOnce(t *testing.T) {
 	}
 }
 
-// A reader of notes that cannot be read yet waits for a part of its time only, and then
-// has the context as it was before.
+// A reader of notes that cannot be read yet waits for only a part of its time, and then
+// gets the older context.
 func TestNotesThatCannotBeReadYet(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -77,8 +77,8 @@ func TestNotesThatCannotBeReadYet(t *testing.T) {
 	}
 }
 
-// lagging is a read side that applies nothing any more. It notes how long it may be
-// waited for, and ends the wait at once.
+// lagging is a read side that applies no more events. Its Wait stores the time that the
+// caller would wait, and returns at once.
 type lagging struct {
 	contextstore.Views
 	waited *time.Duration

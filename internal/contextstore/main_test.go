@@ -30,7 +30,7 @@ var (
 	client = events.Actor{Principal: "anonymous", Transport: "mcp-http"}
 )
 
-// clock is a time that moves when a test says so.
+// clock is a time that tests advance.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -48,7 +48,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// book is a ledger on a real JetStream and the projections that follow it.
+// book is a ledger on a real JetStream, with the projections that follow it.
 type book struct {
 	t     testing.TB
 	log   *jetstream.Store
@@ -63,7 +63,7 @@ func openBook(t testing.TB) *book {
 	return b
 }
 
-// follow opens projections and has them follow a ledger until the test ends.
+// follow opens projections that follow a ledger until the test ends.
 func follow(t testing.TB, log *jetstream.Store, path string) *projections.Store {
 	t.Helper()
 	views, err := projections.Open(t.Context(), projections.Options{Path: path, Texts: log})
@@ -85,7 +85,7 @@ func follow(t testing.TB, log *jetstream.Store, path string) *projections.Store 
 	return views
 }
 
-// store is a Store over the book: one process's.
+// store returns a Store on the book, as one process has it.
 func (b *book) store(edit ...func(*contextstore.Options)) *contextstore.Store {
 	b.t.Helper()
 	opts := contextstore.Options{
@@ -120,7 +120,7 @@ func (b *book) wait(seq uint64) {
 	}
 }
 
-// settle waits until all on record can be read.
+// settle waits until all recorded events can be read.
 func (b *book) settle() {
 	b.t.Helper()
 	last, err := b.log.LastSeq(b.t.Context())

@@ -11,44 +11,47 @@ import (
 	"daybook/ledger"
 )
 
-// Call is a tool call to be noted.
+// Call is a tool call to note.
 type Call struct {
 	Tool string
-	// Arguments are those of the call, any values that encode to JSON.
+	// Arguments are the arguments of the call. Their values MUST encode to JSON.
 	Arguments map[string]any
 	CalledAt  time.Time
-	// Summary says in a sentence what came of it.
+	// Summary describes the result in one sentence.
 	Summary string
-	// ResultSHA256 is the hash of the answer, Results how many things it lists; empty
-	// and nil where there is none.
+	// ResultSHA256 is the hash of the answer, or empty. Results is the number of items
+	// that the answer lists, or nil.
 	ResultSHA256 string
 	Results      *int64
-	// Durable has the note on record before Note returns.
+	// Durable makes Note return only after the note is recorded.
 	Durable bool
 }
 
-// Resource is a resource read, to be noted.
+// Resource is a resource that was read, to note.
 type Resource struct {
-	// ID is its address, Type "document", "database_row" or "api_response".
+	// ID is the resource's address. Type is "document", "database_row" or
+	// "api_response".
 	ID, Type string
-	// Content is what was read.
+	// Content is the text that was read.
 	Content   string
 	FetchedAt time.Time
 }
 
-// Bounds of what is kept of results and resources, in characters.
+// Limits for summaries, in characters.
 const (
 	maxResultSummary   = 280
 	maxResourceSummary = 200
 )
 
-// CallHash is the hash of a tool and arguments, equal for equal calls.
+// CallHash returns the hash of a tool and its arguments without secrets. Equal calls
+// have equal hashes.
 func (s *Store) CallHash(tool string, args map[string]any) string {
 	_, sha256 := s.arguments(tool, args)
 	return sha256
 }
 
-// Note adds a call to a context. Under WithoutTrace it does nothing.
+// Note adds a call to a context. Unless c.Durable is set, a background flush records it
+// later. Under WithoutTrace, Note does nothing.
 func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	args, sha256 := s.arguments(c.Tool, c.Arguments)
 	noted := events.NotedCall{
@@ -61,7 +64,8 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	return s.note(ctx, k, c.Durable, func(p *pending) { p.call(noted) })
 }
 
-// NoteResource adds a resource to a context. Under WithoutTrace it does nothing.
+// NoteResource adds a resource to a context. A background flush records it later. Under
+// WithoutTrace, NoteResource does nothing.
 func (s *Store) NoteResource(ctx context.Context, k Key, r Resource) error {
 	noted := events.NotedResource{
 		ResourceID: r.ID, ResourceType: r.Type, FetchedAt: instant(r.FetchedAt), ContentSHA256: events.Hash([]byte(r.Content)), Summary: beginning(r.Content),
@@ -72,7 +76,8 @@ func (s *Store) NoteResource(ctx context.Context, k Key, r Resource) error {
 	return s.note(ctx, k, false, func(p *pending) { p.resource(noted) })
 }
 
-// beginning is the first part of a text, and a sign where there is more.
+// beginning returns the first maxResourceSummary characters of a text, followed by an
+// ellipsis if it cut the text.
 func beginning(s string) string {
 	runes := 0
 	for i := range s {
@@ -113,9 +118,10 @@ func (s *Store) unavailableOrNil(doing string, err error) error {
 	return s.unavailable(doing, err)
 }
 
-// flush records what was noted in a context; with wait it can be read then. An event
-// that may be recorded or not is tried again as it is: it is recorded once, unless the
-// server has forgotten its id, after two minutes. e.mu is held.
+// flush records the notes of a context. With wait, it returns after they can be read.
+// An event that may or may not be recorded is sent again unchanged. The server drops
+// the duplicate by its id, which it remembers for two minutes. The caller must hold
+// e.mu.
 func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	p, again := &e.pending, e.pending.tried != nil
 	if p.empty() {
@@ -132,9 +138,9 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	seq, err := s.opts.Log.Append(ctx, *p.tried, -1)
 	refused, ok := errors.AsType[*ledger.Error](err)
 	if ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
-		// The tenant has no space for another context, and waiting does not help. Its
-		// calls are answered without one.
-		s.opts.Logger.DebugContext(ctx, "forgot what was noted in a context: the tenant has too many contexts", "context", e.text, "err", err)
+		// The tenant has reached its limit of contexts, and waiting does not help. Its
+		// calls are answered without a context.
+		s.opts.Logger.DebugContext(ctx, "dropped the notes of a context: the tenant has reached its limit of contexts", "context", e.text, "err", err)
 		p.done()
 		return nil
 	}
@@ -143,13 +149,13 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 			p.refused()
 		}
 		if lost := p.trim(); lost > 0 {
-			s.opts.Logger.WarnContext(ctx, "forgot what was noted in a context: it cannot be recorded", "context", e.text, "notes", lost)
+			s.opts.Logger.WarnContext(ctx, "dropped the oldest notes of a context: they cannot be recorded", "context", e.text, "notes", lost)
 		}
 		return err
 	}
 	p.recorded()
 	e.recorded = seq
-	if !p.empty() { // it was noted after the event
+	if !p.empty() { // noted after the event was built
 		return s.flush(ctx, e, wait)
 	}
 	if !wait {
@@ -158,8 +164,8 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	return s.reload(ctx, e, seq)
 }
 
-// notes is the content of an event that records what was noted. e.mu is held, and the
-// state is loaded.
+// notes builds the event that records the notes. The caller must hold e.mu, and e.state
+// must be loaded.
 func (s *Store) notes(e *entry) *events.ContextNoted {
 	p := &e.pending
 	d := &events.ContextNoted{

@@ -14,9 +14,10 @@ import (
 
 // Log stores events about contexts.
 type Log interface {
-	// Append stores e and returns its position once it is on disk. With a negative
-	// after it appends unconditionally; otherwise after must be the position of the
-	// last event on e's subject (0: none yet), else the error is events.ErrConflict.
+	// Append stores e and returns its position once the event is on disk. If after is
+	// negative, Append is unconditional. Otherwise after is the expected position of
+	// the last event on e's subject (0: no event yet), and a mismatch returns
+	// events.ErrConflict.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
 	// LastContext returns the last edit of a context, or events.ErrNotFound.
 	LastContext(ctx context.Context, tenant, key string) (events.Event, error)
@@ -24,73 +25,76 @@ type Log interface {
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
-// Views is the read side. *projections.Store implements it.
+// Views reads contexts from the projections. *projections.Store implements it.
 type Views interface {
 	// Context returns a context by its key, or events.ErrNotFound.
 	Context(ctx context.Context, tenant, key string) (projections.ContextState, error)
-	// IdleContexts returns contexts that were not used since a time: those with something
-	// in them, and all of connections.
+	// IdleContexts returns at most limit contexts that were not used since a time:
+	// contexts with content, and all contexts of connections.
 	IdleContexts(ctx context.Context, since time.Time, limit int) ([]projections.IdleContext, error)
-	// Watch signals after each commit about a context until stop is called.
+	// Watch signals after each commit that concerns a context, until stop is called.
 	Watch(tenant, key string) (changed <-chan struct{}, stop func())
-	// Wait returns once everything up to seq can be read.
+	// Wait returns when all events up to seq can be read.
 	Wait(ctx context.Context, seq uint64) error
 }
 
-// Options set up a Store. Log and Views are required.
+// Options configures a Store. Log and Views are required.
 type Options struct {
 	Log   Log
 	Views Views
-	// Enter waits until a client of a tenant may edit a context, or returns why it may
-	// not. It is called before the context is locked. Default: it may.
+	// Enter waits until a client of the tenant may edit a context, or returns the
+	// reason why it may not. It is called before the context is locked. Default: edits
+	// are always allowed.
 	Enter func(ctx context.Context, tenant string) error
-	// Keep returns why a context with a key that is not recorded yet cannot be kept for
-	// a tenant, or nil. A context that cannot be kept is read with a warning. Default: nil.
+	// Keep returns the reason why a tenant cannot record a context whose key is not
+	// recorded yet, or nil. Reads of such a context carry the reason as a warning.
+	// Default: nil.
 	Keep func(ctx context.Context, tenant, key string) error
-	// Silent returns why the ledger answers nothing now, or nil. Default: it answers.
+	// Silent returns the reason why the ledger currently gives no answers, or nil.
+	// Default: nil.
 	Silent func() error
-	// Check reports why the ledger cannot serve now, or nil; for Health.
+	// Check returns the reason why the ledger cannot serve now, or nil. Health calls
+	// it. Default: nil.
 	Check func(ctx context.Context) error
-	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
-	// their size in bytes as text (64 MiB).
+	// MaxSessions bounds the number of contexts in memory. MaxBytes bounds their
+	// approximate size in bytes. Default: 10,000 contexts and 64 MiB.
 	MaxSessions int
 	MaxBytes    int64
-	// HighWaterBytes is the size of the process's heap from which a fifth of the
-	// contexts is dropped (512 MiB).
+	// HighWaterBytes is the size of the Go heap from which each sweep evicts a fifth of
+	// the contexts. Default: 512 MiB.
 	HighWaterBytes uint64
-	// IdleTTL is how long a context may go unused before it begins anew (30 min).
+	// IdleTTL is the idle time after which a context expires. Default: 30 min.
 	IdleTTL time.Duration
-	// TenantScope lets all principals of a tenant share the context of a session
-	// name. Otherwise each principal with a token has one of its own.
+	// TenantScope shares the context of a session name among all principals of a
+	// tenant. Otherwise each principal with a token has a separate context.
 	TenantScope bool
-	// SecretKeys are parts of names, in lower case, whose values are kept out of
-	// contexts, besides the usual ones.
+	// SecretKeys lists further parts of names, in lower case, whose values are left out
+	// of contexts.
 	SecretKeys []string
-	// WithoutAnswers keeps what answers and resources said, and their hashes, out of
-	// what is recorded: it may be content that is to be erased one day.
+	// WithoutAnswers leaves summaries and hashes of results and resources out of
+	// recorded notes, because that content may have to be erased later.
 	WithoutAnswers bool
-	// Now is the clock; default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// HeapBytes is the size of the process's heap; default asks the runtime.
+	// HeapBytes returns the size of the Go heap in bytes. Default: the value of the
+	// runtime.
 	HeapBytes func() uint64
-	// Logger gets every read at debug level, and what nobody is told otherwise;
-	// default slog.Default.
+	// Logger receives each read at debug level, and failures that no caller receives.
+	// Default: slog.Default.
 	Logger *slog.Logger
 }
 
 const (
-	// answerWait is how long a call may take, so that the client has its answer within
-	// 5 s. What cannot be recorded by then is recorded later.
-	answerWait = 4500 * time.Millisecond
-	// sweepInterval and flushInterval are how often Run looks for idle contexts and
-	// records what was noted.
+	// answerWait bounds a call, so that the client has its answer within 5 s. A note
+	// that cannot be recorded by then is recorded later.
+	answerWait    = 4500 * time.Millisecond
 	sweepInterval = time.Minute
 	flushInterval = time.Second
 )
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil || o.Views == nil {
-		return o, errors.New("conversation: Log and Views must both be set")
+		return o, errors.New("create context store: Log and Views must be set")
 	}
 	o.MaxSessions = cmp.Or(o.MaxSessions, 10_000)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)

@@ -9,21 +9,22 @@ import (
 	"daybook/internal/redact"
 )
 
-// Bounds of what waits to be recorded of one context.
+// maxPending is the number of unrecorded notes from which a context is flushed at once,
+// and which it keeps if they cannot be recorded.
 const maxPending = 32
 
-// pending is what was noted in a context and is not on record yet.
+// pending holds the notes of a context that are not yet recorded.
 type pending struct {
 	calls     []events.NotedCall
 	resources []events.NotedResource
-	// touched is true when the use alone is to be recorded.
+	// touched is true if the time of the last use must be recorded even without notes.
 	touched bool
 	usedAt  time.Time
-	// sessionID is what the context is to be known by if this begins it.
+	// sessionID is the id that the context gets if the notes create it.
 	sessionID string
 	bytes     int64
-	// tried is an event of which it is unknown whether it is recorded, or nil. It holds
-	// the first triedCalls and triedResources.
+	// tried is the event that was sent and may or may not be recorded, or nil. It holds
+	// the first triedCalls calls and the first triedResources resources.
 	tried                      *events.Event
 	triedCalls, triedResources int
 }
@@ -32,12 +33,12 @@ func (p *pending) empty() bool { return p.tried == nil && p.untried() == 0 && !p
 
 func (p *pending) full() bool { return p.untried() >= maxPending }
 
-// untried is how many notes no event holds yet.
+// untried returns the number of notes that are in no event yet.
 func (p *pending) untried() int {
 	return len(p.calls) - p.triedCalls + len(p.resources) - p.triedResources
 }
 
-// call adds a call; one like the one before is counted.
+// call adds a call. If the call before has the same arguments, call counts it instead.
 func (p *pending) call(c events.NotedCall) {
 	if last := len(p.calls) - 1; last >= p.triedCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
 		c.Times = max(p.calls[last].Times, 1) + 1
@@ -54,8 +55,9 @@ func (p *pending) resource(r events.NotedResource) {
 	p.bytes += size(r)
 }
 
-// trim forgets the oldest that no event holds while there is too much: what cannot be
-// recorded for long must not fill the memory.
+// trim drops the oldest notes that are in no event while there are more than
+// maxPending, which bounds the memory while nothing can be recorded. It returns how
+// many it dropped.
 func (p *pending) trim() (lost int) {
 	for ; p.untried() > maxPending; lost++ {
 		if at := p.triedCalls; len(p.calls)-at >= len(p.resources)-p.triedResources {
@@ -70,17 +72,17 @@ func (p *pending) trim() (lost int) {
 	return lost
 }
 
-// try notes the event that holds all notes from now on.
+// try stores e as the event that holds all notes up to now.
 func (p *pending) try(e events.Event) {
 	p.tried, p.triedCalls, p.triedResources, p.touched = &e, len(p.calls), len(p.resources), false
 }
 
-// refused notes that the event tried is surely not recorded.
+// refused resets the state after an event that is certainly not recorded.
 func (p *pending) refused() {
 	p.tried, p.triedCalls, p.triedResources, p.touched = nil, 0, 0, true
 }
 
-// recorded forgets what the event holds that is recorded now.
+// recorded drops the notes that the recorded event holds.
 func (p *pending) recorded() {
 	for _, c := range p.calls[:p.triedCalls] {
 		p.bytes -= size(c)
@@ -92,13 +94,13 @@ func (p *pending) recorded() {
 	p.tried, p.triedCalls, p.triedResources = nil, 0, 0
 }
 
-// done forgets everything.
+// done drops all notes.
 func (p *pending) done() { *p = pending{sessionID: p.sessionID} }
 
 func size(v any) int64 {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return redact.MaxBytes // plain data, some of it JSON that was checked
+		return redact.MaxBytes // plain data, partly JSON that was checked before
 	}
 	return int64(len(raw))
 }

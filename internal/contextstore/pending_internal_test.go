@@ -6,7 +6,7 @@ import (
 	"daybook/events"
 )
 
-// Equal calls are counted, and what they take is given back when they are recorded.
+// Equal calls are counted, and their bytes are subtracted when they are recorded.
 func TestPendingBytes(t *testing.T) {
 	t.Parallel()
 	var p pending

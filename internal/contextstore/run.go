@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// flushers is how many contexts are recorded at once: the disk takes them
-	// together.
+	// flushers is the number of contexts that are recorded concurrently. The ledger
+	// syncs concurrent appends together.
 	flushers = 32
-	// lastFlush bounds the recording at the end.
+	// lastFlush bounds the flush at shutdown.
 	lastFlush = 10 * time.Second
-	// sweepBatch is how many contexts expire at a time.
+	// sweepBatch is the number of idle contexts per query.
 	sweepBatch = 500
 )
 
-// Run records what was noted, lets contexts expire and keeps the memory within
-// bounds, until ctx is done. Then it records what is left.
+// Run records notes, expires idle contexts and bounds the memory until ctx is done.
+// Then it records the remaining notes within 10 s and returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	flush, sweep := time.NewTicker(flushInterval), time.NewTicker(sweepInterval)
 	defer flush.Stop()
@@ -33,7 +33,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.Flush(ctx)
 		case <-sweep.C:
 			if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.WarnContext(ctx, "look for idle contexts", "err", err)
+				s.opts.Logger.WarnContext(ctx, "sweep of idle contexts failed", "err", err)
 			}
 		case <-ctx.Done():
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
@@ -44,8 +44,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Flush records what was noted in all contexts. What cannot be is kept for the
-// next time.
+// Flush records the notes of all contexts. Notes that cannot be recorded are kept for
+// the next flush.
 func (s *Store) Flush(ctx context.Context) {
 	s.cache.mu.Lock()
 	dirty := make(chan *entry, len(s.cache.dirty))
@@ -56,7 +56,7 @@ func (s *Store) Flush(ctx context.Context) {
 	close(dirty)
 	var wg sync.WaitGroup
 	var failed atomic.Int64
-	var why atomic.Pointer[error] // one of them
+	var why atomic.Pointer[error] // one of the errors
 	for range min(flushers, len(dirty)) {
 		wg.Go(func() {
 			for e := range dirty {
@@ -82,8 +82,8 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 }
 
-// Sweep lets contexts expire that nobody has used for long, and keeps the memory
-// within bounds.
+// Sweep expires the contexts that are idle for longer than IdleTTL, and evicts contexts
+// if the Go heap is too large.
 func (s *Store) Sweep(ctx context.Context) error {
 	s.evictUnderPressure()
 	now := s.opts.Now()
@@ -91,7 +91,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 	if err := s.sweepHeld(ctx, now, since); err != nil {
 		return err
 	}
-	// The others: few at a time, until there are none or none can go.
+	// Then the contexts that are not in memory, in batches, until none is left or none
+	// can be expired.
 	for {
 		list, err := s.opts.Views.IdleContexts(ctx, since.Add(-time.Millisecond), sweepBatch)
 		if err != nil {
@@ -105,7 +106,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 			}
 			last = max(last, seq)
 		}
-		// Also after the last few: the next sweep must not find them as they were.
+		// Wait also after the last batch: the next sweep must not find these contexts
+		// again.
 		if err := s.opts.Views.Wait(ctx, last); err != nil {
 			return err
 		}
@@ -115,7 +117,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	}
 }
 
-// sweepHeld has those expire that are held in memory, and drops them.
+// sweepHeld expires the idle contexts that are in memory, and evicts them.
 func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 	var unused []*entry
 	s.cache.mu.Lock()
@@ -143,7 +145,7 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 	return nil
 }
 
-// sweepEntry has an entry expire if it was idle for too long. e.mu is held.
+// sweepEntry expires an entry if it is idle. The caller must hold e.mu.
 func (s *Store) sweepEntry(ctx context.Context, e *entry, now time.Time) error {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -157,8 +159,8 @@ func (s *Store) sweepEntry(ctx context.Context, e *entry, now time.Time) error {
 	return err
 }
 
-// expireStored has a context expire that is not held in memory. It returns 0
-// where there was nothing to do.
+// expireStored expires a context that is not in memory. It returns 0 if there was
+// nothing to do.
 func (s *Store) expireStored(ctx context.Context, c projections.IdleContext, since time.Time) (uint64, error) {
 	if s.heldSince(c.Key, since) {
 		return 0, nil
@@ -174,12 +176,12 @@ func (s *Store) expireStored(ctx context.Context, c projections.IdleContext, sin
 	d := &events.ContextExpired{ContextRef: c.ContextRef, LastUse: instant(c.UsedAt), IdleSecs: int64(s.opts.IdleTTL / time.Second)}
 	seq, err := s.append(ctx, c.Tenant, d, int64(position))
 	if errors.Is(err, events.ErrConflict) {
-		return 0, nil // somebody has just set something in it
+		return 0, nil // another process has just edited it
 	}
 	return seq, err
 }
 
-// heldSince reports whether a context is held that was used since a time.
+// heldSince reports whether the context is in memory and was used since a time.
 func (s *Store) heldSince(key string, since time.Time) bool {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

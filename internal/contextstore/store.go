@@ -14,8 +14,9 @@ import (
 	"daybook/projections"
 )
 
-// Store holds contexts. It is safe for concurrent use. Run records what is noted
-// and lets contexts expire; what was noted when it ends is on record.
+// Store reads and edits conversation contexts. It is safe for concurrent use. Run
+// records notes and expires idle contexts; when it returns, it has tried to record all
+// notes.
 type Store struct {
 	opts    Options
 	cache   cache
@@ -23,7 +24,7 @@ type Store struct {
 	warned  rate.Sometimes // about notes that cannot be recorded
 }
 
-// New makes a Store. It starts nothing.
+// New returns a Store. It starts no goroutines; call Run.
 func New(opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -39,24 +40,24 @@ func New(opts Options) (*Store, error) {
 	}, nil
 }
 
-// conflicts is how often an edit is tried again that others were faster than.
+// conflicts bounds the tries of an edit that conflicts with other edits.
 const conflicts = 16
 
-// touchEvery is how far what is on record of the last use may lag behind.
+// touchEvery is how far the recorded time of the last use may be behind.
 const touchEvery = time.Minute
 
-// warnEvery is the least time between two warnings about notes that cannot be recorded.
+// warnEvery is the minimum time between two warnings about notes that cannot be
+// recorded.
 const warnEvery = 10 * time.Second
 
-// unrecorded logs that the notes of contexts cannot be recorded now.
 func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
 	s.warned.Do(func() {
-		s.opts.Logger.WarnContext(ctx, "what was noted in contexts cannot be recorded now; it is tried again", "contexts", contexts, "err", err)
+		s.opts.Logger.WarnContext(ctx, "cannot record the notes of contexts now; will retry", "contexts", contexts, "err", err)
 	})
 }
 
-// Ref names a context as it is or will be on record, for a run that is asked for
-// in it.
+// Ref returns the reference of a context, which a requested run carries. The context
+// need not be recorded yet.
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -72,8 +73,9 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	return e.state.ContextRef, nil
 }
 
-// Get returns a context, with all that was noted in it. reader is who reads, for
-// the audit: a tool's name. The maps and lists in it are not to be changed.
+// Get returns a context, including notes that were not yet recorded before. reader is
+// the name of the reading tool, for the audit log. The caller MUST NOT modify the maps
+// and slices of the result.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -86,7 +88,7 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 	defer s.release(e)
 	flushing, stopFlush := context.WithTimeout(ctx, answerWait*2/3)
 	if err := s.flush(flushing, e, true); err != nil {
-		// What is recorded can be read, also when nothing can be written.
+		// Recorded content stays readable while writes fail.
 		s.unrecorded(ctx, 1, err)
 	}
 	stopFlush()
@@ -100,7 +102,8 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 	return s.withWarnings(ctx, e, e.state.Context), nil
 }
 
-// withWarnings adds to a context why nothing is kept in it, if that is so. e.mu is held.
+// withWarnings adds a warning if the tenant cannot record this context. The caller must
+// hold e.mu.
 func (s *Store) withWarnings(ctx context.Context, e *entry, c projections.Context) projections.Context {
 	if e.state == nil || e.state.Seq != 0 {
 		return c
@@ -111,14 +114,15 @@ func (s *Store) withWarnings(ctx context.Context, e *entry, c projections.Contex
 	return c
 }
 
-// Preferences returns those of a context. Nothing set is the zero value.
+// Preferences returns the preferences of a context. The zero value means that none are
+// set.
 func (s *Store) Preferences(ctx context.Context, k Key, reader string) (prefs events.UserPreferences, err error) {
 	err = s.view(ctx, k, reader, func(st *projections.ContextState, _ *pending) { prefs = st.Context.UserPreferences })
 	return prefs, err
 }
 
-// PriorCall returns what came of a call when it was made before in the context, or
-// nil. sha256 is the hash of a request for a run, or CallHash.
+// PriorCall returns the result of an earlier equal call in the context, or nil. sha256
+// is the hash of a run request, or from CallHash.
 func (s *Store) PriorCall(ctx context.Context, k Key, reader, sha256 string) (tried *projections.PriorCall, err error) {
 	err = s.view(ctx, k, reader, func(st *projections.ContextState, p *pending) {
 		for i := range st.PriorCalls {
@@ -126,7 +130,7 @@ func (s *Store) PriorCall(ctx context.Context, k Key, reader, sha256 string) (tr
 				tried = new(st.PriorCalls[i])
 			}
 		}
-		for _, c := range p.calls { // newer than what is on record
+		for _, c := range p.calls { // newer than the recorded calls
 			if c.ArgumentsSHA256 != sha256 {
 				continue
 			}
@@ -143,8 +147,8 @@ func (s *Store) PriorCall(ctx context.Context, k Key, reader, sha256 string) (tr
 	return tried, err
 }
 
-// PriorRead returns what is known of a resource that was read before in the
-// context, or nil.
+// PriorRead returns what the context holds about a resource that was read before, or
+// nil.
 func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (fetched *projections.FetchedResource, err error) {
 	err = s.view(ctx, k, reader, func(st *projections.ContextState, p *pending) {
 		for i := range st.Context.FetchedResources {
@@ -163,7 +167,7 @@ func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (
 	return fetched, err
 }
 
-// view shows a context and what is not on record of it yet.
+// view calls at with the state of a context and its unrecorded notes.
 func (s *Store) view(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -209,14 +213,14 @@ func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 		e.pending.usedAt = now
 	}
 	if reader != "" && s.opts.Logger.Enabled(ctx, slog.LevelDebug) {
-		// The hash tells sessions apart as well as the id, and opens none.
+		// The hash identifies the session in the log but cannot be used to open it.
 		s.opts.Logger.DebugContext(ctx, "context read", "session_id_sha256", events.Hash([]byte(e.state.SessionID)), "tenant", e.key.Tenant, "kind", e.key.Kind, "tool", reader)
 	}
 	return nil
 }
 
-// idle reports whether a context with something in it was not used for long.
-// e.mu is held.
+// idle reports whether a context with content was unused for longer than IdleTTL. The
+// caller must hold e.mu.
 func (s *Store) idle(e *entry, now time.Time) bool {
 	return !e.state.Empty && e.state.Running == 0 && now.Sub(s.lastUse(e)) > s.opts.IdleTTL
 }
@@ -227,8 +231,8 @@ func (s *Store) lastUse(e *entry) time.Time {
 	return e.usedAt
 }
 
-// expire records that a context begins anew, unless somebody was faster to edit
-// it. e.mu is held.
+// expire records that a context expired. If another edit was recorded first, expire
+// only reloads the context. The caller must hold e.mu.
 func (s *Store) expire(ctx context.Context, e *entry) error {
 	if err := s.flush(ctx, e, false); err != nil {
 		return err
@@ -246,7 +250,7 @@ func (s *Store) expire(ctx context.Context, e *entry) error {
 	return s.reload(ctx, e, seq)
 }
 
-// reload reads a context again once an event is applied.
+// reload reads a context again after the event at seq is applied.
 func (s *Store) reload(ctx context.Context, e *entry, seq uint64) error {
 	if err := s.opts.Views.Wait(ctx, seq); err != nil {
 		return err
@@ -259,7 +263,8 @@ func (s *Store) append(ctx context.Context, tenant string, d events.Data, after 
 	return s.opts.Log.Append(ctx, events.New(tenant, s.opts.Now(), d), after)
 }
 
-// lastEdit is what the last edit of a context has left, and its position.
+// lastEdit returns the content after the last edit of a context, and the position of
+// that edit.
 func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, uint64, error) {
 	last, err := s.opts.Log.LastContext(ctx, e.key.Tenant, e.text)
 	if errors.Is(err, events.ErrNotFound) {
@@ -278,7 +283,7 @@ func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, 
 	}
 }
 
-// takeToEdit is take for an edit of a client.
+// takeToEdit waits for the permission to edit, then acquires the entry.
 func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 	if !k.IsZero() {
 		if err := s.opts.Enter(ctx, k.Tenant); err != nil {
@@ -288,9 +293,9 @@ func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 	return s.acquire(ctx, k)
 }
 
-// Set records preferences and values, and returns the context with them and the
-// position of the event. What others set at the same time stays set. A patch
-// that changes nothing is not recorded.
+// Set records preferences and values. It returns the resulting context and the position
+// of the event. Concurrent edits of other members are kept. A patch that changes
+// nothing is not recorded.
 func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -315,9 +320,10 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 	return e.state.Context, seq, nil
 }
 
-// Clear records that a context is cleared and returns it as it is then, and the position
-// of the event. The ledger keeps what happened before. A context with nothing to clear
-// gets no event: the position is that of the last event about it, or 0.
+// Clear records that a context is cleared. It returns the cleared context and the
+// position of the event. The ledger keeps the earlier events. If there is nothing to
+// clear, Clear records no event and returns the position of the last event about the
+// context, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -353,8 +359,8 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 	return e.state.Context, seq, nil
 }
 
-// isClear reports whether there is nothing to clear in a context, in all that the ledger
-// has when it is called. e.mu is held.
+// isClear reports whether the context is empty, after all events that are in the ledger
+// at the time of the call. The caller must hold e.mu.
 func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 	if !s.looksClear(e) {
 		return false, nil
@@ -367,7 +373,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 		err = s.opts.Views.Wait(wait, last)
 	}
 	if err != nil {
-		return false, nil // it may hold something: clear it
+		return false, nil // it may have content, so clear it
 	}
 	e.state = nil
 	if err := s.load(ctx, e); err != nil {
@@ -376,21 +382,21 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 	if !s.looksClear(e) {
 		return false, nil
 	}
-	have, _, err := s.lastEdit(ctx, e) // of any process
+	have, _, err := s.lastEdit(ctx, e) // from any process
 	if err != nil {
 		return false, s.unavailable("clear the context", err)
 	}
 	return same(have, events.ContextContent{}), nil
 }
 
-// looksClear reports whether nothing is in a context that can be read. A run that was
-// asked for just now may not be in the ledger yet. e.mu is held.
+// looksClear reports whether the readable state of the context is empty. A run that was
+// requested a moment ago may not be in the ledger yet. The caller must hold e.mu.
 func (s *Store) looksClear(e *entry) bool {
 	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.asked) >= readYourWritesTimeout
 }
 
-// edit records an edit made of the one before; nil is none. What was noted before
-// is recorded before. e.mu is held.
+// edit records the edit that next derives from the last one; a nil edit records
+// nothing. It records unrecorded notes first. The caller must hold e.mu.
 func (s *Store) edit(ctx context.Context, e *entry, next func(have events.ContextContent) (events.Data, error)) (uint64, error) {
 	if err := s.flush(ctx, e, false); err != nil {
 		return 0, err

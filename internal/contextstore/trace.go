@@ -9,9 +9,8 @@ import (
 
 type tracelessKey struct{}
 
-// WithoutTrace makes a use of contexts under ctx leave no trace: it is not recorded
-// as use, notes nothing, and neither begins a context nor lets one expire. It is
-// for callers that may only read.
+// WithoutTrace returns a context under which the Store records nothing: no use, no
+// notes, no new contexts and no expiry. It is for callers that may only read.
 func WithoutTrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tracelessKey{}, true)
 }
@@ -21,7 +20,8 @@ func traceless(ctx context.Context) bool {
 	return set
 }
 
-// peek shows a context as open would leave it, and records nothing. e.mu is held.
+// peek returns the state that open would produce, without recording anything. The
+// caller must hold e.mu.
 func (s *Store) peek(ctx context.Context, e *entry) (projections.ContextState, *pending, error) {
 	if err := s.load(ctx, e); err != nil {
 		return projections.ContextState{}, nil, s.unavailable("read the context", err)

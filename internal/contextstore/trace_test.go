@@ -9,8 +9,8 @@ import (
 	"daybook/internal/contextstore"
 )
 
-// What a caller reads without leaving a trace appends nothing: it begins no context,
-// notes nothing, extends nothing and lets nothing expire.
+// A read without a trace appends nothing: it creates no context, notes nothing, counts
+// as no use and expires nothing.
 func TestReadingWithoutTrace(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -40,7 +40,7 @@ func TestReadingWithoutTrace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	b.clock.advance(11 * time.Minute) // 31 since it was used
+	b.clock.advance(11 * time.Minute) // 31 minutes since the last use
 	now := events.FormatTime(b.clock.Now())
 	if c, err := s.Get(ctx, named(1), "test"); err != nil || len(c.Custom) != 0 || c.SessionID != first.SessionID || c.CreatedAt != now {
 		t.Errorf("one that is to expire: %+v, %v", c, err)
