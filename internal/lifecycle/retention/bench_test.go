@@ -8,8 +8,7 @@ import (
 	"daybook/internal/lifecycle/retention"
 )
 
-// BenchmarkPass makes a pass over 100,000 heaps of which none goes: what a pass
-// costs that finds nothing to do.
+// BenchmarkPass measures a pass over 100,000 heaps that collects none.
 func BenchmarkPass(b *testing.B) {
 	const heaps = 100_000
 	h := open(b)
@@ -28,7 +27,7 @@ func BenchmarkPass(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/pass")
 }
 
-// BenchmarkCollect collects 2,000 heaps, without waiting for the disk.
+// BenchmarkCollect collects 2,000 heaps without waiting for the disk.
 func BenchmarkCollect(b *testing.B) {
 	const heaps = 2000
 	for b.Loop() {

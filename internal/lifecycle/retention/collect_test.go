@@ -15,7 +15,7 @@ var conversation = &events.ContextRef{Key: events.Hash(nil), SessionID: events.H
 
 var rule = retention.Rule{OlderThan: month, KeepEntries: 2}
 
-// Each case makes one heap, which the rule keeps or lets go.
+// Each case has one heap, which the rule keeps or collects.
 func TestTheRule(t *testing.T) {
 	t.Parallel()
 	const old, young = month + time.Hour, month - time.Hour
@@ -177,8 +177,8 @@ func TestTheRule(t *testing.T) {
 	}
 }
 
-// The event says what went and why; afterwards everybody is told so, and a run
-// that makes the same heap makes it exist again.
+// The event has the heap and the rule. Afterwards reads report the collection, and a
+// run that leaves the same heap makes it exist again.
 func TestCollectedHeap(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -213,8 +213,7 @@ func TestCollectedHeap(t *testing.T) {
 	}
 }
 
-// A heap belongs to a tenant: that it is of no use to one does not take it from
-// the other.
+// A heap belongs to a tenant: collecting it for one tenant keeps that of another.
 func TestTenantsKeepTheirOwn(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -233,7 +232,7 @@ func TestTenantsKeepTheirOwn(t *testing.T) {
 	}
 }
 
-// Heaps are stored as what they differ from an empty one, which stays.
+// Heaps are stored as deltas against the base heap, which is never collected.
 func TestTheBaseStays(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -251,8 +250,8 @@ func TestTheBaseStays(t *testing.T) {
 	}
 }
 
-// What no event names goes once it is older than an hour, texts too; what any
-// event names by its hash, in whatever member, stays.
+// Blobs that no event names are deleted once they are older than an hour, including
+// texts. Blobs that any event names by hash, in any member, stay.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -290,15 +289,15 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// interrupted is storage whose process dies before anything is removed.
+// interrupted is a blob store whose process dies before anything is deleted.
 type interrupted struct{ retention.Blobs }
 
 var errDied = errors.New("died")
 
 func (interrupted) RemoveBlob(context.Context, events.BlobInfo) (bool, error) { return false, errDied }
 
-// What is on record as collected and still stored is removed by the next pass,
-// without another event.
+// A blob whose collection is recorded and that is still stored is deleted by the next
+// pass, without another event.
 func TestTheNextPassFinishes(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -384,7 +383,7 @@ func TestRaces(t *testing.T) {
 	})
 }
 
-// A pass that meets what it does not know removes nothing.
+// A pass that reads an event of an unknown type deletes nothing.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -401,7 +400,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Run makes a pass at once, and ends with its context.
+// Run makes a pass at once, and returns when its context is done.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -1,8 +1,22 @@
-// Package retention removes heaps that nobody needs any more, by rule, and says
-// so in the ledger: each removal is an event, recorded before the blob goes. It
-// also removes blobs that no event names.
+// Package retention deletes unused heaps, destroys the content of sessions, and decides
+// which events of a removed volume are kept.
 //
-// It decides from the ledger's events alone, read anew in each pass, and keeps
-// nothing between passes. It knows no storage: what removes blobs and what
-// records events it declares as interfaces. Events are never removed here.
+// A Service collects heaps according to a retention rule. It records an event before it
+// deletes each blob. It also deletes orphans: blobs that no event names. A Shredder
+// destroys the content keys of a session, after an event records that. PlanVolume only
+// plans: it deletes nothing, and the package removes no event. The caller removes the
+// volume with package stream, which stores the kept events first.
+//
+// The package decides from the events of the ledger alone. It reads them again for each
+// pass and keeps no state between passes. If a process dies during a pass, the next
+// pass completes the recorded deletions. The package declares the storage of events,
+// blobs and keys as interfaces.
+//
+// The files, in reading order:
+//
+//   - service.go: the ports, the rule, and Service, which runs passes periodically
+//   - pass.go: one pass: listing blobs, deciding, recording and deleting
+//   - heapstate.go: which heaps the events still need
+//   - shred.go: Shredder: the content of a session, its heaps and its keys
+//   - volumeplan.go: which events of removed volumes are kept, and why
 package retention

@@ -8,48 +8,48 @@ import (
 	"daybook/events"
 )
 
-// heapKey is a tenant and a heap's key, small: there may be a million.
+// heapKey is a tenant and a heap's key. It is compact because there may be a million.
 type heapKey struct {
 	tenant uint32
 	hash   [32]byte
 }
 
-// heap is what the events say of one.
+// heap is the state of a heap according to the events.
 type heap struct {
 	size   int64
-	madeAt uint64 // position of the event that named it last as an output; 0: never
-	used   int64  // when it was last made, restored or tagged, in ms since 1970
-	// tagged tells of the tags in force, which hold from taggedAt on.
+	madeAt uint64 // position of the newest event that names it as an output; 0: none
+	used   int64  // when a run last produced or restored it, or a client tagged it, in ms since 1970 UTC
+	// tagged reports whether the heap has tags. It is valid from position taggedAt on.
 	tagged   bool
 	taggedAt uint64
-	// collected is the position of the newest event that says so, at its time.
+	// collected and collectedAt are position and time (ms since 1970 UTC) of the newest
+	// event that collected the heap.
 	collected   uint64
 	collectedAt int64
-	// holds counts what keeps it: entries, runs, sessions.
+	// holds counts the session entries, runs, sessions and contexts that need the heap.
 	holds int32
 }
 
-// exists reports whether the heap is kept, as far as events tell.
+// exists reports whether the heap exists according to the events.
 func (h *heap) exists() bool { return h.madeAt > h.collected }
 
-// run is an execution that is not over yet: it has not ended, or the entry in its
-// session's log is still to come.
+// run is an execution that has not ended, or whose session entry is not yet recorded.
 type run struct {
 	input, output *heap
-	turn          string // the session that keeps state, whose turn it is
-	logged        bool   // an entry is to follow the end
-	context       string // the conversation it was asked for in
-	started       *heap  // what the newest attempt restored, when it is not input
+	turn          string // the logical session, if the run is a turn
+	logged        bool   // a session entry follows the end
+	context       string // key of the conversation context of the request
+	started       *heap  // heap that the newest attempt restored, if it is not input
 }
 
-// window are the newest entries of a session.
+// window holds the heaps of the newest entries, in a ring.
 type window struct {
 	entries [][2]*heap
 	next    int
 }
 
-// add holds what the newest entry refers to, and lets go of the oldest when there
-// are more than keep.
+// add pins the heaps of the newest entry, and unpins those of the oldest one if there
+// are more than keep entries.
 func (w *window) add(keep int, input, output *heap) {
 	pair := [2]*heap{pin(input), pin(output)}
 	if len(w.entries) < keep {
@@ -62,7 +62,7 @@ func (w *window) add(keep int, input, output *heap) {
 	w.next = (w.next + 1) % keep
 }
 
-// end lets go of everything.
+// end unpins all heaps.
 func (w *window) end() {
 	for _, pair := range w.entries {
 		unpin(pair[0])
@@ -70,26 +70,26 @@ func (w *window) end() {
 	}
 }
 
-// keepContextExecutions is how many of the newest runs of a conversation hold their heaps
-// while its context goes on: it tells of as many, and what it tells can be asked
-// for again.
+// keepContextExecutions is the number of the newest executions of a conversation
+// context whose heaps are kept until the context is reset. The context lists as many,
+// and a client may use the heap of each one.
 const keepContextExecutions = 200
 
-// head is where the next turn of a session that keeps state may start from.
+// head holds the heaps that the next turn of a logical session may start from.
 type head struct{ output, given *heap }
 
-// heapState is what the events up to a position say.
+// heapState is the state of all heaps after the events up to a position.
 type heapState struct {
-	keep    int // how many entries of a session hold their heaps
+	keep    int // number of newest entries of a session whose heaps are kept
 	tenants map[string]uint32
 	names   []string
 	heaps   map[heapKey]*heap
 	runs    map[string]*run
 	windows map[string]*window
 	heads   map[string]*head
-	// contexts are the runs of each conversation since its context began.
+	// contexts holds the executions of each conversation context since its last reset.
 	contexts map[string]*window
-	// first is the time of the first event that was read.
+	// first is the time of the first event in the ledger.
 	first time.Time
 }
 
@@ -100,8 +100,8 @@ func newFold(keepEntries int) *heapState {
 	}
 }
 
-// heapEventTypes are the types that say something of heaps. The others are known and
-// passed over without being decoded.
+// heapEventTypes maps each known type to whether its events concern heaps. Events of
+// the other types are skipped without decoding.
 var heapEventTypes = func() map[events.Type]bool {
 	all := map[events.Type]bool{}
 	for _, t := range events.Types() {
@@ -119,8 +119,8 @@ var heapEventTypes = func() map[events.Type]bool {
 	return all
 }()
 
-// take adds the next event. A type of a newer version is refused: it may need a
-// heap in a way that this one does not know.
+// take adds the next event. It returns an error for a type of a newer version, which
+// may need a heap in a way that this version does not know.
 func (f *heapState) take(m events.Stored) error {
 	typ := typeOf(m)
 	matter, known := heapEventTypes[typ]
@@ -149,7 +149,7 @@ func typeOf(m events.Stored) events.Type {
 }
 
 func newerType(seq uint64, typ events.Type) error {
-	return fmt.Errorf("event %d is of type %s, written by a newer version of Daybook, and may need heaps in a way this one does not know; upgrade this one", seq, typ)
+	return fmt.Errorf("event %d has type %s of a newer version of Daybook and may depend on heaps; upgrade Daybook", seq, typ)
 }
 
 func (f *heapState) apply(e *events.Event) {
@@ -157,7 +157,8 @@ func (f *heapState) apply(e *events.Event) {
 	case *events.ExecutionRequested:
 		r := &run{input: f.use(e, d.Heap), logged: d.Session != ""}
 		if d.Turn != nil {
-			// A reset may give the session another heap while the run waits.
+			// If the run waits, a reset may change the heap that its session starts
+			// from.
 			r.input, r.turn = f.use(e, d.Turn.Heap), d.Turn.SessionID
 			f.setInitialHead(e, r.turn, d.Turn.Heap)
 		}
@@ -202,7 +203,7 @@ func (f *heapState) apply(e *events.Event) {
 	}
 }
 
-// heap finds the state of a heap, nil for no heap.
+// heap returns the state of a heap, or nil for an empty hash.
 func (f *heapState) heap(tenant, hash string) *heap {
 	if hash == "" {
 		return nil
@@ -223,11 +224,11 @@ func (f *heapState) key(tenant, hash string) heapKey {
 		f.tenants[tenant], f.names = n, append(f.names, tenant)
 	}
 	k := heapKey{tenant: n}
-	_, _ = hex.Decode(k.hash[:], []byte(hash[:min(len(hash), 64)])) // keys on record are hashes
+	_, _ = hex.Decode(k.hash[:], []byte(hash[:min(len(hash), 64)])) // recorded keys are hashes
 	return k
 }
 
-// use notes that an event needed a heap.
+// use updates the time of the last use of a heap.
 func (f *heapState) use(e *events.Event, hash string) *heap {
 	h := f.heap(e.Tenant, hash)
 	if h != nil {
@@ -256,7 +257,7 @@ func (f *heapState) tagged(e *events.Event, d *events.HeapTagged) {
 		from = d.AppliesAt
 	}
 	if h != nil && from >= h.taggedAt {
-		// What is encrypted may be tags.
+		// Encrypted content may contain tags.
 		h.taggedAt, h.tagged = from, d.Content.Sealed != nil || len(d.Content.Value().Tags) > 0
 	}
 }
@@ -297,7 +298,7 @@ func (f *heapState) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		f.finishExecution(k, r)
 	}
 	if at := f.heads[e.Tenant+" "+d.SessionID]; at != nil && d.OutputHeap != "" {
-		unpin(at.given) // this entry's heap is the head of the named session now
+		unpin(at.given) // the head of the named session is this entry's heap now
 		delete(f.heads, e.Tenant+" "+d.SessionID)
 	}
 	if f.keep == 0 {
@@ -311,7 +312,7 @@ func (f *heapState) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	w.add(f.keep, f.heap(e.Tenant, d.InputHeap), f.heap(e.Tenant, d.OutputHeap))
 }
 
-// noteContextExecution notes that a context tells of a run that has ended.
+// noteContextExecution adds an ended execution to its conversation context.
 func (f *heapState) noteContextExecution(e *events.Event, r *run, output *heap) {
 	if r.context == "" || r.input == nil && output == nil {
 		return
@@ -325,7 +326,8 @@ func (f *heapState) noteContextExecution(e *events.Event, r *run, output *heap) 
 	w.add(keepContextExecutions, r.input, output)
 }
 
-// resetContext notes that a context begins anew, and tells of no run.
+// resetContext unpins the heaps of a conversation context that was cleared or has
+// expired.
 func (f *heapState) resetContext(e *events.Event, key string) {
 	k := e.Tenant + " " + key
 	if w := f.contexts[k]; w != nil {
@@ -334,7 +336,7 @@ func (f *heapState) resetContext(e *events.Event, key string) {
 	}
 }
 
-// setInitialHead notes the heap that a session that keeps state was told to go on from.
+// setInitialHead pins the heap that the next turn of a logical session starts from.
 func (f *heapState) setInitialHead(e *events.Event, session, hash string) {
 	h := f.use(e, hash)
 	if h == nil {
@@ -345,7 +347,7 @@ func (f *heapState) setInitialHead(e *events.Event, session, hash string) {
 	at.given = pin(h)
 }
 
-// setTurnHead notes the heap that a turn of a session left.
+// setTurnHead pins the heap that a turn of a session left.
 func (f *heapState) setTurnHead(e *events.Event, session string, h *heap) {
 	at := f.head(e, session)
 	unpin(at.output)

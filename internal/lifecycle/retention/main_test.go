@@ -25,8 +25,8 @@ const (
 
 var actor = events.Actor{Principal: "tester", Transport: "embed"}
 
-// house is a ledger with heaps of chosen ages. Its clock is two months ahead of
-// the disk's, so that every blob is old enough to go.
+// house is a ledger with heaps of chosen ages. Its clock is two months ahead of the
+// disk's, so that each blob is old enough to be deleted.
 type house struct {
 	t       testing.TB
 	server  *natsserver.Server
@@ -54,7 +54,7 @@ func (h *house) over(blobs retention.Blobs, recorder retention.Recorder) *retent
 	})
 }
 
-// append records an event of some age.
+// append records an event with the given age.
 func (h *house) append(of string, age time.Duration, d events.Data) uint64 {
 	h.t.Helper()
 	seq, err := h.store.Append(h.t.Context(), events.New(of, h.now.Add(-age), d), ledger.AnyPosition)
@@ -74,14 +74,14 @@ func (h *house) put(of, content string) string {
 	return hash
 }
 
-// id is a new execution id.
+// id returns a new execution id.
 func (h *house) id() string {
 	h.n++
 	return events.DerivedID(tenant, fmt.Sprint(h.n))
 }
 
-// ran records a run that left a heap a while ago, and returns the heap. Without
-// content it leaves none.
+// ran records a run of the given age and returns the heap that it left. Without content
+// the run leaves no heap.
 func (h *house) ran(of string, age time.Duration, req events.ExecutionRequested, content string) string {
 	h.t.Helper()
 	if req.ExecutionID == "" {
@@ -122,7 +122,7 @@ func (h *house) collect(rule retention.Rule) retention.Report {
 	return r
 }
 
-// kept reports whether a heap is there, and fails when it is neither there nor
+// kept reports whether a heap exists. The test fails if the heap neither exists nor was
 // removed.
 func (h *house) kept(of, heap string) bool {
 	h.t.Helper()
@@ -133,7 +133,7 @@ func (h *house) kept(of, heap string) bool {
 	return err == nil
 }
 
-// collections are the events that say a heap is collected, in order.
+// collections returns the heap.collected events, in order.
 func (h *house) collections() []events.Event {
 	h.t.Helper()
 	list, err := h.store.Read(h.t.Context(), 0, 1<<20)

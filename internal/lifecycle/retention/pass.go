@@ -11,63 +11,65 @@ import (
 	"daybook/events"
 )
 
-// Pass asks for a pass.
+// Pass is a request for one pass.
 type Pass struct {
 	Rule Rule
-	// Tenant limits it to one; empty takes all.
+	// Tenant limits the pass to one tenant. Empty means all tenants.
 	Tenant string
-	// DryRun only tells what would go.
+	// DryRun makes the pass report its decisions without recording or deleting
+	// anything.
 	DryRun bool
 	Actor  events.Actor
 }
 
-// Report is what a pass did, or would do.
+// Report is the result of a pass. In a dry run it counts what the pass would have done.
 type Report struct {
-	// Heaps is how many heaps were there and looked at; Collected how many the rule
-	// let go, and Bytes their size, uncompressed.
+	// Heaps is the number of stored heaps that the pass checked. Collected is the
+	// number of heaps that the rule collected, and Bytes is their size before
+	// compression.
 	Heaps     int   `json:"heaps" doc:"Heaps that were there and looked at."`
 	Collected int   `json:"collected" doc:"Heaps that the rule let go."`
 	Bytes     int64 `json:"bytes" doc:"Their size before compression."`
-	// Finished counts heaps whose collection was on record and whose blob was not
-	// removed yet.
+	// Finished counts deleted blobs of heaps whose collection was recorded by an
+	// earlier pass.
 	Finished int `json:"finished" doc:"Heaps collected before whose content was still there."`
-	// Orphans counts blobs that no event names.
+	// Orphans counts deleted blobs that no event names.
 	Orphans int `json:"orphans" doc:"Contents that no event names, stored more than an hour ago."`
-	// Chunks is how many pieces of up to 512 KiB came free.
+	// Chunks is the number of freed chunks, of up to 512 KiB each.
 	Chunks uint64 `json:"chunks" doc:"Pieces of up to 512 KiB that came free."`
-	// Decided is the position up to which events were taken into account.
+	// Decided is the position of the last event that the decision is based on.
 	Decided uint64 `json:"decided" doc:"Position up to which events were taken into account."`
 	DryRun  bool   `json:"dry_run" doc:"True when nothing was done."`
-	// List has the first heaps collected, longest unused first.
+	// List holds the first 1000 collected heaps, longest unused first.
 	List []Collected `json:"list" doc:"The first 1000 of them, longest unused first."`
 }
 
-// Collected is a heap that went, or would.
+// Collected is a heap that a pass collected, or would collect.
 type Collected struct {
 	Tenant  string `json:"tenant"`
 	Heap    string `json:"heap"`
 	Size    int64  `json:"size"`
 	LastUse string `json:"last_use" format:"date-time"`
-	// Seq is the position of the event; 0 in a dry run.
+	// Seq is the position of the event, or 0 in a dry run.
 	Seq uint64 `json:"seq,omitempty" doc:"Position of the event that says so."`
 }
 
 // maxListed bounds Report.List.
 const maxListed = 1000
 
-// readAtOnce is how many events are read in one go.
+// readAtOnce is the number of events per read.
 const readAtOnce = 1000
 
-// candidate is a heap that the rule lets go.
+// candidate is a heap that the rule collects.
 type candidate struct {
 	Collected
 	event events.HeapCollected
 	blob  events.BlobInfo
 }
 
-// Collect makes a pass: it reads the ledger, decides, records what goes, and
-// removes it. ErrBusy when another one is under way. What a pass that was cut
-// short has left is finished by the next.
+// Collect makes one pass: it reads the ledger, decides, records the collected heaps and
+// deletes their blobs. It returns ErrBusy if another pass runs. If a pass is
+// interrupted, the next one completes its recorded deletions.
 func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	if err := p.Rule.Check(); err != nil {
 		return Report{}, err
@@ -78,8 +80,8 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	default:
 		return Report{}, ErrBusy
 	}
-	// First what is stored, then the events: a blob that is stored meanwhile is
-	// not in the list, and one stored again is not removed as it was listed.
+	// List the blobs before reading the events. A blob that is stored in between is not
+	// in the list, and RemoveBlob does not remove one that was stored again since.
 	stored := map[heapKey]events.BlobInfo{}
 	orphans := map[[32]byte][]events.BlobInfo{}
 	f := newFold(p.Rule.KeepEntries)
@@ -109,7 +111,7 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	var strays []events.BlobInfo
 	for _, bs := range orphans {
 		for _, b := range bs {
-			// What the ledger no longer holds the events of may have been named by them.
+			// Events that the ledger no longer holds may have named older blobs.
 			if !f.first.IsZero() && b.StoredAt.After(f.first) {
 				strays = append(strays, b)
 			}
@@ -135,7 +137,7 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	return report, nil
 }
 
-// read folds the ledger, and takes from orphans what it names.
+// read folds the ledger, and removes the blobs that it names from orphans.
 func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
 	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
 		if len(orphans) > 0 {
@@ -145,9 +147,8 @@ func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][
 	})
 }
 
-// hashes calls fn with each run of exactly 64 lowercase hex characters in a
-// payload. Whatever events name blobs by looks so, also events that this version
-// does not know.
+// hashes calls fn with each run of exactly 64 lowercase hex characters in a payload.
+// Events of all versions name blobs in this form.
 func hashes(payload []byte, fn func([32]byte)) {
 	var hash [32]byte
 	n := 0
@@ -157,15 +158,15 @@ func hashes(payload []byte, fn func([32]byte)) {
 			continue
 		}
 		if n == 64 {
-			_, _ = hex.Decode(hash[:], payload[i-64:i]) // it was just looked at
+			_, _ = hex.Decode(hash[:], payload[i-64:i]) // the loop checked the digits
 			fn(hash)
 		}
 		n = 0
 	}
 }
 
-// readAll calls fn with every event on record now, and returns the position of
-// the last one.
+// readAll calls fn with each event that the ledger holds at the time of the call, and
+// returns the position of the last one.
 func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last uint64, err error) {
 	if last, err = feed.LastSeq(ctx); err != nil {
 		return 0, err
@@ -190,14 +191,14 @@ func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last
 	return last, nil
 }
 
-// decide finds what the rule lets go, longest unused first, and what is on
-// record as collected and still stored.
+// decide returns the heaps that the rule collects, longest unused first, and the blobs
+// of collected heaps that are still stored.
 func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
 	before := now.Add(-p.Rule.OlderThan).UnixMilli()
 	for k, h := range f.heaps {
 		b, ok := stored[k]
 		if !ok || now.Sub(b.StoredAt) < MinAge {
-			continue // not there, or somebody relies on it just now
+			continue // not stored, or within the grace period of a new or pinned blob
 		}
 		switch {
 		case h.collected > h.madeAt && b.StoredAt.UnixMilli() <= h.collectedAt:
@@ -219,8 +220,8 @@ func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInf
 	return list, unfinished
 }
 
-// collect records what goes, those that share a subject together. It returns
-// those that were recorded.
+// collect records the collection of heaps, one event for heaps that share a subject. It
+// returns the heaps whose collection is recorded.
 func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, error) {
 	type subject struct{ tenant, bucket string }
 	together := map[subject][]*candidate{}
@@ -238,14 +239,14 @@ func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, e
 		}
 		err = s.opts.Recorder.CollectHeaps(ctx, k.tenant, data, func(heap string, seq uint64) { named[heap].Seq = seq })
 		if err != nil {
-			break // what was recorded is removed all the same
+			break // the recorded ones are still deleted
 		}
 	}
 	return slices.DeleteFunc(list, func(c candidate) bool { return c.Seq == 0 }), err
 }
 
-// remove takes away what is recorded as collected, what was before, and what
-// nobody names.
+// remove deletes the blobs of collected heaps, of heaps collected by earlier passes,
+// and the orphans.
 func (s *Service) remove(ctx context.Context, list []candidate, unfinished, strays []events.BlobInfo, report *Report) error {
 	for _, c := range list {
 		if _, err := s.opts.Blobs.RemoveBlob(ctx, c.blob); err != nil {

@@ -10,91 +10,94 @@ import (
 	"daybook/events"
 )
 
-// Feed is the ledger as it is stored.
+// Feed reads stored events.
 type Feed interface {
-	// ReadRaw returns up to limit messages after a position.
+	// ReadRaw returns at most limit messages after a position.
 	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
-	// LastSeq is the position of the last one.
+	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
-// Recorder records that heaps are collected. *ledger.Ledger is one.
+// Recorder records the collection of heaps. *ledger.Ledger implements it.
 type Recorder interface {
 	CollectHeaps(ctx context.Context, tenant string, list []events.HeapCollected, recorded func(heap string, seq uint64)) error
 }
 
-// Blobs removes what is stored.
+// Blobs lists and deletes stored blobs.
 type Blobs interface {
-	// StoredBlobs calls fn with every heap and text that is stored.
+	// StoredBlobs calls fn with each stored heap and text.
 	StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error
-	// RemoveBlob removes a blob as it was listed. It reports false, and leaves it,
-	// when somebody has relied on it lately, or since.
+	// RemoveBlob deletes a blob as it was listed. It returns false and keeps the blob
+	// if the blob was pinned within the grace period, or stored again since the
+	// listing.
 	RemoveBlob(ctx context.Context, b events.BlobInfo) (removed bool, err error)
-	// PurgeOrphanChunks gives back the room of what belongs to no blob.
+	// PurgeOrphanChunks frees the space of chunks that belong to no blob, and returns
+	// their number.
 	PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error)
 }
 
-// Options set up a Service. Feed, Recorder and Blobs are required.
+// Options configures a Service. Feed, Recorder and Blobs are required.
 type Options struct {
 	Feed     Feed
 	Recorder Recorder
 	Blobs    Blobs
-	// Now is the clock; default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Logger receives the results of Run. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// The least age that a rule may ask for, and what is taken for an orphan.
+// MinAge is the minimum of Rule.OlderThan. orphanAge is the minimum age of an orphan.
 const (
 	MinAge    = time.Hour
 	orphanAge = time.Hour
 )
 
-// DefaultKeepEntries is how many entries of each session keep their heaps unless
-// told otherwise.
+// DefaultKeepEntries is the default of Rule.KeepEntries: the number of entries of each
+// session whose heaps are kept.
 const DefaultKeepEntries = 100
 
-// Rule says which heaps go: those without tags that were last made, restored or
-// tagged longer than OlderThan ago, that no run waiting or under way starts
-// from, that are neither input nor output of one of the newest KeepEntries
-// entries of a session, and that no session that keeps state would go on from.
+// Rule selects heaps to collect. A heap is collected if all of this is true: it has no
+// tags; it was last produced, restored or tagged more than OlderThan ago; no waiting or
+// running execution starts from it; it is neither input nor output of one of the newest
+// KeepEntries entries of a session; no logical session would continue from it; and no
+// conversation context lists it.
 type Rule struct {
-	// OlderThan is at least MinAge.
+	// OlderThan MUST be at least MinAge.
 	OlderThan time.Duration
-	// KeepEntries is 0 or more.
+	// KeepEntries MUST NOT be negative.
 	KeepEntries int
 }
 
-// Check tells what is wrong with a rule; the error names the member.
+// Check returns a *RuleError if the rule is invalid.
 func (r Rule) Check() error {
 	switch {
 	case r.OlderThan < MinAge:
-		return &RuleError{"older_than", fmt.Sprintf("older_than is %s: it must be %s or more, since a heap may be on its way into the ledger for a while", r.OlderThan, MinAge)}
+		return &RuleError{"older_than", fmt.Sprintf("older_than is %s: it must be %s or more, because a heap is stored before the event that names it", r.OlderThan, MinAge)}
 	case r.KeepEntries < 0:
 		return &RuleError{"keep_entries", fmt.Sprintf("keep_entries is %d: it must be 0 or more", r.KeepEntries)}
 	}
 	return nil
 }
 
-// RuleError tells which member of a rule is wrong, and why.
+// RuleError is returned for an invalid member of a rule.
 type RuleError struct{ Field, Message string }
 
 // Error returns the message.
 func (e *RuleError) Error() string { return e.Message }
 
-// ErrBusy is returned while another pass is under way.
-var ErrBusy = errors.New("a collection of heaps is under way; try again when it is done")
+// ErrBusy is returned while another pass runs.
+var ErrBusy = errors.New("another collection of heaps is running; try again when it has ended")
 
-// Service runs passes, one at a time. It is safe for concurrent use and holds
-// nothing to close.
+// Service runs passes, one at a time. It is safe for concurrent use and needs no
+// closing.
 type Service struct {
 	opts Options
-	// turn holds one token while no pass is under way.
+	// turn holds one token while no pass runs.
 	turn chan struct{}
 }
 
-// New makes a service. It starts nothing.
+// New returns a Service. It starts nothing; call Run for periodic passes.
 func New(opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -107,9 +110,10 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Run makes a pass over all tenants now and then, until ctx is done. The pause
-// between two passes is a 24th of the rule's OlderThan, and 1 to 24 hours. A pass that
-// fails is logged, and tried again when the next is due.
+// Run makes a pass over all tenants at once and then periodically, until ctx is done.
+// The interval is a 24th of the rule's OlderThan, but at least 1 hour and at most 24
+// hours. Run logs the error of a failed pass, and the next pass tries again. It returns
+// a *RuleError for an invalid rule, and nil when ctx is done.
 func (s *Service) Run(ctx context.Context, rule Rule) error {
 	if err := rule.Check(); err != nil {
 		return err
@@ -122,7 +126,7 @@ func (s *Service) Run(ctx context.Context, rule Rule) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			s.opts.Logger.ErrorContext(ctx, "collect heaps", "err", err)
+			s.opts.Logger.ErrorContext(ctx, "collecting heaps failed", "err", err)
 		case report.Collected+report.Orphans > 0:
 			s.opts.Logger.InfoContext(ctx, "collected heaps", "heaps", report.Collected, "orphans", report.Orphans, "bytes", report.Bytes)
 		}

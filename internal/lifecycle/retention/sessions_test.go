@@ -9,8 +9,8 @@ import (
 	"daybook/ledger"
 )
 
-// Sessions that keep state, as the ledger itself records them, hold what they go
-// on from, and nothing before that.
+// Logical sessions, as the ledger records them, keep the heap that they continue from,
+// and no earlier one.
 func TestStateOfSessionsStays(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -12,81 +12,86 @@ import (
 	"daybook/events"
 )
 
-// Shredder erases the content of sessions whose runs were recorded under keys.
-// It is safe for concurrent use and holds nothing to close.
+// Shredder destroys the content of sessions whose runs were recorded under content
+// keys. It is safe for concurrent use and needs no closing.
 type Shredder struct {
 	opts ShredOptions
-	// sem holds one token while nothing is being erased.
+	// sem holds one token while no session is being shredded.
 	sem chan struct{}
 }
 
-// Keys are what content is encrypted under.
+// Keys holds the content keys.
 type Keys interface {
-	// Retire lets nothing new go under the keys that a session has, and returns
+	// Retire marks the keys of a session as not usable for new content, and returns
 	// their ids.
 	Retire(tenant, sessionID string) (ids []string, err error)
-	// ContentKey tells whether a key is there.
+	// ContentKey returns the key, and whether it exists.
 	ContentKey(id string) ([]byte, bool)
-	// Destroy destroys a key for good.
+	// Destroy destroys a key permanently.
 	Destroy(id string) error
 }
 
-// ShredRecorder records what is erased. *ledger.Ledger is one.
+// ShredRecorder records the shredding of a session. *ledger.Ledger implements it.
 type ShredRecorder interface {
 	Recorder
 	RecordShred(ctx context.Context, tenant string, d *events.SessionShredded) (events.Event, error)
 }
 
-// ShredStore is the ledger, and what is to be forgotten of it.
+// ShredStore reads the ledger and evicts cached heaps.
 type ShredStore interface {
 	Feed
-	// Shreds calls fn with every event that says that content was erased.
+	// Shreds calls fn with each event that records the shredding of a session.
 	Shreds(ctx context.Context, fn func(events.Event) error) error
 	// EvictHeap drops a heap from memory.
 	EvictHeap(tenant, hash string)
 }
 
-// ShredOptions set up a Shredder. All are required.
+// ShredOptions configures a Shredder. All fields are required.
 type ShredOptions struct {
 	Store    ShredStore
 	Recorder ShredRecorder
 	Keys     Keys
 }
 
-// NewShredder makes one. It starts nothing.
+// NewShredder returns a Shredder. It starts nothing.
 func NewShredder(opts ShredOptions) *Shredder {
 	s := &Shredder{opts: opts, sem: make(chan struct{}, 1)}
 	s.sem <- struct{}{}
 	return s
 }
 
-// ShredResult is what was erased.
+// ShredResult is the result of Shred.
 type ShredResult struct {
-	// Seq is the position of the event, At its time.
+	// Seq is the position of the recorded event, At its time.
 	Seq uint64 `json:"seq" doc:"Position of the event that says so."`
 	At  string `json:"at" format:"date-time"`
-	// Last is the position of the last event that belongs to it.
+	// Last is the position of the last event that Shred recorded.
 	Last uint64 `json:"-"`
-	// Executions counts the runs whose content is gone, Heaps the heaps.
+	// Executions counts the runs whose content was destroyed, Heaps the heaps that they
+	// left.
 	Executions int `json:"executions" doc:"Runs whose content is gone."`
 	Heaps      int `json:"heaps" doc:"Heaps they left, which are gone too."`
-	// Kept counts runs of the session whose content stays: it was recorded without
-	// a key.
+	// Kept counts the runs of the session whose content stays because it was recorded
+	// without a key.
 	Kept int `json:"kept" doc:"Runs of the session whose content stays, because it was recorded before sessions were erasable."`
 }
 
-// RefusedError tells why nothing was erased, for people.
+// RefusedError is returned if Shred destroyed nothing. Message is a human-readable
+// reason.
 type RefusedError struct{ Message string }
 
 // Error returns the message.
 func (e *RefusedError) Error() string { return e.Message }
 
-// Shred erases the content of a session's runs: it records that, collects the
-// heaps they left, and destroys the keys. A *RefusedError means that nothing
-// was: runs go on, somebody else has use of a heap, or nothing was recorded
-// under a key. force collects heaps that others have use of, too.
+// Shred destroys the content of a session's runs. It records an event, collects the
+// heaps that the runs left, and destroys the keys. It returns a *RefusedError, without
+// any change, if a run of the session has not ended, if other runs use one of the heaps
+// and force is not set, or if no content was recorded under a key. It returns
+// events.ErrNotFound if the session has no runs.
 //
-// A run that is asked for meanwhile goes under a new key, and stays.
+// A run that is requested meanwhile is recorded under a new key, and its content stays.
+// Cancelling ctx has no effect after the event is recorded. If Shred fails after that,
+// Finish completes it.
 func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (ShredResult, error) {
 	select {
 	case <-s.sem:
@@ -105,14 +110,14 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	}
 	switch {
 	case len(f.sealed) == 0 && f.kept > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions: their content cannot be erased", f.kept, session)}
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be erased", f.kept, session)}
 	case len(f.sealed) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
-		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and are logged: " + some(f.open)}
+		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + some(f.open)}
 	}
 	if users := f.users(); len(users) > 0 && !force {
-		return ShredResult{}, &RefusedError{"heaps that the session left were used, or left too, by runs outside of it: " + some(users) + "; with force they are removed all the same"}
+		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + some(users) + "; use force to remove them anyway"}
 	}
 	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.sealed), Actor: actor})
 	if err != nil {
@@ -120,13 +125,13 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	}
 	last, err := s.finish(context.WithoutCancel(ctx), tenant, id, keys, f, actor)
 	if err != nil {
-		return ShredResult{}, fmt.Errorf("session %q is on record as shredded, by event %d, and not everything is destroyed yet; restart the server to try again: %w", session, e.Seq, err)
+		return ShredResult{}, fmt.Errorf("session %q is recorded as shredded (event %d), but its content is not completely destroyed; restart the server to finish: %w", session, e.Seq, err)
 	}
 	return ShredResult{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.sealed), Heaps: len(f.heaps), Kept: f.kept}, nil
 }
 
-// Finish destroys what is on record as erased and still there: what a crash has
-// left.
+// Finish completes interrupted calls of Shred: it destroys the keys that recorded
+// events name and that still exist.
 func (s *Shredder) Finish(ctx context.Context) error {
 	var unfinished []events.Event
 	err := s.opts.Store.Shreds(ctx, func(e events.Event) error {
@@ -136,7 +141,7 @@ func (s *Shredder) Finish(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("find what is shredded: %w", err)
+		return fmt.Errorf("find shredded sessions: %w", err)
 	}
 	for _, e := range unfinished {
 		d := e.Data.(*events.SessionShredded)
@@ -151,8 +156,8 @@ func (s *Shredder) Finish(ctx context.Context) error {
 	return nil
 }
 
-// finish collects the heaps and destroys the keys. It returns the position of
-// the last event it recorded.
+// finish collects the heaps and destroys the keys. It returns the position of the last
+// event that it recorded.
 func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []string, f *sessionScan, actor events.Actor) (last uint64, err error) {
 	together := map[string][]events.HeapCollected{}
 	for hash, h := range f.heaps {
@@ -185,7 +190,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// some names a few of many.
+// some lists at most five entries and the number of the others.
 func some(list []string) string {
 	const few = 5
 	if len(list) <= few {
@@ -194,16 +199,16 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
 }
 
-// sessionScan are what the ledger says of a session and its heaps.
+// sessionScan is the state of a session and its heaps according to the ledger.
 type sessionScan struct {
 	decided uint64
-	// sealed are its runs under the keys; kept counts the others.
+	// sealed holds the runs that were recorded under the keys; kept counts the others.
 	sealed map[string]bool
 	kept   int
-	// open are those that are not over.
+	// open lists the runs without a session entry.
 	open  []string
 	heaps map[string]*sessionHeap
-	// others are runs outside of the session, by the heaps they used or left.
+	// others maps heaps to the runs outside of the session that used or left them.
 	others map[string][]string
 }
 
@@ -213,7 +218,7 @@ type sessionHeap struct {
 	lastUse           time.Time
 }
 
-// users are the runs outside of the session that used or left its heaps.
+// users returns the runs outside of the session that used or left its heaps.
 func (f *sessionScan) users() []string {
 	found := map[string]bool{}
 	for hash := range f.heaps {

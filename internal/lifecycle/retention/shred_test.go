@@ -16,7 +16,7 @@ import (
 	"daybook/ledger"
 )
 
-// vault is a house whose sessions can be erased.
+// vault is a house whose sessions have content keys.
 type vault struct {
 	*house
 	dir  string
@@ -49,7 +49,7 @@ func (v *vault) asks(session, heap string) string {
 	return r.ExecutionID
 }
 
-// leaves runs a script in the session, which leaves a heap.
+// leaves runs a script in the session and returns the heap that it left.
 func (v *vault) leaves(session, from, content string) string {
 	v.t.Helper()
 	v.n++
@@ -66,7 +66,7 @@ func (v *vault) keyFiles() int {
 	return len(list)
 }
 
-// shreds are the events that say that content was erased.
+// shreds returns the events that record a shredded session.
 func (v *vault) shreds() (list []*events.SessionShredded) {
 	v.t.Helper()
 	err := v.store.Shreds(v.t.Context(), func(e events.Event) error {
@@ -84,8 +84,8 @@ func TestShredRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(v *vault)
-		want string // in the refusal; empty for a session that is not on record
-		// forced is whether force gets past it.
+		want string // in the refusal; empty for a session without runs
+		// forced is true if force allows the shredding.
 		forced bool
 	}{
 		{"a session that never was", func(v *vault) { v.leaves("other", "", "x") }, "", false},
@@ -128,13 +128,13 @@ func TestShredRefuses(t *testing.T) {
 	}
 }
 
-// crashing are keys whose process dies before the first is destroyed.
+// crashing are keys whose process dies before it destroys the first one.
 type crashing struct{ retention.Keys }
 
 func (crashing) Destroy(string) error { return errDied }
 
-// A crash between the event and the destruction of the key is made good by the
-// next process, from what is on disk.
+// After a crash between the event and the destruction of the key, the next process
+// destroys the key.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	v := openVault(t)
@@ -156,7 +156,7 @@ func TestFinish(t *testing.T) {
 	if _, there := keys.ContentKey(doomed[0]); len(doomed) != 1 || !there {
 		t.Fatalf("keys %q", doomed)
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second pass has nothing to do
 		if err := v.shredder(keys).Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A crash before the heaps are on record as collected is made good likewise.
+// A crash before the collection of the heaps is recorded is completed in the same way.
 type unrecorded struct{ *ledger.Ledger }
 
 func (unrecorded) CollectHeaps(context.Context, string, []events.HeapCollected, func(string, uint64)) error {
@@ -202,8 +202,7 @@ func TestFinishCollects(t *testing.T) {
 	}
 }
 
-// A run that is asked for while a session is erased goes under a new key, which
-// stays.
+// A run that is requested while a session is shredded gets a new key, which stays.
 func TestARunMeanwhile(t *testing.T) {
 	t.Parallel()
 	v := openVault(t)
@@ -222,7 +221,7 @@ func TestARunMeanwhile(t *testing.T) {
 	}
 }
 
-// late lets a test act just before the event is appended.
+// late lets a test act directly before the event is appended.
 type late struct {
 	*ledger.Ledger
 	do func()

@@ -8,36 +8,37 @@ import (
 	"daybook/events"
 )
 
-// ExecutionKey names an execution.
+// ExecutionKey identifies an execution.
 type ExecutionKey struct{ Tenant, ExecutionID string }
 
-// VolumeFacts is what rests on the volumes up to a position, as far as only the
-// read side knows.
+// VolumeFacts holds facts about the volumes up to a position that only the projections
+// know.
 type VolumeFacts struct {
-	// Running are executions requested there that have not ended.
+	// Running lists executions that were requested there and have not ended.
 	Running []ExecutionKey
-	// Later are those of which something is on record after the position.
+	// Later lists executions with events after the position.
 	Later []ExecutionKey
-	// FirstProducers are those that left a heap first that is kept.
+	// FirstProducers lists the executions that first left a heap that still exists.
 	FirstProducers []ExecutionKey
 }
 
-// VolumePlan says what is to be kept of volumes that are removed.
+// VolumePlan lists what to keep of removed volumes.
 type VolumePlan struct {
-	// Keep are the positions of the events, in order.
+	// Keep lists the positions of the kept events, in ascending order.
 	Keep []uint64
-	// Executions counts those that began there, Kept how many of these are kept.
+	// Executions is the number of executions requested there, Kept the number of those
+	// that are kept.
 	Executions, Kept int
 }
 
-// PlanVolume decides what is kept of everything up to a position, the last of a
-// volume. An execution is kept whole or not at all. It is kept while its heap is,
-// while a session or a conversation goes on from it or names it, and where
-// something about it is on record later. Of what is no execution all is kept but
-// what has no effect any more.
+// PlanVolume decides which events up to a position are kept. last MUST be the last
+// position of a volume. All events of an execution are kept, or none. An execution is
+// kept while its heap exists, while a session or a conversation context continues from
+// it or lists it, and if a later event concerns it. Of the other events, PlanVolume
+// keeps those that still have an effect.
 //
-// A type of a newer version is an error: it may rest on something in a way that
-// this one does not know.
+// An event of a type of a newer version is an error, because it may depend on another
+// event in a way that this version does not know. PlanVolume changes nothing.
 func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
 	f := &volumeFold{
 		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deleted: map[string]bool{},
@@ -55,7 +56,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		f.take(&e)
 		return nil
 	}); err != nil {
-		return plan, fmt.Errorf("decide what is kept: %w", err)
+		return plan, fmt.Errorf("plan the removal of a volume: %w", err)
 	}
 	f.decide(facts)
 	plan.Executions = len(f.runs)
@@ -72,12 +73,12 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		return err
 	})
 	if err != nil {
-		return plan, fmt.Errorf("decide what is kept: %w", err)
+		return plan, fmt.Errorf("plan the removal of a volume: %w", err)
 	}
 	return plan, nil
 }
 
-// readTo calls fn with every event up to a position.
+// readTo calls fn with each event up to and including a position.
 func readTo(ctx context.Context, feed Feed, last uint64, fn func(events.Stored) error) error {
 	for after := uint64(0); after < last; {
 		batch, err := feed.ReadRaw(ctx, after, readAtOnce)
@@ -100,7 +101,7 @@ func readTo(ctx context.Context, feed Feed, last uint64, fn func(events.Stored) 
 	return nil
 }
 
-// volumeRun is an execution as the events say that are looked at.
+// volumeRun is the state of an execution according to the events that were read.
 type volumeRun struct {
 	end             uint64
 	heap            string
@@ -110,7 +111,8 @@ type volumeRun struct {
 	keep            bool
 }
 
-// volumeContext is a conversation context. What came before reset has no effect.
+// volumeContext is the state of a conversation context. Events before reset have no
+// effect.
 type volumeContext struct {
 	reset   uint64
 	used    int64
@@ -118,8 +120,7 @@ type volumeContext struct {
 	running int
 }
 
-// volumeTurns are the runs of a session that keeps state since the last turn that
-// left a heap.
+// volumeTurns holds the runs of a logical session since the last turn that left a heap.
 type volumeTurns struct {
 	since int64
 	runs  []turnOf
@@ -130,18 +131,20 @@ type turnOf struct {
 	run    ExecutionKey
 }
 
-// volumeFold is what the events up to a position say. Its keys are a tenant and
-// the id of an execution, a session, a context or a heap.
+// volumeFold is the state after the events up to a position. Its keys are a tenant and
+// the id of an execution, session, context or heap.
 type volumeFold struct {
 	runs     map[ExecutionKey]*volumeRun
 	sessions map[ExecutionKey]ExecutionKey // the run of a session's last entry
 	contexts map[ExecutionKey]*volumeContext
 	turns    map[ExecutionKey]*volumeTurns
-	// deleted are webhooks, agentsGone sessions of agents, prompts the runs of these.
+	// deleted holds webhooks, agentsGone deleted ACP sessions, and prompts the runs of
+	// ACP sessions.
 	deleted    map[string]bool
 	agentsGone map[ExecutionKey]bool
 	prompts    map[ExecutionKey][]ExecutionKey
-	// Heaps: gone are those that were collected or lost.
+	// Heaps: made were left by a run, kept by a kept run, and gone were collected or
+	// lost.
 	made, kept, gone map[ExecutionKey]bool
 }
 
@@ -224,8 +227,8 @@ func (f *volumeFold) ended(e *events.Event, d *events.Ending) {
 	}
 }
 
-// inContext notes from where on events of a context matter. Where it was not clear
-// when the context was used last, nothing is forgotten.
+// inContext finds the position from which the events of a context have an effect. If
+// the time of the last use is unknown, all events stay.
 func (f *volumeFold) inContext(e *events.Event) {
 	c := f.context(e.Tenant, e.About())
 	switch d := e.Data.(type) {
@@ -269,7 +272,7 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 	for k, r := range f.runs {
 		switch {
 		case r.end == 0, r.logged && !r.entered, r.tags && r.heap != "" && !r.tagged:
-			r.keep = true // something about it is to come
+			r.keep = true // a later event about it is still to be recorded
 		case r.context != "" && r.end >= f.context(k.Tenant, r.context).reset:
 			r.keep = true
 		}
@@ -306,7 +309,7 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 			}
 		}
 	}
-	// A heap that was collected or lost was made again by a later run, perhaps.
+	// A later run may have left a collected or lost heap again.
 	for k, r := range f.runs {
 		if h := (ExecutionKey{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.gone[h] {
 			r.keep = true
@@ -314,13 +317,13 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 	}
 }
 
-// keeps decides about an event.
+// keeps reports whether an event is kept.
 func (f *volumeFold) keeps(e *events.Event) bool {
 	switch d := e.Data.(type) {
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return false
 	case *events.LedgerVolumeOpened:
-		return len(d.LostBlobs) > 0 // it explains why a heap that is kept cannot be read
+		return len(d.LostBlobs) > 0 // explains why a kept heap cannot be read
 	case *events.HeapTagged:
 		h := ExecutionKey{e.Tenant, d.Heap}
 		return f.kept[h] || !f.made[h]
@@ -340,8 +343,8 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 	return true
 }
 
-// keepsRun decides about an event of an execution. One of which the request is not
-// among what was looked at was removed before, or never was.
+// keepsRun reports whether the events of an execution are kept. If its request was not
+// read, it was removed before or never existed, and its events are not kept.
 func (f *volumeFold) keepsRun(tenant, id string) bool {
 	r := f.runs[ExecutionKey{tenant, id}]
 	return r != nil && r.keep

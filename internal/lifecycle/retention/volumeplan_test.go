@@ -12,8 +12,8 @@ import (
 	"daybook/ledger"
 )
 
-// BenchmarkRemoveVolume plans and makes the removal of a volume of 100,000 events of
-// 20,000 runs, of which a hundredth is kept.
+// BenchmarkRemoveVolume plans and performs the removal of a volume of 100,000 events of
+// 20,000 runs. One run in a hundred is kept.
 func BenchmarkRemoveVolume(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
