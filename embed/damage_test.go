@@ -57,8 +57,8 @@ func TestDamagedLedgerIsReadOnly(t *testing.T) {
 	}{
 		{"GET", "/healthz", "", 200, nil},
 		{"GET", "/readyz", "", 503, []string{"LEDGER-0001, position 1", "checksum"}},
-		{"POST", "/api/exec", `{"code":"1"}`, 503, []string{"the ledger cannot be written", "position", "restore the data directory from a copy"}},
-		{"PUT", "/api/heaps/" + *e.Heap + "/tags", `{"tags":{"a":"b"}}`, 503, []string{"position", "restore the data directory from a copy"}},
+		{"POST", "/api/exec", `{"code":"1"}`, 503, []string{"the ledger cannot be written", "position", "restore the data directory from a backup"}},
+		{"PUT", "/api/heaps/" + *e.Heap + "/tags", `{"tags":{"a":"b"}}`, 503, []string{"position", "restore the data directory from a backup"}},
 		{"GET", "/api/executions/" + e.ExecutionID, "", 200, []string{`"completed"`}},
 		{"GET", "/api/executions/" + e.ExecutionID + "/output", "", 200, []string{"kept"}},
 		{"GET", "/api/executions/" + e.ExecutionID + "/events", "", 503, []string{"cannot be answered", "position"}},

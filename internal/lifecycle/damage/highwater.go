@@ -11,21 +11,21 @@ import (
 	"sync/atomic"
 )
 
-// A mark's file has two slots, a sector apart, which are written in turn: one
-// that a power cut tears leaves the other. A slot is a position, big-endian, and
-// the first 8 bytes of the SHA-256 over the text below and the position.
+// The file has two slots, a sector apart, which are written in turn: if a power cut
+// tears one, the other stays. A slot is a position, big-endian, followed by the first 8
+// bytes of the SHA-256 over markText and the position.
 const (
 	slotBytes = 16
 	slotApart = 512
 	markText  = "daybook mark v1"
 )
 
-// HighWaterMark is the highest position known to be on record, in a file apart from the
-// ledger: a ledger that ends before it has lost its end. Raising it costs one
-// small write, which the disk is not waited for; it survives the process, and
-// Sync makes it survive the machine. It may be behind, never ahead.
+// HighWaterMark keeps the highest known position in a file apart from the ledger. A
+// ledger that ends below it has lost events. The mark may be behind the ledger, never
+// ahead. Advance makes one small write without a sync: it survives the end of the
+// process. Sync makes it survive a power cut.
 //
-// It is safe for concurrent use. The caller closes it.
+// A HighWaterMark is safe for concurrent use. The caller MUST close it.
 type HighWaterMark struct {
 	at   atomic.Uint64
 	file *os.File
@@ -35,20 +35,20 @@ type HighWaterMark struct {
 	err  error // of the last write
 }
 
-// ErrMarkUnreadable is returned by OpenMark, with a mark that begins at 0, for a
-// file that has no slot with its checksum.
-var ErrMarkUnreadable = errors.New("the mark of how far the ledger had come is unreadable")
+// ErrMarkUnreadable is returned by OpenMark, together with a mark at position 0, if no
+// slot of the file has a valid checksum.
+var ErrMarkUnreadable = errors.New("the high-water mark of the ledger is unreadable")
 
-// OpenMark opens a file, made if it does not exist.
+// OpenMark opens the file at path, and creates it if it does not exist.
 func OpenMark(path string) (*HighWaterMark, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the mark: %w", err)
+		return nil, fmt.Errorf("open the high-water mark: %w", err)
 	}
 	raw := make([]byte, slotApart+slotBytes)
 	n, err := io.ReadFull(f, raw)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errors.Join(fmt.Errorf("read the mark: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("read the high-water mark: %w", err), f.Close())
 	}
 	m := &HighWaterMark{file: f}
 	at, readable := decodeMark(raw[:n])
@@ -59,18 +59,18 @@ func OpenMark(path string) (*HighWaterMark, error) {
 	return m, nil
 }
 
-// ReadMark returns the position that a file marks, and 0 for a file that does not exist
-// or is unreadable. It writes nothing; another process may write the mark meanwhile.
+// ReadMark returns the position in a file, or 0 if the file does not exist or is
+// unreadable. It writes nothing. Another process may write the mark meanwhile.
 func ReadMark(path string) (uint64, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, fmt.Errorf("read the mark: %w", err)
+		return 0, fmt.Errorf("read the high-water mark: %w", err)
 	}
 	at, _ := decodeMark(raw)
 	return at, nil
 }
 
-// decodeMark is the highest position of the slots that have their checksum.
+// decodeMark returns the highest position of the slots with a valid checksum.
 func decodeMark(raw []byte) (at uint64, readable bool) {
 	for _, from := range []int{0, slotApart} {
 		if len(raw) < from+slotBytes {
@@ -91,11 +91,12 @@ func encodeSlot(at uint64) (slot [slotBytes]byte) {
 	return slot
 }
 
-// Position is the position marked.
+// Position returns the highest position given to Advance, or read from the file.
 func (m *HighWaterMark) Position() uint64 { return m.at.Load() }
 
-// Advance marks a position unless a higher one is. A write that fails is told by
-// Sync: the mark stays behind, which makes it weaker, not wrong.
+// Advance raises the mark to seq unless it is higher already. If the write fails, the
+// next Sync returns the error, and the mark in the file stays behind. That makes the
+// mark weaker, but not wrong.
 func (m *HighWaterMark) Advance(seq uint64) {
 	if seq <= m.at.Load() {
 		return
@@ -117,12 +118,13 @@ func (m *HighWaterMark) Sync() error {
 	err := m.err
 	m.mu.Unlock()
 	if err = errors.Join(err, m.file.Sync()); err != nil {
-		return fmt.Errorf("mark how far the ledger has come: %w", err)
+		return fmt.Errorf("write the high-water mark: %w", err)
 	}
 	return nil
 }
 
-// Close writes both slots, so that either will do, and closes the file.
+// Close writes both slots, so that either one is enough, waits until they are on disk,
+// and closes the file.
 func (m *HighWaterMark) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

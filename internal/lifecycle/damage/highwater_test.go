@@ -19,7 +19,7 @@ func open(t testing.TB, path string) *damage.HighWaterMark {
 	return m
 }
 
-// What was marked is there after a process that closed nothing.
+// A mark survives a process that did not close it.
 func TestMarkOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "mark")
@@ -42,8 +42,8 @@ func TestMarkOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// Any one damaged byte costs nothing after a clean end, and at most the last
-// step before; it never raises the mark.
+// A damaged byte loses nothing after a Close, and at most the last step otherwise. It
+// never raises the mark.
 func TestDamagedMark(t *testing.T) {
 	t.Parallel()
 	for name, clean := range map[string]bool{"closed": true, "killed": false} {

@@ -10,53 +10,54 @@ import (
 	"daybook/events"
 )
 
-// Ways in which damage is found.
+// The ways in which damage is found: values of Finding.By.
 const (
 	FoundAtStart = "start"
 	FoundOnRead  = "reading"
 	FoundByScrub = "scrub"
 )
 
-// maxFindings bounds what is kept of each radius; more are counted. Findings that have
-// ended are forgotten for new ones.
+// maxFindings bounds the listed findings of each radius. Further ones are only counted.
+// A new finding replaces an old one that has ended.
 const maxFindings = 100
 
-// Radius is what a Finding affects.
+// Radius is the part of the data that a Finding affects.
 type Radius string
 
-// The radii.
+// The values of Radius.
 const (
 	// OfLedger makes the server read-only.
 	OfLedger Radius = "ledger"
-	// OfBlob affects what needs a heap or text, and nothing else.
+	// OfBlob affects only operations that need a certain heap or text.
 	OfBlob Radius = "blob"
 )
 
-// Finding is one thing that is wrong.
+// Finding is one problem with the stored data.
 type Finding struct {
-	// Radius is what it affects; Report takes an empty one for OfLedger.
+	// Radius is the affected part. Report replaces an empty Radius with OfLedger.
 	Radius Radius `json:"radius" enum:"ledger,blob" doc:"What it affects: ledger makes the server read-only, blob affects only what needs that heap or text."`
-	// Blob is the heap or text, where it is known. Its kind is heap, text, or base
+	// Blob is the damaged heap or text, if it is known. Its kind is heap, text, or base
 	// for a heap that others are stored against.
 	Blob *events.LostBlob `json:"blob,omitempty" doc:"The heap or text that is damaged; kind base is a heap that others are stored against."`
-	// Stream is where: a volume of the ledger, or the store of blobs. Empty for
-	// what is not about one.
+	// Stream is a volume of the ledger or the store of blobs, or empty if the finding
+	// concerns no stream.
 	Stream string `json:"stream,omitempty"`
-	// First and Last are the positions concerned; 0 where none can be named.
+	// First and Last are the first and the last affected position, inclusive, or 0 if
+	// unknown.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
-	// What is a sentence that says what is wrong.
+	// What describes the problem in a sentence.
 	What string `json:"what"`
-	// By is how it was found: FoundAtStart, FoundOnRead or FoundByScrub.
+	// By is FoundAtStart, FoundOnRead or FoundByScrub.
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
-	// Ended is when it was repaired, or the blob was removed, and Repair says how;
-	// nil while it lasts.
+	// Ended is the time when the damage was repaired or the blob removed, or nil while
+	// it lasts. Repair describes how it ended.
 	Ended  *time.Time `json:"ended,omitempty" doc:"When the damage ended; not set while it lasts."`
 	Repair string     `json:"repair,omitempty" doc:"How the damage ended."`
 }
 
-// String says what is wrong and where.
+// String describes the problem and its place.
 func (f Finding) String() string {
 	switch {
 	case f.Blob != nil && f.Blob.Tenant != "":
@@ -72,29 +73,31 @@ func (f Finding) String() string {
 	}
 }
 
-// RecoveryAdvice says what to do about damage of the ledger.
-const RecoveryAdvice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
+// RecoveryAdvice tells the operator how to recover from damage of the ledger.
+const RecoveryAdvice = "restore the data directory from a backup, or start once with --accept-damage to continue without the lost events"
 
-// BlobAdvice says what to do about a damaged heap or text.
-const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a copy; or record the loss: start once with --accept-damage"
+// BlobAdvice tells the operator how to recover from a damaged heap or text.
+const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a backup; or start once with --accept-damage to record the loss"
 
-// State is the list of findings. It is safe for concurrent use.
+// State is the list of findings since the start of the process. It is safe for
+// concurrent use.
 type State struct {
 	mu       sync.Mutex
 	findings []Finding
-	// more counts the findings about the ledger that are not listed, and unlisted are
-	// the blobs of findings that are not listed and have not ended.
+	// more counts unlisted findings about the ledger. unlisted holds the blobs of
+	// unlisted findings that have not ended.
 	more     int
 	unlisted map[events.LostBlob]bool
 	found    chan struct{} // closed by the first finding about the ledger
 }
 
-// NewState makes a State without findings.
+// NewState returns a State without findings.
 func NewState() *State {
 	return &State{unlisted: map[events.LostBlob]bool{}, found: make(chan struct{})}
 }
 
-// Report adds a finding, unless it is known. It reports whether it is new.
+// Report adds a finding unless an equal one is known, and reports whether it is new. It
+// sets Time if that is zero.
 func (s *State) Report(f Finding) (news bool) {
 	if f.Time.IsZero() {
 		f.Time = time.Now().UTC()
@@ -121,8 +124,8 @@ func (s *State) Report(f Finding) (news bool) {
 	return true
 }
 
-// forgetEnded removes the oldest finding of a radius that has ended. It reports
-// whether there was one. The caller must hold mu.
+// forgetEnded removes the oldest ended finding of a radius, and reports whether there
+// was one. The caller must hold mu.
 func (s *State) forgetEnded(r Radius) bool {
 	i := slices.IndexFunc(s.findings, func(f Finding) bool { return f.Radius == r && f.Ended != nil })
 	if i < 0 {
@@ -132,14 +135,14 @@ func (s *State) forgetEnded(r Radius) bool {
 	return true
 }
 
-// leaveOut counts a finding that is not listed, each blob once. It reports whether
-// the finding is new. The caller must hold mu.
+// leaveOut counts a finding that is not listed, each blob once, and reports whether the
+// finding is new. The caller must hold mu.
 func (s *State) leaveOut(f Finding) (news bool) {
 	if f.Radius == OfLedger {
 		s.more++
 		return true
 	}
-	var blob events.LostBlob // that of a finding about no blob that is known
+	var blob events.LostBlob // stays zero for a finding without a known blob
 	if f.Blob != nil {
 		blob = *f.Blob
 	}
@@ -148,7 +151,7 @@ func (s *State) leaveOut(f Finding) (news bool) {
 	return news
 }
 
-// repeats reports whether a finding is about what k is about.
+// repeats reports whether f is about the same damage as k, and k has not ended.
 func (f Finding) repeats(k Finding) bool {
 	switch {
 	case f.Radius != k.Radius || k.Ended != nil:
@@ -159,7 +162,7 @@ func (f Finding) repeats(k Finding) bool {
 	return k.Stream == f.Stream && k.First == f.First && k.Last == f.Last && (k.What == f.What || f.First != 0)
 }
 
-// count returns how many findings are listed of a radius. The caller must hold mu.
+// count returns the number of listed findings of a radius. The caller must hold mu.
 func (s *State) count(r Radius) (n int) {
 	for _, f := range s.findings {
 		if f.Radius == r {
@@ -169,8 +172,8 @@ func (s *State) count(r Radius) (n int) {
 	return n
 }
 
-// Repaired ends the findings about blobs that match. It reports whether there was
-// one.
+// Repaired ends the findings about blobs for which match returns true, and reports
+// whether there was one. how describes the repair.
 func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
 	now := time.Now().UTC()
 	s.mu.Lock()
@@ -193,18 +196,18 @@ func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
 	return ended
 }
 
-// Findings are the findings in the order found, at most 100 of each radius, and how
-// many more there are.
+// Findings returns the listed findings in the order in which they were found, at most
+// 100 of each radius, and the number of unlisted ones.
 func (s *State) Findings() (list []Finding, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.findings), s.more + len(s.unlisted)
 }
 
-// Found is closed when the ledger is found damaged.
+// Found returns a channel that is closed when the ledger is found damaged.
 func (s *State) Found() <-chan struct{} { return s.found }
 
-// Damaged reports whether the ledger is damaged. A damaged blob does not count.
+// Damaged reports whether the ledger is damaged. Damaged blobs do not count.
 func (s *State) Damaged() bool {
 	select {
 	case <-s.found:
@@ -214,7 +217,7 @@ func (s *State) Damaged() bool {
 	}
 }
 
-// Count returns how many findings of a radius have not ended.
+// Count returns the number of findings of a radius that have not ended, listed or not.
 func (s *State) Count(r Radius) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +233,7 @@ func (s *State) Count(r Radius) int {
 	return n
 }
 
-// Blobs returns the findings about blobs that have not ended.
+// Blobs returns the listed findings about blobs that have not ended.
 func (s *State) Blobs() (list []Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +245,8 @@ func (s *State) Blobs() (list []Finding) {
 	return list
 }
 
-// Err is the damage of the ledger in a sentence, as events.ErrDamaged, or nil.
+// Err returns an error that wraps events.ErrDamaged and names the first findings, or
+// nil if the ledger is not damaged.
 func (s *State) Err() error {
 	if !s.Damaged() {
 		return nil
@@ -250,7 +254,8 @@ func (s *State) Err() error {
 	return fmt.Errorf("%w: %s", events.ErrDamaged, s.summary())
 }
 
-// ReadOnly is why nothing may be written, as *events.UnwritableError, or nil.
+// ReadOnly returns the reason why events cannot be written, as *events.UnwritableError,
+// or nil.
 func (s *State) ReadOnly() error {
 	if !s.Damaged() {
 		return nil
@@ -258,7 +263,7 @@ func (s *State) ReadOnly() error {
 	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + RecoveryAdvice}
 }
 
-// summary names the first findings about the ledger.
+// summary describes the first findings about the ledger and counts the others.
 func (s *State) summary() string {
 	const named = 5
 	s.mu.Lock()

@@ -41,8 +41,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Findings about blobs that have ended make room for new ones, and one that is not
-// listed is counted, and is news, once.
+// New findings replace ended ones about blobs. An unlisted blob is counted and reported
+// as new once.
 func TestManyDamagedBlobs(t *testing.T) {
 	t.Parallel()
 	s := damage.NewState()
