@@ -1,8 +1,10 @@
-// Package keyring keeps the keys that the content of sessions is encrypted
-// under: one file each, in a directory of their own, apart from the ledger. What
-// is encrypted under a key is erased by destroying it.
+// Package keyring stores the content keys of sessions: one file per key, in a directory
+// apart from the ledger. Destroying a key makes the content that was encrypted under it
+// unreadable permanently.
 //
-// It encrypts nothing itself, and does not know what the keys are for.
+// The package promises that a key is on disk before it is used, and that a file that is
+// not a valid key stops Open. It encrypts nothing and does not know what the keys are
+// used for. keyring.go is its only file.
 package keyring
 
 import (
@@ -20,80 +22,81 @@ import (
 	"daybook/internal/durable"
 )
 
-// keyBytes is the length of a key.
 const keyBytes = 32
 
-// suffix ends the names of key files.
+// suffix is the end of the names of key files.
 const suffix = ".key"
 
-// Ring holds the keys of a directory. It is safe for concurrent use and holds
-// nothing to close. One process at a time may use a directory.
+// Ring holds the keys of a directory. It is safe for concurrent use and needs no
+// closing. The caller MUST make sure that only one process uses a directory.
 type Ring struct {
 	dir string
 
 	mu   sync.Mutex
 	keys map[string]entry
-	// current is the key of each session that new content goes under.
+	// current maps each session to the key that its new content is encrypted under.
 	current map[owner]string
 }
 
 type owner struct{ tenant, session string }
 
-// entry is a key, as its file holds it.
+// entry is the content of a key file.
 type entry struct {
 	ID      string `json:"id"`
 	Tenant  string `json:"tenant"`
 	Session string `json:"session"`
 	Key     string `json:"key"`
-	// State has one length, whatever it says, so that it is written over in place.
+	// State has the same length in both states, so that the file can be overwritten in
+	// place.
 	State string `json:"state"`
 	raw   []byte
 }
 
-// The states of a key: new content goes under it, or none any more.
+// The states of a key. Only an inUse key encrypts new content.
 const (
 	inUse   = "current"
 	retired = "retired"
 )
 
-// Open reads the keys of a directory, made with mode 0700 if it does not exist.
-// A file that cannot be read as a key is an error: what is encrypted under it
-// would seem erased.
+// Open reads the keys of a directory, which it creates with mode 0700 if it does not
+// exist. It destroys the unfinished key files that a crash left. A file that cannot be
+// read as a key is an error, because the content under that key would otherwise look
+// erased.
 func Open(dir string) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of keys: %w", err)
+		return nil, fmt.Errorf("create the key directory: %w", err)
 	}
 	return load(dir, true)
 }
 
-// Read reads the keys of a directory that may be in use, and changes nothing in
-// it. It is for decrypting only.
+// Read reads the keys of a directory that another process may use, and changes nothing
+// in it. The Ring is only for ContentKey and Len.
 func Read(dir string) (*Ring, error) { return load(dir, false) }
 
-// load reads the keys; with sweep it removes what never became one.
+// load reads the keys. With sweep, it destroys unfinished key files.
 func load(dir string, sweep bool) (*Ring, error) {
 	r := &Ring{dir: dir, keys: map[string]entry{}, current: map[owner]string{}}
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read the keys: %w", err)
+		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
 		if !strings.HasSuffix(f.Name(), suffix) {
-			if sweep && strings.HasSuffix(f.Name(), suffix+".new") { // never came into use
+			if sweep && strings.HasSuffix(f.Name(), suffix+".new") { // was never used
 				if err := destroyFile(path); err != nil {
-					return nil, fmt.Errorf("remove an unfinished key: %w", err)
+					return nil, fmt.Errorf("remove unfinished key: %w", err)
 				}
 			}
 			continue
 		}
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the keys: %w", err)
+			return nil, fmt.Errorf("read keys: %w", err)
 		}
 		e, err := parse(raw)
 		if err != nil || e.ID+suffix != f.Name() {
-			return nil, fmt.Errorf("the key file %s cannot be read (%w); restore it from a copy, or move it away: what is encrypted under it is unreadable then", path, errors.Join(err, errNamed(e.ID+suffix == f.Name())))
+			return nil, fmt.Errorf("read key file %s: %w; restore the file from a backup, or move it away, which makes the content under its key unreadable", path, errors.Join(err, errNamed(e.ID+suffix == f.Name())))
 		}
 		r.keys[e.ID] = e
 		if e.State == inUse {
@@ -107,10 +110,9 @@ func errNamed(ok bool) error {
 	if ok {
 		return nil
 	}
-	return errors.New("it is named for another key")
+	return errors.New("the name of the file is not that of its key")
 }
 
-// parse reads a key file.
 func parse(raw []byte) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -121,9 +123,9 @@ func parse(raw []byte) (entry, error) {
 	case err != nil:
 		return e, err
 	case len(key) != keyBytes:
-		return e, fmt.Errorf("its key has %d bytes, not %d", len(key), keyBytes)
+		return e, fmt.Errorf("the key has %d bytes instead of %d", len(key), keyBytes)
 	case e.State != inUse && e.State != retired:
-		return e, fmt.Errorf("its state is %q", e.State)
+		return e, fmt.Errorf("the state is %q", e.State)
 	case e.ID == "" || e.Tenant == "" || e.Session == "" || strings.ContainsAny(e.ID, `/\.`):
 		return e, errors.New("id, tenant or session is missing or malformed")
 	}
@@ -131,8 +133,8 @@ func parse(raw []byte) (entry, error) {
 	return e, nil
 }
 
-// Current returns the id of the key that new content of a session goes under,
-// made if there is none. A new key is on disk when it returns.
+// Current returns the id of the key for new content of a session. If there is none,
+// Current creates one, which is on disk on return.
 func (r *Ring) Current(tenant, session string) (id string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,18 +143,18 @@ func (r *Ring) Current(tenant, session string) (id string, err error) {
 	}
 	var random [16]byte
 	key := make([]byte, keyBytes)
-	_, _ = rand.Read(random[:]) // never fails: it crashes the program instead
+	_, _ = rand.Read(random[:]) // never fails: the program crashes instead
 	_, _ = rand.Read(key)
 	e := entry{ID: hex.EncodeToString(random[:]), Tenant: tenant, Session: session, Key: hex.EncodeToString(key), State: inUse, raw: key}
 	if err := r.write(e); err != nil {
-		return "", fmt.Errorf("make a key for a session: %w", err)
+		return "", fmt.Errorf("create content key: %w", err)
 	}
 	r.keys[e.ID], r.current[owner{tenant, session}] = e, e.ID
 	return e.ID, nil
 }
 
-// ContentKey returns a key by its id, and false for one that is not here. The bytes
-// are shared: nobody may change them.
+// ContentKey returns a key by its id, and whether it exists. The bytes are shared: the
+// caller MUST NOT modify them.
 func (r *Ring) ContentKey(id string) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,15 +162,16 @@ func (r *Ring) ContentKey(id string) ([]byte, bool) {
 	return e.raw, ok
 }
 
-// Len is the number of keys that are here.
+// Len returns the number of keys.
 func (r *Ring) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.keys)
 }
 
-// Retire lets nothing new go under the keys that a session has, and returns
-// their ids, those retired earlier too. They can still be read.
+// Retire marks the keys of a session as retired and returns their ids, including those
+// of keys retired earlier. Retired keys encrypt no new content; ContentKey still
+// returns them.
 func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +182,7 @@ func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 		if e.State == inUse {
 			e.State = retired
 			if err := r.write(e); err != nil {
-				return nil, fmt.Errorf("retire a key: %w", err)
+				return nil, fmt.Errorf("retire content key: %w", err)
 			}
 			r.keys[id] = e
 		}
@@ -189,9 +192,9 @@ func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Destroy overwrites and removes a key. One that is not here is no error. When
-// it returns nil the key is gone from the directory, also after a power cut, and
-// from this process but for copies that are being used at the moment.
+// Destroy overwrites and removes a key. An unknown id is no error. After a nil return,
+// the key is not in the directory, also after a power cut, and not in this process,
+// except for copies that are in use at the moment.
 func (r *Ring) Destroy(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +212,7 @@ func (r *Ring) Destroy(id string) error {
 	return nil
 }
 
-// write puts a key file in its place, on disk.
+// write writes a key file and waits until it is on disk.
 func (r *Ring) write(e entry) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -217,14 +220,14 @@ func (r *Ring) write(e entry) error {
 	}
 	path := filepath.Join(r.dir, e.ID+suffix)
 	if old, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
-		// The same key, marked: written over in place, so that no other copy is left
-		// on the disk. Only the state differs.
+		// The file of an existing key is overwritten in place, so that no other copy is
+		// left on the disk. Only the state differs.
 		if _, err := old.WriteAt(raw, 0); err != nil {
 			return errors.Join(err, old.Close())
 		}
 		return errors.Join(old.Sync(), old.Close())
 	}
-	// Open removes a file of this name that a crash left.
+	// If a crash leaves this file, Open removes it.
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -235,8 +238,8 @@ func (r *Ring) write(e entry) error {
 	})
 }
 
-// destroyFile overwrites a file before it is removed. On disks that do not write
-// in place, copies of the blocks may outlive it.
+// destroyFile overwrites a file and then removes it. On disks that do not write in
+// place, copies of the blocks may remain.
 func destroyFile(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

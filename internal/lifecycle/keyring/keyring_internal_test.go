@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A key file that cannot be put in its place leaves what is there, and no file beside it.
+// If a key file cannot be replaced, the old one stays, and no other file is left.
 func TestFailingWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
