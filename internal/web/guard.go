@@ -10,27 +10,29 @@ import (
 	"strings"
 )
 
-// Errors of Guard.Check.
+// The errors of Guard.Check.
 var (
-	// ErrForeignHost is a Host header that the server does not answer to.
+	// ErrForeignHost is returned for a Host header that is not a name of this server.
 	ErrForeignHost = errors.New("foreign host")
-	// ErrForeignOrigin is an Origin header that names another server.
+	// ErrForeignOrigin is returned for an Origin header that names another server.
 	ErrForeignOrigin = errors.New("foreign origin")
-	// ErrOtherSite is a request that a page of another site makes.
+	// ErrOtherSite is returned for a request from a page of another site.
 	ErrOtherSite = errors.New("request of another site")
-	// ErrEmbedded is a read that a page of another site makes, other than by a link.
+	// ErrEmbedded is returned for a read from a page of another site, other than by
+	// following a link.
 	ErrEmbedded = errors.New("embedded in another site")
 )
 
-// Guard refuses requests that a browser may have been tricked into sending: a
-// foreign Host (DNS rebinding) and a foreign origin (cross-site requests).
+// Guard refuses requests that an attacker may have made a browser send: requests with a
+// foreign Host header (DNS rebinding) or a foreign origin (cross-site requests). It is
+// safe for concurrent use.
 type Guard struct {
 	hosts map[string]bool
 	cross *http.CrossOriginProtection
 }
 
-// NewGuard makes a guard of a server that answers to loopback names and addresses and
-// to hosts, each with or without a port.
+// NewGuard returns a Guard for a server whose names are hosts and all loopback names
+// and addresses, each with or without a port.
 func NewGuard(hosts []string) *Guard {
 	g := &Guard{hosts: map[string]bool{}, cross: http.NewCrossOriginProtection()}
 	for _, h := range hosts {
@@ -39,7 +41,7 @@ func NewGuard(hosts []string) *Guard {
 	return g
 }
 
-// CheckHost returns an error for a text that is no value of a Host header.
+// CheckHost returns an error if the text cannot be the value of a Host header.
 func CheckHost(host string) error {
 	if host == "" || strings.ContainsAny(host, "/*@ ") {
 		return fmt.Errorf("host %q: give a name or address with an optional port, without scheme or path", host)
@@ -47,7 +49,8 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Check returns why a request is refused, or nil.
+// Check returns the reason why a request is refused, or nil. The reasons are the errors
+// above.
 func (g *Guard) Check(r *http.Request) error {
 	if !g.answersTo(r.Host) {
 		return ErrForeignHost
@@ -58,8 +61,8 @@ func (g *Guard) Check(r *http.Request) error {
 	if err := g.cross.Check(r); err != nil {
 		return ErrOtherSite
 	}
-	// The above lets reads pass, because most sites must answer them. Nothing
-	// here is meant to be embedded elsewhere; only following a link is fine.
+	// The check above allows reads, because most sites serve reads to other sites. This
+	// server has nothing to embed; only following a link is allowed.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return nil
@@ -70,8 +73,8 @@ func (g *Guard) Check(r *http.Request) error {
 	return ErrEmbedded
 }
 
-// CheckAsWrite is Check for a path where a read has an effect: following a link of another
-// site is refused too.
+// CheckAsWrite is Check for a path where reads have effects: it also refuses links from
+// other sites.
 func (g *Guard) CheckAsWrite(r *http.Request) error {
 	write := *r
 	write.Method = http.MethodPost
@@ -83,7 +86,7 @@ func (g *Guard) answersTo(host string) bool {
 	return g.hosts[host] || g.hosts[hostName(host)] || IsLoopback(host)
 }
 
-// hostName is a Host header without its port.
+// hostName returns a Host header without its port.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -102,7 +105,8 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// sameOrigin compares host and port only: a proxy in front may speak TLS.
+// sameOrigin compares host and port only: a proxy in front of the server may terminate
+// TLS.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {

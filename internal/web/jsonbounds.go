@@ -7,11 +7,12 @@ import (
 	"daybook/ledger"
 )
 
-// MaxJSONValues bounds the values in the JSON of one request, members and items at
-// any depth. Reading a value costs far more than a byte of text does.
+// MaxJSONValues is the maximum number of values in the JSON of one request, counting
+// members and items at any depth. Reading a value costs far more than reading a byte of
+// text.
 const MaxJSONValues = 20_000
 
-// ErrTooManyValues is the answer of every interface to a request with more than
+// ErrTooManyValues is the error of every interface for a request with more than
 // MaxJSONValues values.
 var ErrTooManyValues = &ledger.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf(
 	"the JSON of the request has more than %d values; send less at once, or send the value as one text", MaxJSONValues)}

@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 )
 
-// JSONMember is a member of a JSON object. Value is a part of the object's text, which
-// begins at Start in it.
+// JSONMember is a member of a JSON object. Value is a part of the object's text. Start
+// is the offset of Value in that text, in bytes.
 type JSONMember struct {
 	Name  string
 	Value []byte
 	Start int
 }
 
-// JSONMembers returns the members of an object, in order, without copying a value: a
-// decoder would hold each several times. data MUST be well-formed JSON. It reports
-// false for another value than an object.
+// JSONMembers returns the members of an object, in order. data MUST be well-formed
+// JSON; JSONMembers reports false if it is not an object. The values are parts of data
+// and are not copied: a decoder would hold each one several times.
 func JSONMembers(data []byte) (list []JSONMember, isObject bool) {
 	const space = " \t\r\n"
 	rest := bytes.TrimLeft(data, space)
@@ -41,7 +41,7 @@ func JSONMembers(data []byte) (list []JSONMember, isObject bool) {
 	}
 }
 
-// jsonValueEnd returns the length of the value that well-formed JSON starts with.
+// jsonValueEnd returns the length of the value at the start of well-formed JSON.
 func jsonValueEnd(data []byte) int {
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -71,8 +71,8 @@ func jsonValueEnd(data []byte) int {
 	return len(data)
 }
 
-// stringEnd returns the length of a JSON string after its first quote, with the last
-// one.
+// stringEnd returns the length of a JSON string without its opening quote, including
+// the closing one.
 func stringEnd(data []byte) int {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {

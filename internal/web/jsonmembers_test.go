@@ -7,7 +7,7 @@ import (
 	"daybook/internal/web"
 )
 
-// Members are those that the standard decoder finds, and where it finds them.
+// JSONMembers finds the members that the standard decoder finds, at the same offsets.
 func FuzzJSONMembers(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, ` { } `, `{"a":1}`, `{"a":"\"}","b":[{"c":"]"},2],"d":{"e":{}} , "f" : null,"g":-1.5e3 }`, `{"\u0061\\":"\\"}`, `[1]`, `"{"`, `1`, `{"a":true,"a":[]}`,

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxWhole is the largest integer that every JSON reader represents exactly.
+// maxWhole is 2^53. Every JSON reader represents integers up to it exactly.
 const maxWhole = 1 << 53
 
-// WholeNumber reads a JSON number without a fraction, from -2^53 to 2^53: 5.0
-// and 5e0 are 5, as in JSON Schema. Every interface reads integers with it. It
-// is exact: no number is rounded to a whole one.
+// WholeNumber parses a JSON number without a fraction, from -2^53 to 2^53, ends
+// included. 5.0 and 5e0 are 5, as in JSON Schema. It reports false for other numbers,
+// and never rounds. Every interface reads integers with it.
 func WholeNumber(number string) (int64, bool) {
 	mantissa, exponent, scaled := strings.Cut(strings.ToLower(number), "e")
 	shift := 0

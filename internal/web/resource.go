@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// MetadataPath is where clients learn how to get a token (RFC 9728). The path of the
-// resource they ask about follows it.
+// MetadataPath is the path where clients read how to get a token (RFC 9728). The path
+// of the requested resource follows it.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// BaseURL is the address of the service as the client of a request sees it: public if
-// that is not empty, else the one it used.
+// BaseURL returns the address of the service as the client of a request sees it: public
+// if that is not empty, otherwise the scheme and host of the request. The result has no
+// final slash.
 func BaseURL(r *http.Request, public string) string {
 	switch {
 	case public != "":

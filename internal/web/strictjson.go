@@ -9,27 +9,28 @@ import (
 	"strconv"
 )
 
-// largeJSON is the size in bytes from which values are not copied while they are read.
+// largeJSON is the size in bytes above which values are read without copies.
 const largeJSON = 1 << 20
 
-// ErrNotObject is returned for JSON that is no object, ErrTrailing for text after the end
-// of one.
+// ErrNotObject is returned for JSON that is not an object. ErrTrailing is returned for
+// text after the end of the object.
 var (
 	ErrNotObject = errors.New("not a JSON object")
 	ErrTrailing  = errors.New("text after the end of the JSON object")
 )
 
-// RepeatedError is returned for an object that has a member twice. Of two readers, one
-// takes the first and the other the last.
+// RepeatedError is returned for an object with two members of the same name. Readers
+// differ in which of the two they use.
 type RepeatedError struct{ Name string }
 
-// Error names the member.
+// Error returns a message with the name.
 func (e *RepeatedError) Error() string { return fmt.Sprintf("%q is given twice", e.Name) }
 
 // EachMember calls fn with the name and the value of each member of a JSON object, in
-// order, until fn fails. The values may be parts of data. A member that repeats a name is
-// a *RepeatedError, and fn is not called with it. Text that is not JSON is an error of
-// encoding/json or io, possibly after calls of fn.
+// order, until fn returns an error, which EachMember returns. The values may be parts
+// of data. For a repeated name it returns a *RepeatedError without calling fn. For text
+// that is not JSON it returns an error of encoding/json or io, possibly after calls of
+// fn.
 func EachMember(data []byte, fn func(name string, value []byte) error) error {
 	seen := map[string]bool{}
 	once := func(name string, value []byte) error {
@@ -86,19 +87,20 @@ func EachMember(data []byte, fn func(name string, value []byte) error) error {
 	return nil
 }
 
-// SurrogateError is returned for a JSON string with half of a surrogate pair, which is not
-// a character. The standard decoder replaces it silently.
+// SurrogateError is returned for a JSON string with half of a surrogate pair, which is
+// not a character. The standard decoder replaces it silently.
 type SurrogateError struct {
-	// Escape is the half as it is written, such as \ud800.
+	// Escape is the escape sequence of the half, such as \ud800.
 	Escape string
 }
 
-// Error names the escape.
+// Error returns a message with the escape sequence.
 func (e *SurrogateError) Error() string {
 	return e.Escape + " is half of a surrogate pair, which is not a character"
 }
 
-// String reads a JSON string that is part of a well-formed text of valid UTF-8.
+// String decodes a JSON string. raw MUST be part of a well-formed text in valid UTF-8.
+// For a lone surrogate it returns a *SurrogateError.
 func String(raw []byte) (s string, err error) {
 	if half := LoneSurrogate(raw); half != "" {
 		return "", &SurrogateError{half}
@@ -110,8 +112,8 @@ func String(raw []byte) (s string, err error) {
 	return s, err
 }
 
-// LoneSurrogate returns the first \uD800-\uDFFF escape in the strings of a JSON text that is
-// not part of a pair, or nothing.
+// LoneSurrogate returns the first \uD800-\uDFFF escape of a JSON text that is not part
+// of a pair, or "".
 func LoneSurrogate(raw []byte) string {
 	unit := func(i int) (uint64, bool) {
 		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
@@ -127,7 +129,7 @@ func LoneSurrogate(raw []byte) string {
 		u, ok := unit(i)
 		switch {
 		case !ok:
-			i++ // another escape: skip what it escapes
+			i++ // another escape: skip the escaped character
 		case u >= 0xd800 && u < 0xdc00:
 			if low, ok := unit(i + 6); ok && low >= 0xdc00 && low < 0xe000 {
 				i += 11
@@ -143,24 +145,24 @@ func LoneSurrogate(raw []byte) string {
 	return ""
 }
 
-// ItemError is returned for an item of a list that is not a string that String reads.
+// ItemError is returned for an item of a list that String cannot decode.
 type ItemError struct {
-	// Index is its index, from 0, and Value its text.
+	// Index is the item's index, counted from 0. Value is the item's text.
 	Index int
 	Value []byte
 	Err   error
 }
 
-// Error counts the items from 1.
+// Error returns a message that counts the items from 1.
 func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index+1, e.Err) }
 
-// Unwrap returns the reason, which may be a *SurrogateError.
+// Unwrap returns the reason, possibly a *SurrogateError.
 func (e *ItemError) Unwrap() error { return e.Err }
 
 var errNotString = errors.New("not a string")
 
-// Strings reads a JSON list of strings that is part of a well-formed text of valid UTF-8.
-// The error is that of encoding/json, or an *ItemError.
+// Strings decodes a JSON list of strings. raw MUST be part of a well-formed text in
+// valid UTF-8. The error is from encoding/json or an *ItemError.
 func Strings(raw []byte) ([]string, error) {
 	var given []json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {

@@ -12,8 +12,8 @@ import (
 	"daybook/internal/web"
 )
 
-// The members of an object are those that the standard decoder finds, each name once,
-// however long the object is.
+// EachMember finds the members that the standard decoder finds, each name once, in
+// objects of any length.
 func FuzzEachMember(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"a":1,"b":{"a":2}}`, `{"a":1,"a":2}`, `{"\u0061":1,"a":2}`, `{"a":1}x`, `{"a":1} `, `{"a":1`, `{"a"`, `{"a":}`, `[1]`, `[1`, `"x"`, ``, `{"":null}`, "{\"a\":\"\xff\"}",
@@ -61,7 +61,7 @@ func FuzzEachMember(f *testing.F) {
 	})
 }
 
-// A list of strings is read as by the standard decoder, or refused at the item at fault.
+// Strings decodes a list as the standard decoder does, or refuses the first bad item.
 func TestStrings(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string][]string{`[]`: {}, `["a","\ud83d\ude00",""]`: {"a", "\U0001f600", ""}} {
@@ -81,8 +81,8 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// A surrogate is alone exactly when decoding it yields a replacement character
-// that was not written.
+// A surrogate is alone exactly if decoding gives a replacement character that was not
+// in the text.
 func FuzzLoneSurrogate(f *testing.F) {
 	for _, seed := range []string{`"\ud800"`, `"\ud83d\ude00"`, `"\\ud800"`, `"\ud83d\\ude00"`, `"\ud83d\n\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ufffd"`, `"\udc00"`} {
 		f.Add([]byte(seed))
@@ -94,7 +94,7 @@ func FuzzLoneSurrogate(f *testing.F) {
 		}
 		lower := strings.ToLower(string(raw))
 		if strings.ContainsRune(lower, utf8.RuneError) || strings.Contains(lower, `\ufffd`) {
-			return // not to be told apart by the result
+			return // the result does not show the difference
 		}
 		if got, want := web.LoneSurrogate(raw) != "", strings.ContainsRune(s, utf8.RuneError); got != want {
 			t.Errorf("%q: %v, want %v", raw, got, want)
