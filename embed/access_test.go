@@ -169,7 +169,7 @@ func TestQuota(t *testing.T) {
 		t.Fatalf("another tenant at the limit of the first: %d %+v", status, first)
 	}
 	g.ask(other, http.MethodGet, "/api/executions/"+first.ID+"?wait=60", "")
-	if status, a := submit(other, `{"code":"1"}`); status != http.StatusTooManyRequests || !strings.Contains(a.Error, "limit-output-bytes: 1000, 2001 in use); nothing frees it by itself") {
+	if status, a := submit(other, `{"code":"1"}`); status != http.StatusTooManyRequests || !strings.Contains(a.Error, "limit-output-bytes: 1000, 2001 in use); it does not reset") {
 		t.Errorf("after 2,001 bytes of output: %d %+v", status, a)
 	}
 	if status, a := submit(other, `{"code":"console.log('x'.repeat(2000))"}`, "Idempotency-Key", "k"); status != http.StatusAccepted || a.ID != first.ID {

@@ -41,7 +41,7 @@ func TestToken(t *testing.T) {
 		{args: `token create --file $file --principal a --scope all`, status: 2, stderr: "daybook: --scope: unknown scope \"all\"; the scopes are read, run, sign and admin\n"},
 		{args: `token create --file $file --principal a --tenant A.B`, status: 2, stderr: "daybook: tenant \"A.B\" is not 1 to 64 characters.*\n"},
 		{args: `token create --file $file --principal a --expires=-1h`, status: 2, stderr: "daybook: expires .* is not in the future\n"},
-		{args: `token list --file $open`, status: 2, stderr: "daybook: token file $open can be used by others than its owner \\(mode 0644\\): run chmod 600 .*\n"},
+		{args: `token list --file $open`, status: 2, stderr: "daybook: token file $open is accessible to other users \\(mode 0644\\); run chmod 600 .*\n"},
 		{args: `token create --data-dir $dir --principal ada`, stdout: tokenForm + "\n", stderr: "token .*"},
 		{args: `token list --data-dir $dir`, stdout: "ID .*\n.* ada .*\n"},
 		{args: `token create --data-dir $nowhere --principal ada`, status: 2, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir, or the token file with --file; .*\n"},

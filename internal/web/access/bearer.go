@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxToken bounds a bearer token, in bytes. Issuers that put every group of a
-// user into it come to some kilobytes.
+// maxToken bounds a bearer token, in bytes. Tokens of issuers that list every group of
+// a user have some kilobytes.
 const maxToken = 16 << 10
 
-// Bearer takes the token out of a request's headers. Its errors are
-// *TokenError. A token in the query is not looked at: addresses end up in logs.
+// Bearer returns the bearer token in a request's headers. Its errors are *TokenError.
+// It never reads a token from the query, because logs contain addresses.
 func Bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	switch {
@@ -29,9 +29,9 @@ func Bearer(h http.Header) (string, error) {
 	case len(token) > maxToken:
 		return "", badToken("the bearer token is longer than %d bytes", maxToken)
 	}
-	// The alphabet of RFC 6750.
+	// The characters that RFC 6750 allows.
 	if strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") != "" || strings.ContainsAny(token, " \t") {
-		return "", badToken("the bearer token has characters that no token has")
+		return "", badToken("the bearer token contains characters that are not allowed")
 	}
 	return token, nil
 }

@@ -13,30 +13,29 @@ import (
 
 const (
 	// mostUnapplied and mostUnappliedBytes bound the changes of one tenant that are
-	// recorded and not applied to the projections, which all tenants read.
+	// recorded but not yet applied to the projections, which all tenants share.
 	mostUnapplied      = 256
 	mostUnappliedBytes = 256 << 10
-	// unappliedWait is how long a change waits for earlier ones of its tenant, and
-	// unappliedRetry when it may be repeated after that.
+	// unappliedWait bounds how long a change waits for earlier ones of its tenant.
+	// unappliedRetry is the retry time after that.
 	unappliedWait  = 2 * time.Second
 	unappliedRetry = time.Second
-	// manyBacklogs is how many tenants' backlogs are kept before the empty ones are
-	// dropped.
+	// manyBacklogs is the number of tenants from which empty backlogs are dropped.
 	manyBacklogs = 1024
-	// changeBytes and tagBytes are the cost of a change and of a tag besides their
-	// text.
+	// changeBytes and tagBytes are the sizes of a change and of a tag, in bytes,
+	// without their texts.
 	changeBytes, tagBytes = 512, 128
 )
 
-// ChangeSize returns about how many bytes a client's change takes in the projections, 0
-// for what is no client's change. held is false for an event that must be recorded because
-// of an earlier one.
+// ChangeSize returns the approximate size of a client's change in the projections, in
+// bytes, or 0 for events that are no change of a client. held is false for an event
+// that must be recorded because of an earlier one.
 func ChangeSize(data events.Data) (size int, held bool) {
 	size = changeBytes
 	switch d := data.(type) {
 	case *events.ExecutionRequested:
 		content := d.Content.Value()
-		return size + bodySize(content.Source) + tagsSize(content.Tags), d.Turn == nil // a turn is queued first
+		return size + bodySize(content.Source) + tagsSize(content.Tags), d.Turn == nil // for a turn, the SessionTurnQueued event is held instead
 	case *events.HeapTagged:
 		if d.Edit == events.EditRun {
 			return 0, false
@@ -50,13 +49,13 @@ func ChangeSize(data events.Data) (size int, held bool) {
 	case *events.AgentPrompted:
 		return size + bodySize(d.Content.Value().Blocks), true
 	case *events.AgentAnswered:
-		return size + bodySize(d.Content.Value().Text), false // its prompt is recorded
+		return size + bodySize(d.Content.Value().Text), false // its prompt is recorded already
 	case *events.AgentSessionCreated:
 		return size + workspaceSize(d.Content.Value()), true
 	case *events.AgentSessionAttached:
-		return size + workspaceSize(d.Content.Value()), false // reads a session, also of a full disk
+		return size + workspaceSize(d.Content.Value()), false // needed to read a session, also while the disk is full
 	case *events.SessionOpened:
-		return size, d.IntentSHA256 == "" // an intent is named first
+		return size, d.IntentSHA256 == "" // for a session with an intent, a SessionNamed event comes first
 	case *events.ContextCleared, *events.SessionNamed, *events.SessionExpanded, *events.SessionRefAssigned,
 		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionConfigured:
 		return size, true
@@ -86,7 +85,7 @@ func tagsSize(tags map[string]string) (size int) {
 	return size
 }
 
-// Applied is how far the projections have come. *projections.Store implements it.
+// Applied reports the progress of the projections. *projections.Store implements it.
 type Applied interface {
 	Applied() uint64
 	NextCommit() <-chan struct{}
@@ -94,34 +93,36 @@ type Applied interface {
 	StallError() error
 }
 
-// Changes admits the changes of clients: it holds those of each tenant that are
-// recorded and not applied. The zero value is ready to use. It is safe for concurrent
-// use.
+// Changes admits the changes of clients. It bounds the changes of each tenant that are
+// recorded but not yet applied, and divides the time for changes among tenants. The
+// zero value is ready to use. It is safe for concurrent use.
 type Changes struct {
 	share share
-	// held and refused count changes that waited to be applied, and those in vain.
+	// held counts the changes that waited to be applied, refused those that waited too
+	// long.
 	held, refused atomic.Uint64
 
 	mu       sync.Mutex
 	backlogs map[string]*backlog // by tenant; guarded by mu
 }
 
-// backlog is what one tenant has unapplied.
+// backlog holds the unapplied changes of one tenant.
 type backlog struct {
 	changes []*change
 	bytes   int
 }
 
-// change is a change that is appended or will be.
+// change is a change that is appended, or about to be.
 type change struct {
 	seq   uint64 // 0 until it is known
 	bytes int
 }
 
-// Admit waits until a tenant may append a change of about that many bytes, see
-// ChangeSize, and returns CodeExhausted if it waits for too long: for its earlier changes
-// to be applied, or for its share of the server while other tenants make changes. The
-// caller MUST call appended with the position of the change, 0 if it was not recorded.
+// Admit waits until a tenant may append a change of approximately bytes bytes; see
+// ChangeSize. It waits for earlier changes of the tenant to be applied, and for the
+// tenant's share of the server while other tenants make changes. If it waits too long,
+// it returns an error with CodeExhausted. The caller MUST call appended with the
+// position of the change, or with 0 if it was not recorded.
 func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
 	cost := cost(bytes)
 	if err := u.share.enter(ctx, tenant, cost); err != nil {
@@ -130,20 +131,21 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 	return u.admit(ctx, view, tenant, bytes, cost)
 }
 
-// Enter waits for the share of a tenant, as Admit does, for a caller that takes locks
-// before it calls AdmitEntered.
+// Enter waits for the share of a tenant, as Admit does. It is for a caller that takes
+// locks before it calls AdmitEntered.
 func (u *Changes) Enter(ctx context.Context, tenant string) error {
 	return u.share.enter(ctx, tenant, changeTime)
 }
 
-// AdmitEntered is Admit after Enter.
+// AdmitEntered is Admit for a caller that has called Enter.
 func (u *Changes) AdmitEntered(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
 	cost := cost(bytes) - changeTime
 	u.share.charge(tenant, cost, time.Now())
 	return u.admit(ctx, view, tenant, bytes, cost)
 }
 
-// admit waits for the earlier changes of a tenant. cost is what it has paid for this one.
+// admit waits for the earlier changes of a tenant. cost is the cost that was added for
+// this change.
 func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes int, cost time.Duration) (appended func(seq uint64), err error) {
 	defer func() {
 		if err != nil {
@@ -158,7 +160,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 			return func(seq uint64) { u.appended(tenant, c, seq, cost) }, nil
 		}
 		if view.Damage() != nil {
-			return func(uint64) {}, nil // nothing is applied any more, and no read waits for it
+			return func(uint64) {}, nil // nothing is applied any more, so no read waits
 		}
 		if err := view.StallError(); err != nil {
 			return nil, fmt.Errorf("apply %d earlier changes of this tenant: %w", waiting, err) // waiting does not help
@@ -181,11 +183,10 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 	}
 }
 
-// Held are the numbers of changes that waited, and of those that waited for too long and
-// were refused.
+// Held counts the changes that waited, and those that waited too long and were refused.
 type Held struct{ Waited, Refused uint64 }
 
-// Held returns how many changes have waited, by what they waited for: "share" of the
+// Held returns the numbers of held changes by what they waited for: "share" of the
 // server, or "projections".
 func (u *Changes) Held() map[string]Held {
 	var share Held
@@ -193,8 +194,7 @@ func (u *Changes) Held() map[string]Held {
 	return map[string]Held{"share": share, "projections": {u.held.Load(), u.refused.Load()}}
 }
 
-// Count adds a change that is not held back. The caller MUST call appended, as after
-// Admit.
+// Count adds a change that never waits. The caller MUST call appended, as after Admit.
 func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(seq uint64)) {
 	cost := cost(bytes)
 	u.share.charge(tenant, cost, time.Now())
@@ -205,9 +205,8 @@ func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(s
 	return func(seq uint64) { u.appended(tenant, c, seq, cost) }
 }
 
-// add adds a change to the backlog of its tenant. When it is full, add returns nil and
-// the number of changes there. A change that must be recorded makes it up to twice as
-// long.
+// add adds a change to the backlog of its tenant. If the backlog is full, add returns
+// nil and the number of its changes. With must, the backlog may be twice as long.
 func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *change, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -233,7 +232,7 @@ func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *chan
 	return c, 0
 }
 
-// dropEmpty drops the backlogs in which everything is applied. The caller must hold mu.
+// dropEmpty drops the backlogs without unapplied changes. The caller must hold mu.
 func (u *Changes) dropEmpty(upTo uint64) {
 	for tenant, b := range u.backlogs {
 		if b.forget(func(c *change) bool { return c.seq != 0 && c.seq <= upTo }); len(b.changes) == 0 {
@@ -242,7 +241,8 @@ func (u *Changes) dropEmpty(upTo uint64) {
 	}
 }
 
-// appended notes the position of a change, or forgets it and what it has cost.
+// appended sets the position of a change. If seq is 0, it drops the change and its
+// cost.
 func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Duration) {
 	if seq == 0 {
 		u.share.refund(tenant, cost)
@@ -255,7 +255,7 @@ func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Durat
 	}
 }
 
-// forget removes changes from the backlog.
+// forget removes the changes for which which returns true.
 func (b *backlog) forget(which func(*change) bool) {
 	kept := b.changes[:0]
 	for _, c := range b.changes {

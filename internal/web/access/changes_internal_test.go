@@ -14,7 +14,7 @@ import (
 	"daybook/ledger"
 )
 
-// view is a read side that applies what the test says.
+// view is a read side that applies events on demand of the test.
 type view struct {
 	mu      sync.Mutex
 	upTo    uint64
@@ -89,7 +89,7 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Errorf("a change beside a large one: %v", err)
 		}
 
-		// The request of a queued turn is never held back, and counts.
+		// The request of a queued turn never waits, and counts.
 		u.Count(v, "turns", 10*mostUnappliedBytes)(seq)
 		u.Count(v, "turns", 1)(seq)
 		if err := admit("turns", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
@@ -102,7 +102,7 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Errorf("%d changes are remembered", n)
 		}
 
-		// One that waits is refused when the projections stall.
+		// A waiting change is refused when the projections stall.
 		stuck := make(chan error, 1)
 		go func() { stuck <- admit("loud", 1) }()
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestUnappliedChanges(t *testing.T) {
 		}
 		v.stall(nil)
 
-		// One that waits is admitted when earlier ones are applied.
+		// A waiting change is admitted when earlier ones are applied.
 		waited := make(chan error, 1)
 		go func() { waited <- admit("loud", 1) }()
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestUnappliedChanges(t *testing.T) {
 		if err := <-waited; err != nil {
 			t.Errorf("a change that waited: %v", err)
 		}
-		// A failed append leaves its place.
+		// A change whose append failed is removed from the backlog.
 		v.apply(2)
 		for range 3 {
 			appended, err := u.Admit(t.Context(), v, "loud", 1)
@@ -139,8 +139,8 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Error("a client that has left is admitted")
 		}
 
-		// While nothing can be applied, changes up to the bound are recorded, and more are
-		// refused at once.
+		// While nothing can be applied, changes up to the limit are recorded, and
+		// further ones are refused at once.
 		v.stall(&events.UnwritableError{Passes: true})
 		began := time.Now()
 		if err := admit("loud", 1); !errors.Is(err, v.stalled) || time.Since(began) > 0 {
@@ -151,7 +151,7 @@ func TestUnappliedChanges(t *testing.T) {
 		}
 		v.stall(nil)
 
-		// Tenants with nothing unapplied are forgotten.
+		// Tenants without unapplied changes are dropped.
 		v.apply(seq)
 		for i := range 2 * manyBacklogs {
 			if err := admit(strings.Repeat("t", i), 1); err != nil {
@@ -165,7 +165,7 @@ func TestUnappliedChanges(t *testing.T) {
 	})
 }
 
-// What runs record is never held back.
+// Events that runs record never wait.
 func TestChangesOfClients(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -192,7 +192,7 @@ func TestChangesOfClients(t *testing.T) {
 	}
 }
 
-// What a client gives with a change counts, wherever it is.
+// All texts that a client sends with a change count.
 func TestSizesOfChanges(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1000)

@@ -14,16 +14,17 @@ import (
 	"daybook/internal/durable"
 )
 
-// Grant is what a new token is to allow.
+// Grant describes a token to create.
 type Grant struct {
 	Tenant, Principal string
 	Scopes            Scopes
-	// Expires is when it ends; zero for never.
+	// Expires is the expiry of the token. Zero means never.
 	Expires time.Time
 }
 
-// CreateToken adds a token to a file, which is made if it is missing, and
-// returns it. It is nowhere else: only its hash is kept.
+// CreateToken adds a token to a file, which it creates if it does not exist, and
+// returns the token. Only the hash of the token is stored. The record is on disk on
+// return.
 func CreateToken(path string, g Grant, now time.Time) (secret string, t Token, err error) {
 	secret, id := newSecret()
 	t = Token{
@@ -53,11 +54,12 @@ func ListTokens(path string, now time.Time) ([]Token, error) {
 	return list, err
 }
 
-// RevokeToken ends a token, for good. Revoking it again changes nothing; an id
-// that is not in the file is an error.
+// RevokeToken revokes a token permanently. id is the token, its id, or the start of an
+// id that no other token has. Revoking a revoked token changes nothing. An unknown id
+// is an error. The revocation is on disk on return.
 func RevokeToken(path, id string, now time.Time) (t Token, err error) {
 	if tokenForm.MatchString(id) {
-		id = idOf(id) // the whole token is as clear as its id
+		id = idOf(id) // the complete token identifies the record too
 	}
 	err = edit(path, false, now, func(list []Token) ([]Token, error) {
 		i, err := find(list, id)
@@ -74,7 +76,7 @@ func RevokeToken(path, id string, now time.Time) (t Token, err error) {
 	return t, err
 }
 
-// find returns the index of the token with an id, or of the only one whose id begins
+// find returns the index of the token with an id, or of the only token whose id starts
 // with it.
 func find(list []Token, id string) (int, error) {
 	at, n := -1, 0
@@ -97,8 +99,8 @@ func find(list []Token, id string) (int, error) {
 	}
 }
 
-// edit changes a file under a lock, so that two edits at once both happen, and
-// by a rename, so that nobody ever reads half of it.
+// edit changes a file under a lock, so that concurrent edits are all applied, and
+// replaces it by a rename, so that no reader sees a partial file.
 func edit(path string, create bool, now time.Time, change func([]Token) ([]Token, error)) (err error) {
 	unlock, err := lock(path + ".lock")
 	if err != nil {
@@ -119,17 +121,17 @@ func edit(path string, create bool, now time.Time, change func([]Token) ([]Token
 		return err
 	}
 	if len(raw) > maxFile {
-		return fmt.Errorf("token file %s would be larger than %d MiB: remove tokens that have ended", path, maxFile>>20)
+		return fmt.Errorf("token file %s would be larger than %d MiB: remove expired and revoked tokens", path, maxFile>>20)
 	}
 	return replace(path, raw)
 }
 
-// lock waits for the right to edit. The lock file stays: removing it would let
-// two editors lock two files of one name.
+// lock waits for the exclusive right to edit. The lock file is never removed: otherwise
+// two editors could lock two files of the same name.
 func lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the token file: %w", err)
+		return nil, fmt.Errorf("lock token file: %w", err)
 	}
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
@@ -137,39 +139,39 @@ func lock(path string) (unlock func() error, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("lock the token file: %w", err), f.Close())
+			return nil, errors.Join(fmt.Errorf("lock token file: %w", err), f.Close())
 		}
 		return f.Close, nil
 	}
 }
 
-// replace puts a new file in place of another, and returns once that is on
-// disk: a revocation that was reported must outlast a power cut.
+// replace replaces a file, and returns after the new one is on disk: a reported
+// revocation must survive a power cut.
 func replace(path string, raw []byte) error {
-	// What a link points to is replaced, not the link.
+	// Replace the target of a symbolic link, not the link.
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	beside, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
 	if err != nil {
-		return fmt.Errorf("write the token file: %w", err)
+		return fmt.Errorf("write token file: %w", err)
 	}
 	err = durable.Replace(path, beside, func(beside *os.File) error {
 		_, err := beside.Write(raw)
 		return errors.Join(err, keepOwner(path, beside))
 	})
 	if err != nil {
-		return fmt.Errorf("write the token file: %w", err)
+		return fmt.Errorf("write token file: %w", err)
 	}
 	return nil
 }
 
-// keepOwner leaves a file to whom it belonged: edited by root, it must stay
-// readable for the server.
+// keepOwner gives the new file the owner of the old one. If root edits the file, the
+// server must still be able to read it.
 func keepOwner(path string, beside *os.File) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet
+		return nil //nolint:nilerr // there is no old file
 	}
 	was, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(was.Uid) == os.Geteuid() {

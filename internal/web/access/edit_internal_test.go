@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A rename that fails leaves what is at the path, and no file beside it.
+// If the rename fails, the old file stays, and no other file is left.
 func TestFailingReplace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TokenError means that a request carries no token, or none that is good.
-// Reason is for the client: it never holds the token.
+// TokenError is returned for a request without a token, or with an invalid one. Reason
+// is sent to the client. It never contains the token.
 type TokenError struct {
 	Reason string
-	// Missing is true when there was no token at all.
+	// Missing is true if the request had no token.
 	Missing bool
 }
 
@@ -21,25 +21,25 @@ func badToken(format string, args ...any) *TokenError {
 	return &TokenError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// unknownToken says the same of a token that never existed and of one with a
+// unknownToken returns the same error for a token that never existed and for one with a
 // wrong secret.
 func unknownToken() *TokenError {
 	return badToken("the bearer token is not known here; ask the operator for one (daybook token create)")
 }
 
-// ScopeError means that a token is good but does not allow what was asked.
+// ScopeError is returned for a valid token without the required scope.
 type ScopeError struct {
 	Missing Scope
 	Has     Scopes
 }
 
-// Error names the missing scope and those there are.
+// Error returns a message with the missing scope and the scopes of the token.
 func (e *ScopeError) Error() string {
 	return fmt.Sprintf("this needs the scope %q; the token has %q: use a token that has it", e.Missing, e.Has)
 }
 
-// UnavailableError means that nobody can be identified now. Reason is for the
-// client, Err for the log.
+// UnavailableError is returned if tokens cannot be checked now. Reason is sent to the
+// client, Err is for the log.
 type UnavailableError struct {
 	Reason string
 	Err    error
@@ -51,23 +51,24 @@ func (e *UnavailableError) Error() string { return e.Reason }
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// LimitError means that a tenant or a principal is over a limit.
+// LimitError is returned if a tenant or principal exceeds a limit.
 type LimitError struct {
-	// Limit names it as the operator's flag does, without the dashes.
+	// Limit is the name of the operator's flag, without the dashes.
 	Limit string
-	// What is limited, for people.
+	// What is a human-readable name of the limited quantity.
 	What string
-	// Value is the limit, Used what counts against it; Used is 0 for a rate.
+	// Value is the limit. Used is the current use, or 0 for a rate.
 	Value, Used float64
-	// RetryAfter is when it is worth asking again.
+	// RetryAfter is the time after which a retry may succeed.
 	RetryAfter time.Duration
-	// Permanent is true when waiting alone does not help.
+	// Permanent is true if waiting alone does not help.
 	Permanent bool
-	// Advice says what to do instead of waiting; empty for the common advice.
+	// Advice tells the client what to do instead of waiting. Empty means the default
+	// advice.
 	Advice string
 }
 
-// Error says which limit, its value, and what to do.
+// Error returns a message with the limit, its value and the advice.
 func (e *LimitError) Error() string {
 	used := ""
 	if e.Used > 0 {
@@ -78,12 +79,12 @@ func (e *LimitError) Error() string {
 	case e.Advice != "":
 		advice = e.Advice
 	case e.Permanent:
-		advice = "nothing frees it by itself: ask the operator to raise it"
+		advice = "it does not reset; ask the operator to raise it"
 	}
 	return fmt.Sprintf("over the limit of %s (%s: %s%s); %s", e.What, e.Limit, strconv.FormatFloat(e.Value, 'f', -1, 64), used, advice)
 }
 
-// RetryAfterSeconds is RetryAfter in whole seconds, at least 1.
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up, at least 1.
 func (e *LimitError) RetryAfterSeconds() int {
 	return max(1, int((e.RetryAfter+time.Second-1)/time.Second))
 }

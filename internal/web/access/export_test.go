@@ -2,20 +2,20 @@ package access
 
 import "time"
 
-// What tests of the decoders reach.
+// The decoder and encoder, for tests.
 var (
 	DecodeTokens = decodeTokens
 	EncodeTokens = encodeTokens
 )
 
-// Accounts is how many tenants' runs are kept track of.
+// Accounts returns the number of accounts.
 func (q *Quotas) Accounts() int { return len(q.accounts) }
 
-// Over sets the meter.
+// Over replaces the meter.
 func (q *Quotas) Over(m Meter) *Quotas {
 	q.meter = m
 	return q
 }
 
-// SetKeyWait changes how long a request waits for the issuer.
+// SetKeyWait sets how long a request waits for the issuer.
 func SetKeyWait(i *Issuer, d time.Duration) { i.keys.patience = d }

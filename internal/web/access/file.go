@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// recheck is how often the file is looked at, at most.
+	// recheck is the minimum time between two checks of the file.
 	recheck = time.Second
-	// staleAfter is how long tokens of an earlier file stay in force when the
-	// file has become unreadable. It must outlast a mistake in an editor, and be
-	// short: the change that cannot be read may have revoked a token.
+	// staleAfter is how long the tokens of an earlier file stay valid after the file
+	// became unreadable. It allows for mistakes in an editor. It must be short, because
+	// the unreadable change may have revoked a token.
 	staleAfter = time.Minute
-	// maxFile bounds a token file, in bytes: some 40,000 tokens.
+	// maxFile bounds a token file, in bytes. It is enough for about 40,000 tokens.
 	maxFile = 16 << 20
 )
 
-// TokenFile authenticates by the tokens of a file, and follows its changes. It
-// is safe for concurrent use, starts nothing and holds nothing open.
+// TokenFile authenticates with the tokens of a file, and follows changes of the file.
+// It is safe for concurrent use. It starts no goroutine and keeps no file open.
 type TokenFile struct {
 	path string
 	log  *slog.Logger
 	now  func() time.Time
 
 	mu      sync.Mutex
-	looked  time.Time // when the file was last looked at
-	stamp   stamp     // of what is in force
+	looked  time.Time // time of the last check
+	stamp   stamp     // of the file that tokens were read from
 	tokens  map[string]Token
-	broken  error // why the file on disk is not what is in force
+	broken  error // why the current file could not be read; nil if it is in use
 	since   time.Time
-	unknown [64]byte // compared where there is no hash, to take as long
+	unknown [64]byte // compared if there is no hash, so that the time is equal
 }
 
-// OpenTokens reads a token file. One that is missing, malformed, or that others
-// than its owner can read is an error that says what to do. now may be nil.
+// OpenTokens reads a token file. A file that is missing, malformed, or accessible to
+// other users than its owner is an error that says what to do. log and now may be nil.
 func OpenTokens(path string, log *slog.Logger, now func() time.Time) (*TokenFile, error) {
 	if log == nil {
 		log = slog.Default()
@@ -56,8 +56,9 @@ func OpenTokens(path string, log *slog.Logger, now func() time.Time) (*TokenFile
 	return f, nil
 }
 
-// Authenticate tells whose a token is. A change of the file, such as a
-// revocation, is in force one second later at the latest.
+// Authenticate returns the identity of a token. A change of the file, such as a
+// revocation, takes effect within one second. Errors are *TokenError and
+// *UnavailableError.
 func (f *TokenFile) Authenticate(ctx context.Context, token string) (Identity, error) {
 	now := f.now()
 	t, err := f.find(ctx, token, now)
@@ -91,7 +92,7 @@ func (f *TokenFile) find(ctx context.Context, token string, now time.Time) (Toke
 	return t, nil
 }
 
-// Check returns why the file on disk is not what is in force, or nil.
+// Check returns the reason why the current file is not in use, or nil.
 func (f *TokenFile) Check(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *TokenFile) Check(ctx context.Context) error {
 	return f.broken
 }
 
-// look reads the file again if it may have changed. It is called with mu held.
+// look reads the file again if it may have changed. The caller must hold mu.
 func (f *TokenFile) look(ctx context.Context) {
 	now := f.now()
 	if !f.looked.IsZero() && now.Sub(f.looked) >= 0 && now.Sub(f.looked) < recheck {
@@ -114,15 +115,15 @@ func (f *TokenFile) look(ctx context.Context) {
 		if f.broken == nil {
 			f.since = now
 		}
-		// Said once for each thing that is wrong, and by Check for as long as it is.
+		// The log has each problem once. Check returns it as long as it lasts.
 		if f.tokens != nil && (f.broken == nil || f.broken.Error() != err.Error()) {
-			f.log.ErrorContext(ctx, "the token file changed and cannot be read: the tokens before the change stay in force for a minute, then all are refused", "err", err)
+			f.log.ErrorContext(ctx, "cannot read the changed token file; its previous tokens stay valid for a minute, then all tokens are refused", "err", err)
 		}
 		f.broken = err
 		return
 	}
 	if f.tokens != nil {
-		f.log.InfoContext(ctx, "read the token file again", "tokens", len(list))
+		f.log.InfoContext(ctx, "reloaded the token file", "tokens", len(list))
 	}
 	f.tokens = make(map[string]Token, len(list))
 	for _, t := range list {
@@ -131,11 +132,11 @@ func (f *TokenFile) look(ctx context.Context) {
 	f.stamp, f.broken = seen, nil
 }
 
-// stamp tells whether a file is still the one that was read.
+// stamp identifies the version of a file that was read.
 type stamp struct {
 	info os.FileInfo
-	// settled is false when the file was changed so shortly before it was read
-	// that another change could bear the same time.
+	// settled is false if the file was changed so shortly before it was read that
+	// another change may have the same time.
 	settled bool
 }
 
@@ -143,31 +144,31 @@ func (s stamp) same(found os.FileInfo) bool {
 	return s.settled && os.SameFile(s.info, found) && s.info.ModTime().Equal(found.ModTime()) && s.info.Size() == found.Size() && s.info.Mode() == found.Mode()
 }
 
-// readTokens reads a file that nobody but its owner can read.
+// readTokens reads a token file, which only its owner may be able to access.
 func readTokens(path string, now time.Time) ([]Token, stamp, error) {
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, stamp{}, fmt.Errorf("there is no token file %s: make one with \"daybook token create --file %s\"", path, path)
 	case err != nil:
-		return nil, stamp{}, fmt.Errorf("read the token file: %w", err)
+		return nil, stamp{}, fmt.Errorf("read token file: %w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return nil, stamp{}, fmt.Errorf("read the token file: %w", err)
+		return nil, stamp{}, fmt.Errorf("read token file: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, stamp{}, fmt.Errorf("token file %s: it is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, stamp{}, fmt.Errorf("token file %s can be used by others than its owner (mode %04o): run chmod 600 %s, and think of its tokens as known", path, info.Mode().Perm(), path)
+		return nil, stamp{}, fmt.Errorf("token file %s is accessible to other users (mode %04o); run chmod 600 %s and replace its tokens", path, info.Mode().Perm(), path)
 	}
 	raw, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
-		return nil, stamp{}, fmt.Errorf("read the token file %s: %w", path, err)
+		return nil, stamp{}, fmt.Errorf("read token file %s: %w", path, err)
 	}
 	if len(raw) > maxFile {
-		return nil, stamp{}, fmt.Errorf("token file %s is larger than %d MiB: remove tokens that have ended", path, maxFile>>20)
+		return nil, stamp{}, fmt.Errorf("token file %s is larger than %d MiB: remove expired and revoked tokens", path, maxFile>>20)
 	}
 	list, err := decodeTokens(raw)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that tests move.
+// clock is a clock that tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -178,7 +178,8 @@ func TestRevoking(t *testing.T) {
 	if _, err := access.RevokeToken(path, "aaaaaaaaaa", noon); err == nil || !strings.Contains(err.Error(), `no token "aaaaaaaaaa"`) {
 		t.Errorf("an unknown id: %v", err)
 	}
-	// The whole token does for its id, and a second time changes nothing.
+	// The complete token identifies the record too, and a second revocation changes
+	// nothing.
 	for _, at := range []time.Time{noon, noon.Add(time.Hour)} {
 		got, err := access.RevokeToken(path, secret, at)
 		if err != nil || got.ID != token.ID || got.Revoked == nil || !got.Revoked.Equal(noon) {
@@ -190,8 +191,8 @@ func TestRevoking(t *testing.T) {
 	}
 }
 
-// TestBrokenFile checks that what may be a revocation is not ignored: it is
-// logged, told by Check, and after a minute nobody is let in.
+// TestBrokenFile checks that an unreadable change, which may be a revocation, is not
+// ignored: it is logged, Check returns it, and after a minute all tokens are refused.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(path string) error{
@@ -327,8 +328,8 @@ func TestEditsAtOnceAllHappen(t *testing.T) {
 	}
 }
 
-// TestSameTime changes a file to one of equal size and time, as an editor can
-// within a tick of the file system's clock.
+// TestSameTime replaces a file by one of equal size and time, as an editor can within a
+// tick of the file system's clock.
 func TestSameTime(t *testing.T) {
 	t.Parallel()
 	c := newClock()

@@ -10,32 +10,32 @@ import (
 	"daybook/events"
 )
 
-// Identity is who a request is from. It is a value and never changes.
+// Identity is the authenticated caller of a request. It is an immutable value.
 type Identity struct {
-	// Tenant is whose data the request may see.
+	// Tenant is the tenant whose data the request may access.
 	Tenant string
-	// Principal is recorded as the actor of what the request does.
+	// Principal is recorded as the actor of the events that the request causes.
 	Principal string
-	// Scopes is what it may do.
+	// Scopes is what the request may do.
 	Scopes Scopes
-	// Expires is when the identity ends; zero for never.
+	// Expires is the expiry of the identity. Zero means never.
 	Expires time.Time
-	// Origin tells apart equal names given by different authorities: "token",
-	// "oidc", or empty for somebody who needed no token.
+	// Origin is the authority that issued the identity: "token", "oidc", or empty for a
+	// request without a token. It separates equal names of different authorities.
 	Origin string
 }
 
-// Anybody is the identity of requests where no token is asked for.
+// Anonymous returns the identity of requests to a server without authentication.
 func Anybody() Identity {
 	return Identity{Tenant: events.DefaultTenant, Principal: "anonymous", Scopes: AllScopes}
 }
 
-// User names the person or program behind an identity, the same for every token
-// it ever gets and for nobody else. What was begun under one User may be
-// continued under it only.
+// User returns a key for the person or program behind an identity. The key is equal for
+// all its tokens, and differs from the keys of others. What one User started, only the
+// same User may continue.
 func (i Identity) User() string { return i.Origin + "|" + i.Tenant + "|" + i.Principal }
 
-// TokenUser is User, or empty for a request that needed no token.
+// TokenUser returns User, or "" for a request without a token.
 func (i Identity) TokenUser() string {
 	if i.Origin == "" {
 		return ""
@@ -58,13 +58,14 @@ func With(ctx context.Context, i Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// From returns the identity With put into a context, and whether there is one.
+// From returns the identity in a context, and whether there is one.
 func From(ctx context.Context) (Identity, bool) {
 	i, ok := ctx.Value(identityKey{}).(Identity)
 	return i, ok
 }
 
-// maxPrincipal bounds a principal, in bytes: what the ledger records whole.
+// maxPrincipal bounds a principal, in bytes. The ledger records that many without
+// cutting.
 const maxPrincipal = 256
 
 var (
@@ -72,10 +73,10 @@ var (
 	principalForm = regexp.MustCompile(`^[\x21-\x7e]+$`)
 )
 
-// validTenant and validPrincipal are the forms that subjects and records allow.
+// validTenant and validPrincipal check the forms that subjects and events allow.
 func validTenant(s string) bool { return tenantForm.MatchString(s) }
 
-// CheckTenant returns an error unless a name can be that of a tenant.
+// CheckTenant returns an error if s is not a valid tenant.
 func CheckTenant(s string) error {
 	if !validTenant(s) {
 		return fmt.Errorf("%q is no tenant: a tenant has 1 to 64 lowercase letters, digits, _ and -", s)
@@ -85,22 +86,22 @@ func CheckTenant(s string) error {
 
 func validPrincipal(s string) bool { return len(s) <= maxPrincipal && principalForm.MatchString(s) }
 
-// Authenticator tells whose a token is. Its errors are *TokenError and
+// Authenticator identifies the owner of a token. Its errors are *TokenError and
 // *UnavailableError.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (Identity, error)
-	// Check returns why the authenticator cannot be relied on now, or nil.
+	// Check returns the reason why the authenticator cannot check tokens now, or nil.
 	Check(ctx context.Context) error
 }
 
-// Authenticators asks the one authority that can know a token: those of
-// a token file by their prefix, all others at the issuer. Either may be nil.
+// Authenticators selects the authority for a token: Tokens for tokens with the form of
+// a token file, Issuer for all others. Either may be nil.
 type Authenticators struct {
 	Tokens Authenticator
 	Issuer Authenticator
 }
 
-// Authenticate asks the authority in charge.
+// Authenticate calls the authority for the token.
 func (a Authenticators) Authenticate(ctx context.Context, token string) (Identity, error) {
 	switch ours := tokenForm.MatchString(token); {
 	case ours && a.Tokens != nil:
@@ -112,7 +113,7 @@ func (a Authenticators) Authenticate(ctx context.Context, token string) (Identit
 	}
 }
 
-// Check returns the first problem of any authority.
+// Check returns the first error of the authorities.
 func (a Authenticators) Check(ctx context.Context) error {
 	for _, one := range slices.DeleteFunc([]Authenticator{a.Tokens, a.Issuer}, func(a Authenticator) bool { return a == nil }) {
 		if err := one.Check(ctx); err != nil {

@@ -9,12 +9,12 @@ import (
 	"daybook/events"
 )
 
-// Kept names what a change adds to what is kept of a tenant permanently, if it is new.
-// Empty members name nothing.
+// Kept lists what a change would add to the permanent data of a tenant, if it is new.
+// Empty members add nothing.
 type Kept struct {
-	// NewSession is true for a logical session that is opened.
+	// NewSession is true if the change opens a logical session.
 	NewSession bool
-	// NewShortName is true for a short name that a holder gets for a logical session.
+	// NewShortName is true if a logical session gets a new short name.
 	NewShortName bool
 	// Session is the name of a session.
 	Session string
@@ -24,13 +24,14 @@ type Kept struct {
 	Heap string
 }
 
-// KeptBy returns what an event of a client adds, other than a run: see Quotas.Admit.
+// KeptBy returns what an event of a client adds. Runs are not included; see
+// Quotas.Admit.
 func KeptBy(data events.Data) Kept {
 	switch d := data.(type) {
 	case *events.SessionNamed:
 		return Kept{NewSession: true}
 	case *events.SessionOpened:
-		return Kept{NewSession: d.IntentSHA256 == ""} // an intent is named first
+		return Kept{NewSession: d.IntentSHA256 == ""} // for a session with an intent, a SessionNamed event comes first
 	case *events.SessionRefAssigned:
 		return Kept{NewShortName: true}
 	case *events.ContextUpdated:
@@ -47,7 +48,7 @@ func KeptBy(data events.Data) Kept {
 	return Kept{}
 }
 
-// Keep is Allows for a change: a refusal is counted.
+// Keep is Allows, and counts a refusal.
 func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
 	err := q.Allows(ctx, tenant, k)
 	if over, limited := errors.AsType[*LimitError](err); limited {
@@ -56,17 +57,17 @@ func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
 	return err
 }
 
-// Allows returns a *LimitError if a tenant has as many sessions, short names, contexts or
-// tagged heaps as it may have, and a change adds a new one. What the tenant has already is always
-// allowed. Changes that are recorded and not applied are not counted, so that changes
-// made at once may exceed the limit by their number.
+// Allows returns a *LimitError if a change would add a session, short name, context or
+// tagged heap to a tenant that has reached its limit. Uses of existing ones are always
+// allowed. Changes that are recorded but not yet applied are not counted, so concurrent
+// changes may exceed the limit by their number.
 func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if q == nil || k == (Kept{}) || q.limits.Sessions == 0 && q.limits.TaggedHeaps == 0 {
 		return nil
 	}
 	use, err := q.meter.TenantUsage(ctx, tenant)
 	if err != nil {
-		return fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+		return fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
 	full := func(used int64, limit int) bool { return limit > 0 && used >= int64(limit) }
 	sessions, contexts, heaps := full(use.Sessions, q.limits.Sessions), full(use.Contexts, q.limits.Sessions), full(use.TaggedHeaps, q.limits.TaggedHeaps)
@@ -110,7 +111,7 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	return err
 }
 
-// refused counts a refusal.
+// refused counts a refusal and returns err.
 func (q *Quotas) refused(err *LimitError) error {
 	q.refusing.Lock()
 	defer q.refusing.Unlock()
@@ -121,8 +122,8 @@ func (q *Quotas) refused(err *LimitError) error {
 	return err
 }
 
-// Refusals returns how many requests, streams and changes were refused, by the name of
-// the limit. A limit without refusals is not in it.
+// Refusals returns the number of refused requests, streams and changes, by the name of
+// the limit. Limits without refusals are not in the map.
 func (q *Quotas) Refusals() map[string]uint64 {
 	q.refusing.Lock()
 	defer q.refusing.Unlock()

@@ -10,14 +10,14 @@ import (
 	"daybook/internal/web/access"
 )
 
-// A tenant at a limit adds nothing new, and uses what it has.
+// A tenant at a limit can add nothing new, and can use what it has.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	limits := access.Limits{Sessions: 3, TaggedHeaps: 2}
 	for name, test := range map[string]struct {
 		use    access.Usage
 		kept   access.Kept
-		refuse string // part of the message; empty where it is allowed
+		refuse string // part of the message; empty if it is allowed
 	}{
 		"below":                  {access.Usage{Sessions: 2, Contexts: 2, TaggedHeaps: 1}, access.Kept{NewSession: true, Session: "s", Context: "c", Heap: "h"}, ""},
 		"a logical session":      {access.Usage{Sessions: 3}, access.Kept{NewSession: true}, "sessions, logical and named (limit-sessions: 3, 3 in use); use an existing session"},
@@ -70,7 +70,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Every event of a client that begins something permanent names it.
+// KeptBy covers each event of a client that adds something permanent.
 func TestKeptBy(t *testing.T) {
 	t.Parallel()
 	ref := events.ContextRef{Key: "c"}

@@ -19,52 +19,53 @@ import (
 
 const (
 	fetchTimeout = 5 * time.Second
-	// fetchPause is the least time between two questions to the issuer, whatever
-	// tokens come: anybody can invent tokens with unknown keys.
+	// fetchPause is the minimum time between two requests to the issuer. Clients can
+	// invent tokens with unknown keys, so their number must not matter.
 	fetchPause = 10 * time.Second
-	// keysFresh is how long keys are used before they are renewed, keysDue how long
-	// while they are being renewed and the issuer has answered so far, keysStale how
-	// long when it does not answer.
+	// keysFresh is the age from which keys are renewed in the background. keysDue is
+	// the age up to which they are used during a renewal while the issuer answers.
+	// keysStale is the age up to which they are used while it does not answer.
 	keysFresh = 5 * time.Minute
 	keysDue   = 10 * time.Minute
 	keysStale = time.Hour
-	// keyWait is how long a request waits for the issuer, maxWaiting how many do.
+	// keyWait bounds how long a request waits for the issuer, maxWaiting how many
+	// requests wait.
 	keyWait    = 2 * time.Second
 	maxWaiting = 256
-	// maxAnswer bounds an answer of the issuer, in bytes; maxKeys its keys.
+	// maxAnswer bounds an answer of the issuer, in bytes. maxKeys bounds its keys.
 	maxAnswer = 1 << 20
 	maxKeys   = 64
-	// minRSABits is the shortest RSA key that is believed.
+	// minRSABits is the minimum length of RSA keys.
 	minRSABits = 2048
 )
 
-// keys are the public keys of an issuer, fetched when they are needed.
+// keys fetches and caches the public keys of an issuer.
 type keys struct {
 	issuer string
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
-	// patience is how long a request waits for the issuer: keyWait.
+	// patience bounds how long a request waits for the issuer. Default: keyWait.
 	patience time.Duration
 
 	mu      sync.Mutex
 	list    []jose.JSONWebKey
-	fetched time.Time     // when list was
-	asked   time.Time     // when the issuer was last asked
-	err     error         // what came of it
-	asking  chan struct{} // closed when the question being asked is answered
-	waiting int           // requests that wait for that
+	fetched time.Time     // time at which list was fetched
+	asked   time.Time     // time of the last request to the issuer
+	err     error         // result of that request
+	asking  chan struct{} // closed when the running request has ended; nil if none runs
+	waiting int           // callers that wait for it
 }
 
-// signature checks one signature. It remembers why it could not, which the
-// verifier that calls it would make a text of.
+// signature verifies the signature of one token. It keeps the error of keys, because
+// the oidc verifier only includes its text.
 type signature struct {
 	keys *keys
 	err  error
 }
 
-// VerifySignature returns the payload of a token that one of the issuer's keys
-// has signed.
+// VerifySignature returns the payload of a token that is signed with one of the
+// issuer's keys.
 func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	var payload []byte
 	payload, s.err = s.keys.verify(ctx, token)
@@ -98,7 +99,7 @@ func (k *keys) verify(ctx context.Context, token string) ([]byte, error) {
 	return nil, errSignature
 }
 
-// usable reports whether a key may sign with an algorithm.
+// usable reports whether a key may be used with an algorithm.
 func usable(key jose.JSONWebKey, algorithm string) bool {
 	if !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != algorithm {
 		return false
@@ -109,10 +110,10 @@ func usable(key jose.JSONWebKey, algorithm string) bool {
 	return true
 }
 
-// find returns the keys of an id, or all when a token names none. Keys that are not
-// fresh are renewed in the background, and used meanwhile. A caller waits for the
-// issuer, for a bounded time, where no known key has the id, where the keys were not
-// renewed for long although the issuer answers, and where there are none.
+// find returns the keys with an id, or all keys if id is empty. It renews keys older
+// than keysFresh in the background and returns the known ones meanwhile. A caller waits
+// for the issuer, for at most patience, if no known key has the id, if the keys are
+// older than keysDue although the issuer answers, or if there are no keys.
 func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	waited := false
 	for {
@@ -136,7 +137,7 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 		case known:
 			return found, nil
 		case asking == nil && usable:
-			return nil, nil // the issuer was asked not long ago, and has no such key
+			return nil, nil // the issuer was asked recently and has no such key
 		case asking == nil, crowded, waited:
 			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the issuer does not answer; try again in some seconds", Err: err}
 		}
@@ -147,7 +148,7 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	}
 }
 
-// wait waits until a question is answered, for at most k.patience.
+// wait waits until the running request to the issuer has ended, for at most k.patience.
 func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 	defer func() {
 		k.mu.Lock()
@@ -165,13 +166,13 @@ func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 	return nil
 }
 
-// mayAsk reports whether the pause between two questions is over. It is called with
-// mu held.
+// mayAsk reports whether fetchPause has passed since the last request. The caller must
+// hold mu.
 func (k *keys) mayAsk(now time.Time) bool {
 	return k.asked.IsZero() || now.Sub(k.asked) >= fetchPause || now.Before(k.asked)
 }
 
-// withID is called with mu held.
+// withID returns the keys with an id, or all for an empty id. The caller must hold mu.
 func (k *keys) withID(id string) []jose.JSONWebKey {
 	if id == "" {
 		return k.list
@@ -185,7 +186,7 @@ func (k *keys) withID(id string) []jose.JSONWebKey {
 	return found
 }
 
-// ask fetches the keys, for all who need them.
+// ask fetches the keys for all waiting callers.
 func (k *keys) ask(ctx context.Context, asking chan struct{}) {
 	ctx, stop := context.WithTimeout(ctx, fetchTimeout)
 	defer stop()
@@ -194,22 +195,22 @@ func (k *keys) ask(ctx context.Context, asking chan struct{}) {
 	defer k.mu.Unlock()
 	defer close(asking)
 	k.asking = nil
-	// The pause is between questions, however long one takes.
+	// The pause starts after the request, however long that took.
 	k.asked = k.now()
 	if err != nil {
 		if k.err == nil {
-			k.log.WarnContext(ctx, "the issuer of tokens does not answer as it should; keys known from before are used for up to an hour", "issuer", k.issuer, "err", err)
+			k.log.WarnContext(ctx, "cannot fetch the keys of the token issuer; known keys stay in use for up to an hour", "issuer", k.issuer, "err", err)
 		}
 		k.err = err
 		return
 	}
 	if k.err != nil {
-		k.log.InfoContext(ctx, "the issuer of tokens answers again", "issuer", k.issuer)
+		k.log.InfoContext(ctx, "fetched the keys of the token issuer again", "issuer", k.issuer)
 	}
 	k.list, k.fetched, k.err = list, k.now(), nil
 }
 
-// check returns why tokens cannot be verified now.
+// check returns the reason why tokens cannot be verified now, or nil.
 func (k *keys) check(ctx context.Context) error {
 	_, err := k.find(ctx, "")
 	if err != nil {
@@ -218,7 +219,7 @@ func (k *keys) check(ctx context.Context) error {
 	return nil
 }
 
-// fetch reads the issuer's description and then its keys.
+// fetch reads the issuer's configuration and then its keys.
 func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var about struct {
 		Issuer string `json:"issuer"`
@@ -228,11 +229,11 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, err
 	}
 	if about.Issuer != k.issuer {
-		return nil, fmt.Errorf("it calls itself %q", clip(about.Issuer))
+		return nil, fmt.Errorf("the issuer names itself %q", clip(about.Issuer))
 	}
 	u, err := url.Parse(about.Keys)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, fmt.Errorf("its keys are at %q, which is no https URL", clip(about.Keys))
+		return nil, fmt.Errorf("the address of its keys is %q, which is not an https URL", clip(about.Keys))
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -243,13 +244,13 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	list := []jose.JSONWebKey{}
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var key jose.JSONWebKey
-		// A key of a kind we do not know is not for us.
+		// Skip keys of unknown kinds.
 		if json.Unmarshal(raw, &key) == nil && key.IsPublic() {
 			list = append(list, key)
 		}
 	}
 	if len(list) == 0 {
-		return nil, errors.New("it has no keys that can be used")
+		return nil, errors.New("the issuer has no usable keys")
 	}
 	return list, nil
 }
@@ -257,12 +258,12 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 func (k *keys) get(ctx context.Context, address string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", address, err)
+		return fmt.Errorf("request %s: %w", address, err)
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := k.client.Do(req)
 	if err != nil {
-		return err // names the address
+		return err // contains the address
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -9,28 +9,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what a tenant may use; 0 is unlimited everywhere.
+// Limits are the limits of a tenant. 0 always means unlimited.
 type Limits struct {
-	// RequestsPerSecond is how many requests a tenant may make, with bursts of
-	// ten seconds' worth.
+	// RequestsPerSecond bounds the requests of a tenant per second. Bursts may have ten
+	// seconds' worth of requests.
 	RequestsPerSecond float64
-	// Runs is how many runs of a tenant may be queued or running.
+	// Runs bounds the queued and running executions of a tenant.
 	Runs int
-	// OutputBytes and HeapBytes are how much output and heaps of a tenant may be
-	// stored when another run is accepted. Heaps count as large as they are
-	// restored.
+	// OutputBytes and HeapBytes bound the stored output and heaps of a tenant, in
+	// bytes, at the time when a run is accepted. Heaps count with their uncompressed
+	// size.
 	OutputBytes, HeapBytes int64
-	// Streams is how many event streams a principal may hold open.
+	// Streams bounds the event streams that a principal holds open.
 	Streams int
-	// Sessions is how many sessions a tenant may have, logical and named ones together,
-	// and how many conversation contexts.
+	// Sessions bounds the sessions of a tenant, logical and named ones together. The
+	// same number bounds its conversation contexts.
 	Sessions int
-	// TaggedHeaps is how many heaps of a tenant may have tags without a run that has
-	// left them.
+	// TaggedHeaps bounds the heaps of a tenant that have tags but were not left by a
+	// run.
 	TaggedHeaps int
 }
 
-// Check tells what is wrong with the limits.
+// Check returns an error if a limit is negative.
 func (l Limits) Check() error {
 	if l.RequestsPerSecond < 0 || l.Runs < 0 || l.OutputBytes < 0 || l.HeapBytes < 0 || l.Streams < 0 || l.Sessions < 0 || l.TaggedHeaps < 0 {
 		return fmt.Errorf("a limit is negative: 0 is unlimited")
@@ -38,20 +38,20 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Usage is what a tenant uses, as of a position in the ledger.
+// Usage is the usage of a tenant at a position in the ledger.
 type Usage struct {
-	// Runs are queued or running.
+	// Runs is the number of queued and running executions.
 	Runs int64
-	// OutputBytes and HeapBytes are stored.
+	// OutputBytes and HeapBytes are the stored bytes.
 	OutputBytes, HeapBytes int64
-	// Sessions, Contexts, TaggedHeaps and ShortNames are kept permanently.
+	// Sessions, Contexts, TaggedHeaps and ShortNames count what is kept permanently.
 	Sessions, Contexts, TaggedHeaps, ShortNames int64
-	// Applied is the position of the last event that is counted.
+	// Applied is the position of the last counted event.
 	Applied uint64
 }
 
-// Meter reports what a tenant uses, and whether it has something already. It may lag
-// behind the ledger.
+// Meter reports the usage of tenants, and whether a tenant already has something. It
+// may be behind the ledger.
 type Meter interface {
 	TenantUsage(ctx context.Context, tenant string) (Usage, error)
 	// HasSession reports whether a session has the name.
@@ -63,19 +63,18 @@ type Meter interface {
 }
 
 const (
-	// burstSeconds is how many seconds' worth of requests may come at once.
+	// burstSeconds is the size of a burst, in seconds of the rate.
 	burstSeconds = 10
-	// runRetry and storedRetry are when to ask again for a run: others end all the
-	// time, what is stored goes only if an operator makes it.
+	// runRetry and storedRetry are the retry times for a refused run. Runs end all the
+	// time, but stored data is deleted only by an operator.
 	runRetry    = 2 * time.Second
 	storedRetry = time.Hour
-	// maxIdle is how many tenants' rates and accounts are kept before those at rest
-	// are forgotten.
+	// maxIdle is the number of tenants from which idle rates and accounts are dropped.
 	maxIdle = 1024
 )
 
-// Quotas holds tenants to their limits. It is safe for concurrent use and
-// starts nothing.
+// Quotas enforces the limits of tenants. It is safe for concurrent use and starts no
+// goroutine.
 type Quotas struct {
 	limits Limits
 	meter  Meter
@@ -85,8 +84,8 @@ type Quotas struct {
 	rates    map[string]*rate.Limiter // by tenant
 	streams  map[string]int           // by user
 	accounts map[string]*account      // by tenant
-	// manyAccounts is how many accounts there are when some are forgotten, forgotten
-	// the position up to which the meter counts the runs of those.
+	// manyAccounts is the number of accounts from which some are dropped. forgotten is
+	// the position up to which the meter counts the runs of dropped accounts.
 	manyAccounts int
 	forgotten    uint64
 
@@ -94,7 +93,7 @@ type Quotas struct {
 	refusals map[string]uint64 // by limit; guarded by refusing
 }
 
-// NewQuotas makes quotas over a meter. now may be nil.
+// NewQuotas returns Quotas with the usage of a meter. now may be nil.
 func NewQuotas(l Limits, m Meter, now func() time.Time) *Quotas {
 	if now == nil {
 		now = time.Now
@@ -105,8 +104,8 @@ func NewQuotas(l Limits, m Meter, now func() time.Time) *Quotas {
 	}
 }
 
-// Request counts a request and returns a *LimitError when its tenant makes too
-// many.
+// Request counts a request. It returns a *LimitError if the tenant makes too many
+// requests. A nil Quotas allows all.
 func (q *Quotas) Request(id Identity) error {
 	if q == nil || q.limits.RequestsPerSecond == 0 {
 		return nil
@@ -115,9 +114,8 @@ func (q *Quotas) Request(id Identity) error {
 	return err
 }
 
-// Further counts n further requests of a tenant that came in one message, and
-// returns how many of them may be handled. Where that is not all of them the error
-// is a *LimitError.
+// Further counts n more requests of a tenant that came in the same message, and returns
+// the number of granted ones. If that is less than n, the error is a *LimitError.
 func (q *Quotas) Further(id Identity, n int) (granted int, err error) {
 	if q == nil || q.limits.RequestsPerSecond == 0 || n <= 0 {
 		return n, nil
@@ -125,8 +123,8 @@ func (q *Quotas) Further(id Identity, n int) (granted int, err error) {
 	return q.count(id, n)
 }
 
-// count takes up to n requests from the rate of a tenant. Refused requests do not
-// count.
+// count takes up to n requests from the rate of a tenant. Refused requests are not
+// counted.
 func (q *Quotas) count(id Identity, n int) (granted int, err error) {
 	now := q.now()
 	q.mu.Lock()
@@ -149,8 +147,8 @@ func (q *Quotas) count(id Identity, n int) (granted int, err error) {
 	return granted, q.refused(&LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait})
 }
 
-// forgetIdle drops the rates of tenants that have not asked for a while, once
-// there are many: an issuer can name any number of tenants.
+// forgetIdle drops the rates of idle tenants if there are many tenants: an issuer can
+// name any number of them.
 func (q *Quotas) forgetIdle(now time.Time) {
 	if len(q.rates) < maxIdle {
 		return
@@ -162,7 +160,8 @@ func (q *Quotas) forgetIdle(now time.Time) {
 	}
 }
 
-// Stream counts an event stream until done is called, or returns a *LimitError.
+// Stream counts an event stream until done is called, or returns a *LimitError. done
+// MAY be called more than once.
 func (q *Quotas) Stream(id Identity) (done func(), err error) {
 	if q.limits.Streams == 0 {
 		return func() {}, nil
@@ -186,42 +185,41 @@ func (q *Quotas) Stream(id Identity) (done func(), err error) {
 	}), nil
 }
 
-// Reservation is room taken for a run that is being submitted. Exactly one of Taken
-// and Free must be called.
+// Reservation counts a submission against its tenant's quota. The caller MUST call
+// exactly one of Commit and Release.
 type Reservation struct {
 	q      *Quotas
 	tenant string
 	seq    uint64 // of the event that the meter will count; 0 until it is known
 }
 
-// account is what is known of a tenant's runs.
+// account holds the known runs of a tenant.
 type account struct {
-	// use is the newest reading of the meter.
+	// use is the newest usage from the meter.
 	use Usage
-	// places are of runs that are not in it yet.
+	// places are the reservations that use does not count yet.
 	places map[*Reservation]bool
 }
 
-// Admit takes room for one more run of a tenant, or returns a *LimitError. Runs
-// that the meter does not count yet are counted here, so that however many are
-// submitted at once, no more get in than the limit.
+// Admit reserves a run of a tenant, or returns a *LimitError. It counts the runs that
+// the meter does not count yet, so that concurrent submissions cannot exceed the limit.
 func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error) {
 	if q.limits.Runs == 0 && q.limits.OutputBytes == 0 && q.limits.HeapBytes == 0 {
 		return &Reservation{}, nil
 	}
 	use, err := q.meter.TenantUsage(ctx, tenant)
 	if err != nil {
-		return nil, fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+		return nil, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := q.accounts[tenant]
 	if a == nil && use.Applied < q.forgotten {
 		q.mu.Unlock()
-		use, err = q.meter.TenantUsage(ctx, tenant) // it counts what was forgotten
+		use, err = q.meter.TenantUsage(ctx, tenant) // counts the runs of dropped accounts
 		q.mu.Lock()
 		if err != nil {
-			return nil, fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+			return nil, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 		}
 		a = q.accounts[tenant]
 	}
@@ -230,8 +228,8 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 		a = &account{places: map[*Reservation]bool{}}
 		q.accounts[tenant] = a
 	}
-	// Somebody else may have read the meter since, and dropped places that were
-	// not in this reading.
+	// Another call may have read the meter later, and deleted reservations that this
+	// reading does not count.
 	if use.Applied >= a.use.Applied {
 		a.use = use
 	}
@@ -248,14 +246,15 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 	return p, nil
 }
 
-// Heaps returns a *LimitError if a tenant has used up what it may store in heaps.
+// Heaps returns a *LimitError if a tenant has reached its limit for stored heaps. A nil
+// Quotas allows all.
 func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
 	if q == nil || q.limits.HeapBytes == 0 {
 		return nil
 	}
 	use, err := q.meter.TenantUsage(ctx, tenant)
 	if err != nil {
-		return fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+		return fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
 	return q.overHeaps(use)
 }
@@ -267,8 +266,8 @@ func (q *Quotas) overHeaps(use Usage) error {
 	return nil
 }
 
-// forgetAccounts drops the accounts whose runs the meter counts at a position, once
-// there are many: an issuer can name any number of tenants. The caller must hold mu.
+// forgetAccounts drops the accounts whose runs the meter counts at a position, if there
+// are many: an issuer can name any number of tenants. The caller must hold mu.
 func (q *Quotas) forgetAccounts(applied uint64) {
 	if len(q.accounts) < q.manyAccounts {
 		return
@@ -286,7 +285,7 @@ func (q *Quotas) forgetAccounts(applied uint64) {
 	q.manyAccounts = max(maxIdle, 2*len(q.accounts))
 }
 
-// checkQuota is called with mu held.
+// checkQuota returns a *LimitError if a limit is reached. The caller must hold mu.
 func (q *Quotas) checkQuota(a *account) error {
 	use, runs := a.use, a.use.Runs+int64(len(a.places))
 	switch l := q.limits; {
@@ -299,8 +298,8 @@ func (q *Quotas) checkQuota(a *account) error {
 	}
 }
 
-// Commit tells that the run is on record at a position, from which on the meter
-// counts it.
+// Commit reports that the run was recorded at position seq. The reservation is dropped
+// when the meter has counted that position.
 func (p *Reservation) Commit(seq uint64) {
 	if p.q == nil {
 		return
@@ -310,7 +309,7 @@ func (p *Reservation) Commit(seq uint64) {
 	p.seq = seq
 }
 
-// Release gives the room back: nothing was submitted.
+// Release drops the reservation because nothing was recorded.
 func (p *Reservation) Release() {
 	if p.q == nil {
 		return

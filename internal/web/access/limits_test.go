@@ -12,8 +12,8 @@ import (
 	"daybook/internal/web/access"
 )
 
-// meter is a tenant's usage that lags behind what was submitted until it is
-// told to catch up.
+// meter reports a tenant's usage that is behind the submissions until the test updates
+// it.
 type meter struct {
 	mu  sync.Mutex
 	use access.Usage
@@ -87,7 +87,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A limit is written as an operator gives it, whatever its size.
+// Limits of any size are written as an operator writes them.
 func TestLimitInWords(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]string{1e7: "10000000,", 1 << 40: "1099511627776,", 0.5: "0.5,"} {
@@ -98,8 +98,8 @@ func TestLimitInWords(t *testing.T) {
 	}
 }
 
-// TestPlaces follows runs from being admitted to being counted by the meter:
-// each is counted once at any time.
+// TestPlaces checks that a run is counted exactly once from its admission until the
+// meter counts it, and after that.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	m := &meter{}
@@ -125,7 +125,7 @@ func TestPlaces(t *testing.T) {
 	first.Commit(7)
 	full()
 	m.set(access.Usage{Runs: 1, Applied: 7})
-	full() // the first is in the meter now, the second still only here
+	full() // the meter counts the first, not the second
 	second.Release()
 	third := admit()
 	third.Commit(9)
@@ -150,13 +150,13 @@ func TestOldReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Commit(7)
-	m.set(access.Usage{Applied: 5}) // read before, and come late
+	m.set(access.Usage{Applied: 5}) // an older reading that arrives late
 	_, err = q.Admit(t.Context(), "acme")
 	wantLimit(t, err, "limit-runs")
 }
 
-// Tenants whose runs the meter counts are forgotten, once there are many: no run of
-// theirs is lost from the count, and those of others stay.
+// With many tenants, those whose runs the meter counts are dropped. None of their runs
+// is lost from the count, and the other tenants stay.
 func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	m := &meter{use: access.Usage{Applied: 5}}
@@ -172,7 +172,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	pending := admit("pending")
 	for n := range 5000 {
 		admit(fmt.Sprint("t", n)).Commit(6)
-		m.set(access.Usage{Applied: 6}) // what it counts of another tenant
+		m.set(access.Usage{Applied: 6}) // counts the run of another tenant
 	}
 	if n := q.Accounts(); n > 1500 {
 		t.Errorf("%d tenants are kept track of", n)
@@ -181,14 +181,14 @@ func TestTenantsAreForgotten(t *testing.T) {
 	wantLimit(t, err, "limit-runs")
 	pending.Release()
 	admit("pending").Commit(7)
-	// A reading of before, which lacks a run that was forgotten, is made again.
+	// An old reading that lacks a run of a dropped account is repeated.
 	stale := &staleOnce{Meter: m}
 	m.set(access.Usage{Applied: 6, Runs: 1})
 	_, err = q.Over(stale).Admit(t.Context(), "t0")
 	wantLimit(t, err, "limit-runs")
 }
 
-// staleOnce answers once what was true long ago.
+// staleOnce returns an old usage once.
 type staleOnce struct {
 	access.Meter
 	asked bool
@@ -289,8 +289,8 @@ func TestStreams(t *testing.T) {
 	wantLimit(t, err, "limit-streams")
 }
 
-// Further requests in one message count like the first: as many as the rate has are
-// granted, and the others are refused without counting.
+// Further requests in one message count like the first: as many are granted as the rate
+// allows, and refused ones do not count.
 func TestFurtherRequests(t *testing.T) {
 	t.Parallel()
 	c := newClock()

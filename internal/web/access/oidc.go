@@ -15,51 +15,53 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// OIDCOptions set up an Issuer. Issuer and Audience are required.
+// OIDCOptions configures an Issuer. Issuer and Audience are required.
 type OIDCOptions struct {
-	// Issuer is the URL of the OpenID Connect provider, exactly as its tokens
-	// name it. Other than on loopback it must be https.
+	// Issuer is the URL of the OpenID Connect provider, exactly as in the iss claim of
+	// its tokens. It must be https, except on loopback.
 	Issuer string
-	// Audience is what tokens must be made out for: this service. Without the
-	// check, a token given to any other service of the issuer would do.
+	// Audience is the audience that tokens must have: the name of this service. Without
+	// this check, a token for any other service of the issuer would be valid here.
 	Audience string
-	// TenantClaim names the claim that holds the tenant; default "tenant".
-	// Tenant, if set, is everybody's, and no claim is looked at.
+	// TenantClaim is the name of the claim with the tenant. Default: "tenant". If
+	// Tenant is not empty, it is the tenant of all tokens, and the claim is ignored.
 	TenantClaim, Tenant string
-	// ScopeClaim names the claim that holds the scopes, as a list or separated by
-	// spaces; default "scope", and "scp" where there is none.
+	// ScopeClaim is the name of the claim with the scopes, which are a list or
+	// separated by spaces. Default: "scope", or "scp" if a token has no scope claim.
 	ScopeClaim string
-	// BareScopes believes the scopes sign and admin also without the prefix daybook:.
+	// BareScopes accepts the scopes sign and admin also without the prefix daybook:.
 	BareScopes bool
-	// Now is the clock; default time.Now.
+	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger gets news of the issuer; default slog.Default.
+	// Logger receives changes of the issuer's availability. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// algorithms are those a token may be signed with. All need a private key: with
-// a shared secret, or none, anybody who can read the public key could sign.
+// algorithms lists the allowed signature algorithms. All need a private key: with a
+// shared secret or without a signature, anyone who can read the public key could sign
+// tokens.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// Issuer authenticates by the tokens of an OpenID Connect provider. It is safe
-// for concurrent use and starts nothing; keys are fetched when a token comes.
+// Issuer authenticates with the tokens of an OpenID Connect provider. It is safe for
+// concurrent use. It starts no goroutine until a token comes, and then fetches the
+// keys.
 type Issuer struct {
 	opts OIDCOptions
 	keys *keys
 }
 
-// NewIssuer makes an Issuer. It contacts nobody: an issuer that is down must not
-// keep the service from starting.
+// NewIssuer returns an Issuer. It makes no requests, because an unavailable issuer must
+// not prevent the start of the service.
 func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	u, err := url.Parse(o.Issuer)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("OIDC issuer %q: give the URL that its tokens have as iss, such as https://login.example.com", clip(o.Issuer))
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("OIDC issuer %q: it must be an https URL, or anybody on the way could be the issuer", clip(o.Issuer))
+		return nil, fmt.Errorf("OIDC issuer %q: it must be an https URL, because over http an intermediary could act as the issuer", clip(o.Issuer))
 	case o.Audience == "":
 		return nil, errors.New("OIDC needs an audience: the name that the issuer gives this service in its tokens (aud)")
 	case o.Tenant != "" && !validTenant(o.Tenant):
@@ -76,15 +78,16 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	}
 	client := &http.Client{
 		Timeout: fetchTimeout,
-		// Where a redirect leads is not checked.
+		// The target of a redirect would not be checked, so redirects are not followed.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	k := &keys{issuer: o.Issuer, client: client, now: o.Now, log: o.Logger, patience: keyWait}
 	return &Issuer{opts: o, keys: k}, nil
 }
 
-// Authenticate checks a token's signature, issuer, audience and times, and reads
-// tenant, principal and scopes from it.
+// Authenticate checks a token's signature, issuer, audience and times, and returns its
+// tenant, principal and scopes. Errors are *TokenError and *UnavailableError. It may
+// wait for the issuer for up to 2 s.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
 	signature := &signature{keys: i.keys}
 	t, err := oidc.NewVerifier(i.opts.Issuer, signature, &oidc.Config{
@@ -135,11 +138,11 @@ func (i *Issuer) scopes(claims map[string]json.RawMessage) []string {
 	return strings.Fields(text)
 }
 
-// Check returns why tokens of the issuer cannot be verified now, or nil.
+// Check returns the reason why tokens of the issuer cannot be verified now, or nil.
 func (i *Issuer) Check(ctx context.Context) error { return i.keys.check(ctx) }
 
-// refusedToken turns what the verifier says into one of our errors. Its own
-// texts may quote the token's content, which is nobody else's business.
+// refusedToken converts an error of the verifier to a *TokenError. The texts of the
+// verifier may quote content of the token, which must not reach logs or other clients.
 func refusedToken(err error) error {
 	var expired *oidc.TokenExpiredError
 	switch {
@@ -152,9 +155,9 @@ func refusedToken(err error) error {
 	case strings.Contains(err.Error(), "before the nbf"):
 		return badToken("the token is not valid yet (nbf)")
 	case strings.Contains(err.Error(), "different provider"):
-		return badToken("the token is of another issuer")
+		return badToken("the token is from another issuer")
 	default:
-		return badToken("the bearer token is not one of the issuer's, or its signature is not good")
+		return badToken("the bearer token is not from the issuer, or its signature is invalid")
 	}
 }
 

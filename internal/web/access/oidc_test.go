@@ -33,8 +33,8 @@ type issuer struct {
 	*httptest.Server
 	mu     sync.Mutex
 	keys   []jose.JSONWebKey
-	answer http.HandlerFunc // instead of the keys, if set
-	asked  atomic.Int64     // for keys
+	answer http.HandlerFunc // replaces the answer with the keys, if set
+	asked  atomic.Int64     // requests for the keys
 }
 
 func newIssuer(t *testing.T, keys ...key) *issuer {
@@ -60,7 +60,7 @@ func newIssuer(t *testing.T, keys ...key) *issuer {
 	return i
 }
 
-// publish makes these the issuer's keys.
+// publish replaces the issuer's keys.
 func (i *issuer) publish(keys ...key) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -117,7 +117,7 @@ func newEC(id string) key {
 	return key{id, jose.ES256, k}
 }
 
-// sign makes a token.
+// sign returns a signed token.
 func (k key) sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: jose.JSONWebKey{Key: k.private, KeyID: k.id}}, nil)
@@ -139,7 +139,7 @@ func (k key) sign(t *testing.T, claims map[string]any) string {
 	return token
 }
 
-// claims are those of a good token, with changes; nil removes one.
+// claims returns valid claims with changes. A nil value removes a claim.
 func (i *issuer) claims(c *clock, changes map[string]any) map[string]any {
 	m := map[string]any{
 		"iss": i.URL, "aud": "daybook", "sub": "ada", "tenant": "acme", "scope": "openid read daybook:run",
@@ -240,7 +240,7 @@ func TestIssuerRefuses(t *testing.T) {
 	}
 }
 
-// The scopes that others' services have under the same names need a prefix.
+// Scopes that other services have under the same names need a prefix.
 func TestIssuerScopes(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -264,7 +264,7 @@ func TestIssuerScopes(t *testing.T) {
 	}
 }
 
-// unsigned makes a token that asks not to be checked.
+// unsigned returns a token with the algorithm "none".
 func unsigned(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -275,7 +275,7 @@ func unsigned(t *testing.T, claims map[string]any) string {
 	return b64.EncodeToString([]byte(`{"alg":"none"}`)) + "." + b64.EncodeToString(payload) + "."
 }
 
-// confused makes a token that is signed with the public key as a shared secret.
+// confused returns a token that is signed with the public key as a shared secret.
 func confused(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(rsaKey().private.Public())
@@ -316,14 +316,14 @@ func TestKeyRotation(t *testing.T) {
 	if n := i.asked.Load(); n != 2 {
 		t.Errorf("the issuer was asked %d times, want 2", n)
 	}
-	// A key that was withdrawn is not good for long.
+	// A withdrawn key is refused after a short time.
 	i.publish(after)
 	c.advance(10 * time.Minute)
 	wantTokenError(t, authenticate(before), "signature")
 	if err := authenticate(after); err != nil {
 		t.Error(err)
 	}
-	// Keys in use are renewed behind the requests.
+	// Keys in use are renewed in the background.
 	i.publish(before)
 	c.advance(5 * time.Minute)
 	asked := i.asked.Load()
@@ -340,8 +340,8 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// A hanging issuer does not delay requests whose key is known, and others for a
-// bounded time.
+// An issuer that does not answer delays no request with a known key, and other requests
+// for a bounded time.
 func TestIssuerHangs(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -373,9 +373,9 @@ func TestIssuerHangs(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second { // 20 s if each waited
 		t.Errorf("100 requests with a known key took %v", took)
 	}
-	<-hanging // it is asked, once, behind them
+	<-hanging // asked once, in the background
 	var wg sync.WaitGroup
-	for range 300 { // more than may wait
+	for range 300 { // more than maxWaiting
 		wg.Go(func() {
 			start := time.Now()
 			_, err := a.Authenticate(t.Context(), unknown)
@@ -453,7 +453,7 @@ func TestIssuerDown(t *testing.T) {
 	if err := authenticate(); err != nil {
 		t.Fatalf("once the issuer is back: %v", err)
 	}
-	// Known keys are used while it is away again, but not for ever.
+	// Known keys are used while the issuer is down again, but not permanently.
 	i.answerWith(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	c.advance(30 * time.Minute)
 	if err := authenticate(); err != nil {
@@ -511,8 +511,8 @@ func TestNewIssuerRefuses(t *testing.T) {
 	}
 }
 
-// FuzzClaims signs whatever claims there are: what comes of them is an identity
-// that may be recorded, or a refusal.
+// FuzzClaims signs arbitrary claims: the result is an identity that can be recorded, or
+// a refusal.
 func FuzzClaims(f *testing.F) {
 	f.Add(`"tenant":"acme","sub":"ada","scope":"read run"`)
 	f.Add(`"tenant":["acme"],"sub":7,"scp":["read",{}]`)

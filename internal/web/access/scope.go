@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Scope is one thing a token may allow. Admin includes Sign; no other scope includes
-// another.
+// Scope is a permission of a token. Admin includes Sign; no other scope includes
+// another one.
 type Scope string
 
-// The scopes, of which a token carries at least one.
+// The scopes. A token has at least one.
 const (
-	// Read lets see what is on record: executions, output, heaps, sessions, events.
+	// Read allows reading recorded data: executions, output, heaps, sessions, events.
 	Read Scope = "read"
-	// Run lets run code, cancel runs and edit tags.
+	// Run allows running code, cancelling executions and editing tags.
 	Run Scope = "run"
-	// Sign lets ask for a signed checkpoint of the ledger as it is now.
+	// Sign allows requesting a signed checkpoint of the current ledger.
 	Sign Scope = "sign"
-	// Admin lets see how the service is doing, across tenants.
+	// Admin allows reading the state of the service, across tenants.
 	Admin Scope = "admin"
 )
 
@@ -28,10 +28,11 @@ type Scopes uint8
 // AllScopes holds every scope.
 const AllScopes Scopes = 1<<4 - 1
 
-// allScopes is in the order of the bits of a set.
+// allScopes is in the order of the bits of a Scopes.
 var allScopes = [...]Scope{Read, Run, Sign, Admin}
 
-// NewScopes makes a set. Unknown scopes are an error that lists the known ones.
+// NewScopes returns a set. For an unknown scope it returns an error that lists the
+// known ones.
 func NewScopes(list ...Scope) (Scopes, error) {
 	var set Scopes
 	for _, s := range list {
@@ -53,11 +54,12 @@ func bitOf(s Scope) Scopes {
 	return 0
 }
 
-// issuerPrefix keeps the scopes of this service apart from those of others.
+// issuerPrefix marks the scopes of this service in the tokens of an issuer.
 const issuerPrefix = "daybook:"
 
-// AtIssuer is the scope as an issuer has to name it. An issuer may serve many, and
-// the admin of another service is not one here: Sign and Admin need the prefix.
+// AtIssuer returns the scope as an issuer must name it. An issuer may serve many
+// services, and the admin of another service must not be an admin here. So Sign and
+// Admin need the prefix.
 func (s Scope) AtIssuer() Scope {
 	if s == Sign || s == Admin {
 		return issuerPrefix + s
@@ -65,8 +67,8 @@ func (s Scope) AtIssuer() Scope {
 	return s
 }
 
-// granted makes a set of what an issuer calls scopes. Unknown ones are ignored. With
-// bare set, every scope is believed without the prefix.
+// granted returns the set of the scopes in an issuer's list. It ignores unknown ones.
+// With bare, it accepts all scopes without the prefix.
 func granted(list []string, bare bool) Scopes {
 	var set Scopes
 	for _, s := range list {
@@ -78,12 +80,12 @@ func granted(list []string, bare bool) Scopes {
 	return set
 }
 
-// Has reports whether the set allows what a scope stands for.
+// Has reports whether the set allows what a scope allows.
 func (s Scopes) Has(one Scope) bool {
 	return s&bitOf(one) != 0 || one == Sign && s&bitOf(Admin) != 0
 }
 
-// List returns the scopes in the set, in a fixed order.
+// List returns the scopes of the set, in a fixed order.
 func (s Scopes) List() []Scope {
 	list := []Scope{}
 	for i, known := range allScopes {
@@ -94,7 +96,7 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
-// String joins the scopes with spaces, as OAuth writes them.
+// String returns the scopes separated by spaces, as in OAuth.
 func (s Scopes) String() string {
 	var names []string
 	for _, one := range s.List() {
@@ -103,10 +105,10 @@ func (s Scopes) String() string {
 	return strings.Join(names, " ")
 }
 
-// MarshalJSON writes the list.
+// MarshalJSON encodes the set as a list.
 func (s Scopes) MarshalJSON() ([]byte, error) { return json.Marshal(s.List()) }
 
-// UnmarshalJSON reads a list of known scopes.
+// UnmarshalJSON decodes a list of known scopes.
 func (s *Scopes) UnmarshalJSON(raw []byte) error {
 	var list []Scope
 	if err := json.Unmarshal(raw, &list); err != nil {
@@ -117,7 +119,7 @@ func (s *Scopes) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// clip shortens a value quoted in a message.
+// clip shortens a value for a message.
 func clip(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."

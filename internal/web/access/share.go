@@ -12,67 +12,70 @@ import (
 )
 
 const (
-	// changeTime and byteTime are what a change costs the server about, and each byte
-	// of it, on a slow machine (see speed): it is decoded, recorded, signed, synced,
-	// applied and followed. Measured with small runs, 2.7 ms of processor time, and with
-	// edits of 60 tags, 7 ms.
+	// changeTime is the approximate cost of a change, and byteTime that of each of its
+	// bytes, on a slow machine (see speed). The cost covers decoding, recording,
+	// signing, syncing, applying and following. It was measured with small runs, 2.7 ms
+	// of processor time, and with edits of 60 tags, 7 ms.
 	changeTime, byteTime = 2 * time.Millisecond, 150 * time.Nanosecond
-	// askingFor is how long a tenant counts as one that asks, after a change of it.
+	// askingFor is how long a tenant counts as active after it made a change.
 	askingFor = time.Second
-	// freeTime is how much a tenant may owe before its changes wait, and mostOwed
-	// bounds what is held against it.
+	// freeTime is the debt up to which the changes of a tenant do not wait. mostOwed
+	// bounds the debt.
 	freeTime, mostOwed = 50 * time.Millisecond, 500 * time.Millisecond
-	// shareWait is how long a change waits for the share of its tenant, and shareRetry
-	// when it may be repeated after that.
+	// shareWait bounds how long a change waits for the share of its tenant. shareRetry
+	// is the retry time after that.
 	shareWait  = 3 * time.Second
 	shareRetry = 2 * time.Second
-	// appendTime is what a change needs of the time of its request after it waited.
+	// appendTime is the time that must be left of the request's deadline after a change
+	// waited.
 	appendTime = 500 * time.Millisecond
-	// settleAfter is how often what is owed is paid off, and longestPause how long a
-	// change waits before it asks again.
+	// settleAfter is the minimum time between two payments. longestPause is the maximum
+	// time between two checks of a waiting change.
 	settleAfter, longestPause = 5 * time.Millisecond, 50 * time.Millisecond
 )
 
-// payRate is how much of what is owed all tenants together pay off in a second: the
-// time of a quarter of the processors, at least that of half of one. The projections
-// have one writer, so more than eight processors do not help.
+// payRate returns how much debt all tenants together pay off per second: a quarter of
+// the processors' time, but at least half of one processor and at most two. The
+// projections have one writer, so more than eight processors do not help.
 func payRate() float64 { return min(max(float64(runtime.GOMAXPROCS(0))/4, 0.5), 2) }
 
-// share divides among tenants the time that their changes take. While only one tenant
-// makes changes they pass at once. While others do too, a tenant owes what its changes
-// cost, and the next ones wait, one behind the other, until it is paid off: a tenant
-// that makes many or large changes leaves most of the processors to the others.
+// share divides the time for changes among tenants. While only one tenant makes
+// changes, they do not wait. While several tenants make changes, each one has a debt,
+// to which its changes add their cost. The next changes of a tenant wait, one behind
+// the other, until its debt is small enough. So a tenant with many or large changes
+// leaves most of the processors to the others.
 //
-// The zero value is ready to use. It is safe for concurrent use.
+// The zero value is ready to use. A share is safe for concurrent use.
 type share struct {
-	mu      sync.Mutex       // guards what follows
-	debts   map[string]*debt // by tenant; those that owe or wait
+	mu      sync.Mutex       // guards the fields below
+	debts   map[string]*debt // by tenant; tenants with debt or waiting changes
 	owing   owing
-	paid    time.Duration // what a tenant has paid off that owed all the time
-	settled time.Time     // when all last paid off
+	paid    time.Duration // total payment of a tenant that always had debt
+	settled time.Time     // time of the last payment
 	speed   speed
-	// newest is the tenant of the newest change, other the newest one of another tenant.
+	// newest is the tenant of the newest change, other the tenant of the newest change
+	// of another tenant.
 	newest, other asking
 	// recording counts the changes of each tenant that are being recorded.
 	recording map[string]int
-	// held and refused count changes that waited, and those that waited in vain.
+	// held counts the changes that waited, refused those that waited too long.
 	held, refused uint64
 }
 
-// debt is what a tenant owes.
+// debt is the debt of a tenant.
 type debt struct {
 	tenant string
-	// due is what share.paid is when the tenant has paid all.
+	// due is the value of share.paid at which the tenant has no debt.
 	due     time.Duration
-	place   int           // in share.owing, notOwing if it is not there
-	turn    chan struct{} // held by the change that passes next; nil before one waits
+	place   int           // index in share.owing, or notOwing
+	turn    chan struct{} // held by the next change to pass; nil until a change waits
 	waiting int
 }
 
 const notOwing = -1
 
-// owing are the tenants that owe, a heap of those that have paid first. One step pays
-// for all of them.
+// owing is a heap of the tenants with debt, the smallest debt first. Increasing
+// share.paid pays for all of them.
 type owing []*debt
 
 func (o owing) Len() int           { return len(o) }
@@ -98,17 +101,18 @@ func (o *owing) Pop() any {
 	return d
 }
 
-// asking is a tenant that made a change.
+// asking is a tenant and the time of its change.
 type asking struct {
 	tenant string
 	at     time.Time
 }
 
-// cost is what a change of so many bytes costs, see ChangeSize.
+// cost returns the unscaled cost of a change with a number of bytes; see ChangeSize.
 func cost(bytes int) time.Duration { return changeTime + time.Duration(bytes)*byteTime }
 
-// patience is how long a change may wait: for so long, or until its request needs the
-// time that is left. Otherwise the client would not know that nothing was recorded.
+// patience returns how long a change may wait: at most most, and so that appendTime is
+// left until ctx's deadline. Otherwise the client would not learn that nothing was
+// recorded.
 func patience(ctx context.Context, most time.Duration) time.Duration {
 	if end, bounded := ctx.Deadline(); bounded {
 		return min(most, time.Until(end)-appendTime)
@@ -116,8 +120,8 @@ func patience(ctx context.Context, most time.Duration) time.Duration {
 	return most
 }
 
-// enter waits until a change of a tenant may be made, and returns CodeExhausted if that
-// takes too long.
+// enter waits until a change of a tenant may be made. If that takes too long, it
+// returns an error with CodeExhausted.
 func (s *share) enter(ctx context.Context, tenant string, cost time.Duration) error {
 	d := s.ask(tenant, cost, time.Now())
 	if d == nil {
@@ -157,10 +161,10 @@ func (s *share) enter(ctx context.Context, tenant string, cost time.Duration) er
 
 func exhaustedShare() error {
 	return &ledger.Error{Code: ledger.CodeExhausted, RetryAfter: shareRetry, Message: fmt.Sprintf(
-		"the changes of this tenant take more than its share while other tenants ask; nothing was recorded; try again in %d s, with fewer at once", int(shareRetry.Seconds()))}
+		"the changes of this tenant take more than its share while other tenants make changes; nothing was recorded; try again in %d s, with fewer at once", int(shareRetry.Seconds()))}
 }
 
-// charge counts a change that is not held back.
+// charge adds the cost of a change that does not wait.
 func (s *share) charge(tenant string, cost time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +172,7 @@ func (s *share) charge(tenant string, cost time.Duration, now time.Time) {
 	s.owe(tenant, cost, now)
 }
 
-// refund takes back what a change has cost that was not recorded.
+// refund subtracts the cost of a change that was not recorded.
 func (s *share) refund(tenant string, cost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,15 +188,15 @@ func (s *share) refund(tenant string, cost time.Duration) {
 	s.drop(d)
 }
 
-// counts returns how many changes have waited, and how many of them in vain.
+// counts returns the number of changes that waited, and of those that were refused.
 func (s *share) counts() (held, refused uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held, s.refused
 }
 
-// ask notes that a tenant makes a change. It returns nil if that may be made at once:
-// then it counts. Otherwise the caller must call leave.
+// ask starts a change of a tenant. If the change may be made at once, ask adds its cost
+// and returns nil. Otherwise the caller must call leave.
 func (s *share) ask(tenant string, cost time.Duration, now time.Time) *debt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +214,9 @@ func (s *share) ask(tenant string, cost time.Duration, now time.Time) *debt {
 	return d
 }
 
-// pass returns how long a change has to wait, 0 if it may be made: then it counts. A
-// tenant that waits asks all the time: others must not pass beside it as if alone.
+// pass returns how long a change must wait until the next check. If it returns 0, the
+// change may be made and its cost is added. A waiting tenant counts as active all the
+// time, so that others do not pass as if they were alone.
 func (s *share) pass(d *debt, cost time.Duration, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +228,7 @@ func (s *share) pass(d *debt, cost time.Duration, now time.Time) time.Duration {
 	return min(max(time.Duration(float64(s.owed(d)-freeTime)/payRate()), settleAfter), longestPause)
 }
 
-// leave ends what ask began.
+// leave ends a wait that ask started.
 func (s *share) leave(d *debt, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +239,7 @@ func (s *share) leave(d *debt, refused bool) {
 	s.drop(d)
 }
 
-// note notes that a tenant makes a change. The caller must hold mu.
+// note stores that a tenant makes a change now. The caller must hold mu.
 func (s *share) note(tenant string, now time.Time) {
 	if s.newest.tenant != tenant {
 		s.other = s.newest
@@ -260,9 +265,9 @@ func (s *share) free(d *debt, now time.Time) bool {
 	return asks == 0 && now.Sub(others.at) >= askingFor
 }
 
-// begin and end are called around the recording of a change. On a busy server that takes
-// longer than a tenant counts as one that asks: without this, others would be free to
-// delay it further.
+// begin and end enclose the recording of a change. On a busy server, recording takes
+// longer than askingFor. Without these calls, other tenants would pass freely meanwhile
+// and delay the recording further.
 func (s *share) begin(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +285,7 @@ func (s *share) end(tenant string) {
 	}
 }
 
-// owed is what a tenant owes. The caller must hold mu.
+// owed returns the debt of a tenant. The caller must hold mu.
 func (s *share) owed(d *debt) time.Duration {
 	if d.place == notOwing {
 		return 0
@@ -288,7 +293,7 @@ func (s *share) owed(d *debt) time.Duration {
 	return d.due - s.paid
 }
 
-// owe counts a change. The caller must hold mu.
+// owe adds the cost of a change. The caller must hold mu.
 func (s *share) owe(tenant string, cost time.Duration, now time.Time) {
 	if cost <= 0 {
 		return
@@ -309,8 +314,9 @@ func (s *share) owe(tenant string, cost time.Duration, now time.Time) {
 	}
 }
 
-// settle pays off what passed since the last time, in equal parts; what a tenant does not
-// need of its part is for the others. The caller must hold mu.
+// settle pays off the time since the last payment, in equal parts for the tenants with
+// debt. A part that a tenant does not need is divided among the others. The caller must
+// hold mu.
 func (s *share) settle(now time.Time) {
 	passed := now.Sub(s.settled)
 	if passed < settleAfter {
@@ -324,14 +330,14 @@ func (s *share) settle(now time.Time) {
 		s.paid += part
 		left -= part * time.Duration(tenants)
 		if s.paid < first.due {
-			return // less than a nanosecond for each is left
+			return // less than 1 ns per tenant is left
 		}
 		heap.Pop(&s.owing)
 		s.drop(first)
 	}
 }
 
-// drop forgets a tenant that neither owes nor waits. The caller must hold mu.
+// drop deletes a tenant without debt and waiting changes. The caller must hold mu.
 func (s *share) drop(d *debt) {
 	if d.place == notOwing && d.waiting == 0 {
 		delete(s.debts, d.tenant)

@@ -11,8 +11,8 @@ import (
 	"daybook/ledger"
 )
 
-// enterFor makes changes of a tenant from several clients for a time, and returns how
-// many.
+// enterFor makes changes of a tenant from several clients for a time, and returns their
+// number.
 func enterFor(t *testing.T, s *share, tenant string, clients int, each, d time.Duration) (n int) {
 	t.Helper()
 	done := make(chan int)
@@ -37,13 +37,13 @@ func enterFor(t *testing.T, s *share, tenant string, clients int, each, d time.D
 	return n
 }
 
-// slow is the speed of a machine as slow as the one that costs were measured on.
+// slow returns the speed of the machine that the costs were measured on.
 func slow() speed {
 	begin := time.Now()
 	return speed{used: func() time.Duration { return time.Hour + 8*time.Since(begin) }}
 }
 
-// A tenant alone makes as many changes as it likes.
+// A tenant alone can make any number of changes.
 func TestShareOfOneTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestShareOfOneTenant(t *testing.T) {
 	})
 }
 
-// While another tenant asks, a loud one gets what all together may use, less what the
-// other one uses, which never waits.
+// While another tenant is active, a loud one gets the rest of the total rate. The other
+// tenant never waits.
 func TestShareBesideAQuietTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestShareBesideAQuietTenant(t *testing.T) {
 	})
 }
 
-// Tenants that all ask for more than there is get the same.
+// Tenants that all request more than the total rate get equal shares.
 func TestShareOfEqualTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,8 +100,7 @@ func TestShareOfEqualTenants(t *testing.T) {
 	})
 }
 
-// A change that would wait for too long is refused with the time of the next try, and
-// what waited leaves nothing behind.
+// A change that would wait too long is refused with a retry time, and leaves no state.
 func TestShareRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +151,7 @@ func TestShareRefuses(t *testing.T) {
 	})
 }
 
-// loudBeside makes a tenant owe all that it can while another one asks.
+// loudBeside gives a tenant the maximum debt while another tenant is active.
 func loudBeside(s *share, tenant string) {
 	for range 10 {
 		s.charge(tenant, mostOwed/5, time.Now())
@@ -160,9 +159,8 @@ func loudBeside(s *share, tenant string) {
 	}
 }
 
-// A change whose request must be answered before its turn comes is refused in time, not
-// when the time of the request is up: then its client could not know whether it was
-// recorded.
+// A change whose request would end before its turn comes is refused in time. At the end
+// of the request its client could not know whether the change was recorded.
 func TestShareAnswersInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +182,7 @@ func TestShareAnswersInTime(t *testing.T) {
 	})
 }
 
-// A tenant whose changes wait asks, also when it makes no new ones.
+// A tenant with waiting changes counts as active, also if it makes no new ones.
 func TestShareOfAWaitingTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,7 +208,7 @@ func TestShareOfAWaitingTenant(t *testing.T) {
 	})
 }
 
-// A tenant whose change is being recorded asks, however long that takes.
+// A tenant whose change is being recorded counts as active, however long that takes.
 func TestShareOfARecordingTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +218,7 @@ func TestShareOfARecordingTenant(t *testing.T) {
 		appended := u.Count(&view{}, "quiet", 0)
 		time.Sleep(2 * askingFor)
 		const cost, length = 100 * time.Millisecond, 5 * time.Second
-		most := int(payRate()*float64(length/cost)) + 2 // what is free
+		most := int(payRate()*float64(length/cost)) + 2 // the part that does not wait
 		if n := enterFor(t, &u.share, "loud", 1, cost, length); n > most {
 			t.Errorf("%d changes passed while one of another tenant is recorded, want at most %d", n, most)
 		}
@@ -234,7 +232,7 @@ func TestShareOfARecordingTenant(t *testing.T) {
 	})
 }
 
-// A change that is not recorded costs nothing.
+// A change that is not recorded has no cost.
 func TestShareRefunds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +240,7 @@ func TestShareRefunds(t *testing.T) {
 		var u Changes
 		u.share.speed = slow()
 		u.share.charge("other", time.Millisecond, time.Now())
-		for range 100 { // one conflict after the other
+		for range 100 { // consecutive conflicts
 			began := time.Now()
 			appended, err := u.Admit(t.Context(), v, "tenant", 10<<10)
 			if err != nil || time.Since(began) > 0 {
@@ -258,7 +256,7 @@ func TestShareRefunds(t *testing.T) {
 	})
 }
 
-// A caller that waited before it took its locks does not wait with them.
+// A caller that waited in Enter does not wait again while it holds its locks.
 func TestEnteredChangesDoNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +283,8 @@ func TestEnteredChangesDoNotWait(t *testing.T) {
 	})
 }
 
-// On a fast machine changes cost less, down to a tenth, and never more than usual.
+// On a fast machine changes cost less, down to a tenth, and never more than the
+// unscaled cost.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ used, want float64 }{{3, 1}, {1, 1}, {0.3, 0.3}, {0.01, leastScale}} {
@@ -301,7 +300,7 @@ func TestSpeed(t *testing.T) {
 			t.Errorf("where the server uses %v of the cost, a change costs %v of it, want %v", test.used, scale, test.want)
 		}
 	}
-	// A measurement needs changes: an idle time says nothing.
+	// Without changes, no scale is measured.
 	now, total := time.Unix(0, 0), time.Minute
 	s := speed{used: func() time.Duration { return total }}
 	for range 20 {
@@ -315,7 +314,7 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// BenchmarkShare makes changes of many tenants, all of which owe something.
+// BenchmarkShare makes changes of many tenants that all have debt.
 func BenchmarkShare(b *testing.B) {
 	for _, tenants := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(tenants, " tenants"), func(b *testing.B) {

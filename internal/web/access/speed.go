@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// leastScale is the least part of its usual cost that a change is taken to cost.
+	// leastScale is the minimum of speed.scale.
 	leastScale = 0.1
-	// scaleAfter is how often the scale is measured, and leastCharged how much the
-	// changes in that time must cost for a measurement.
+	// scaleAfter is the minimum time between two measurements of the scale.
+	// leastCharged is the minimum cost of the changes in that time for a measurement.
 	scaleAfter, leastCharged = 250 * time.Millisecond, 50 * time.Millisecond
 )
 
-// speed is how fast this machine is: changeTime and byteTime are those of a slow one. If
-// all that the server does takes less processor time than its changes are taken to cost,
-// they cost less. It is not safe for concurrent use.
+// speed scales the costs of changes to this machine: changeTime and byteTime are those
+// of a slow one. If the whole server uses less processor time than the costs of its
+// changes, the costs are scaled down. A speed is not safe for concurrent use.
 type speed struct {
-	// used returns the processor time of this process; nil asks the system.
+	// used returns the processor time of this process. nil means processTime.
 	used func() time.Duration
 
-	scale   float64 // 0 is 1: nothing was measured
+	scale   float64 // 0 means 1: nothing was measured yet
 	at      time.Time
-	before  time.Duration // of used, at that time
-	charged time.Duration // since then, unscaled
+	before  time.Duration // value of used at that time
+	charged time.Duration // sum of the unscaled costs since then
 }
 
-// cost counts a change of the usual cost c and returns what it costs here.
+// cost counts a change with the unscaled cost c and returns its scaled cost.
 func (s *speed) cost(c time.Duration, now time.Time) time.Duration {
 	if s.scale == 0 {
 		s.scale = 1
@@ -39,7 +39,7 @@ func (s *speed) cost(c time.Duration, now time.Time) time.Duration {
 	return time.Duration(float64(c) * s.scale)
 }
 
-// back takes back a change that was counted, and returns about what it cost.
+// back undoes the counting of a change, and returns approximately its scaled cost.
 func (s *speed) back(c time.Duration) time.Duration {
 	s.charged -= c
 	return time.Duration(float64(c) * s.scale)
@@ -58,8 +58,8 @@ func (s *speed) measure(now time.Time) {
 	s.at, s.before, s.charged = now, total, 0
 }
 
-// processTime is the processor time that this process has used, without its workers; 0
-// where that is not known.
+// processTime returns the processor time of this process, without its workers, or 0 if
+// the system does not report it.
 func processTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

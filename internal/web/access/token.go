@@ -14,38 +14,39 @@ import (
 	"time"
 )
 
-// A token is "dbk_", an id that is no secret, "_", and 256 random bits: easy to
-// recognise for those who look for leaked secrets, and to revoke by its id.
+// A token is "dbk_", a public id, "_" and 256 random bits. Scanners for leaked secrets
+// recognize the form, and the id is enough to revoke the token.
 var (
 	tokenForm = regexp.MustCompile(`^dbk_[a-z2-7]{10}_[a-z2-7]{52}$`)
 	idForm    = regexp.MustCompile(`^[a-z2-7]{10}$`)
 	base32en  = base32.StdEncoding.WithPadding(base32.NoPadding)
 )
 
-// Token is what is kept of a token: all but its secret.
+// Token is the stored record of a token. It does not contain the secret.
 type Token struct {
 	ID string `json:"id"`
-	// SHA256 is the hash of the whole token, in hex. With 256 random bits in it,
-	// nothing slower is needed.
+	// SHA256 is the hash of the complete token, in hex. The token has 256 random bits,
+	// so a slower hash is not needed.
 	SHA256    string `json:"sha256"`
 	Tenant    string `json:"tenant"`
 	Principal string `json:"principal"`
 	Scopes    Scopes `json:"scopes"`
-	// Created, Expires and Revoked are times; nil for never.
+	// Created, Expires and Revoked are times in UTC. Expires and Revoked are nil if the
+	// token never expires or was not revoked.
 	Created time.Time  `json:"created"`
 	Expires *time.Time `json:"expires,omitempty"`
 	Revoked *time.Time `json:"revoked,omitempty"`
 }
 
-// newSecret draws a token and its id.
+// newSecret generates a token and its id.
 func newSecret() (token, id string) {
 	raw := make([]byte, 7+32)
-	_, _ = rand.Read(raw) // never fails
+	_, _ = rand.Read(raw) // never fails: the program crashes instead
 	text := strings.ToLower(base32en.EncodeToString(raw[:7])[:10])
 	return "dbk_" + text + "_" + strings.ToLower(base32en.EncodeToString(raw[7:])), text
 }
 
-// idOf is the id within a token of our form.
+// idOf returns the id in a token. The token MUST match tokenForm.
 func idOf(token string) string { return token[4:14] }
 
 func hashOf(token string) string {
@@ -53,7 +54,7 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refusal is why a token that was really given out is not good at a time.
+// refusal returns the reason why an existing token is invalid at a time, or nil.
 func (t *Token) refusal(now time.Time) *TokenError {
 	switch {
 	case t.Revoked != nil:
@@ -73,7 +74,7 @@ func (t *Token) identity() Identity {
 	return i
 }
 
-// check tells what is wrong with a record.
+// check returns an error if a record is invalid.
 func (t *Token) check() error {
 	switch {
 	case !idForm.MatchString(t.ID):
@@ -93,8 +94,8 @@ func (t *Token) check() error {
 	}
 }
 
-// decodeTokens reads records, one a line. It is strict: a member that is
-// misspelt must not become a token without an end.
+// decodeTokens decodes records, one per line. It is strict, because a misspelled member
+// could create a token without an expiry.
 func decodeTokens(raw []byte) ([]Token, error) {
 	var list []Token
 	seen := map[string]int{}
