@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// wireConn is a connection whose client has sent some bytes, in pieces, and no more.
+// wireConn is a connection whose client has sent some bytes, in pieces, and sends no
+// more.
 type wireConn struct {
 	io.Reader
 	closed chan struct{}
@@ -33,7 +34,7 @@ func (*wireConn) SetDeadline(time.Time) error      { return nil }
 func (*wireConn) SetReadDeadline(time.Time) error  { return nil }
 func (*wireConn) SetWriteDeadline(time.Time) error { return nil }
 
-// wireListener accepts connections that a test made.
+// wireListener accepts connections from a test.
 type wireListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -55,20 +56,21 @@ func (l wireListener) Close() error {
 
 func (wireListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// wireServer notes the requests that its handler gets.
+// wireServer stores the requests that its handler gets.
 type wireServer struct {
 	listener wireListener
 	mu       sync.Mutex
 	seen     []seenRequest
 }
 
-// seenRequest is a request as a handler gets it, and what it reads of the body.
+// seenRequest is a request as a handler gets it, and the part of the body that it
+// reads.
 type seenRequest struct {
 	head, body string
-	failed     bool // to read the body
+	failed     bool // reading the body failed
 }
 
-// startWireServer serves with a Limiter or, to compare, with net/http alone.
+// startWireServer serves with a Limiter or, for comparison, with net/http alone.
 func startWireServer(t testing.TB, limited bool) *wireServer {
 	s := &wireServer{listener: wireListener{make(chan net.Conn), make(chan struct{})}}
 	server := &http.Server{Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), MaxHeaderBytes: 16 << 10, DisableGeneralOptionsHandler: true}
@@ -83,8 +85,8 @@ func startWireServer(t testing.TB, limited bool) *wireServer {
 	return s
 }
 
-// serve notes a request, and reads all of its body, a part or nothing, before or after
-// the answer begins.
+// serve stores a request. It reads all of its body, a part or nothing, before or after
+// the answer starts.
 func (s *wireServer) serve(w http.ResponseWriter, r *http.Request) {
 	seen := seenRequest{head: fmt.Sprintf("%s %q %s %d", r.Method, r.RequestURI, r.Proto, len(r.Header))}
 	read := func() {
@@ -112,7 +114,8 @@ func (s *wireServer) serve(w http.ResponseWriter, r *http.Request) {
 	s.seen = append(s.seen, seen)
 }
 
-// requests returns the requests that a server sees in bytes, which come in two pieces.
+// requests returns the requests that a server sees in bytes, which it gets in two
+// pieces.
 func (s *wireServer) requests(t testing.TB, wire []byte, at int) []seenRequest {
 	t.Helper()
 	c := &wireConn{Reader: io.MultiReader(bytes.NewReader(wire[:at]), bytes.NewReader(wire[at:])), closed: make(chan struct{})}
@@ -130,8 +133,8 @@ func (s *wireServer) requests(t testing.TB, wire []byte, at int) []seenRequest {
 }
 
 // FuzzRequests compares the requests that a server with a Limiter sees with those that
-// net/http sees alone. It may see fewer, because it closes connections earlier, but never
-// another one.
+// net/http alone sees. The server may see fewer requests, because it closes connections
+// earlier, but no others.
 func FuzzRequests(f *testing.F) {
 	for i, r := range requests {
 		for _, path := range []string{"/", "/0", "/3", "/late", "/late0", "/late3"} {
@@ -159,8 +162,9 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire []byte, split uint16) {
 		at := min(int(split), len(wire))
 		want, got := alone.requests(t, wire, at), limited.requests(t, wire, at)
-		// Behind a full-duplex request whose body was not read to its end net/http alone
-		// closes most connections by a panic, "invalid concurrent Body.Read call".
+		// After a full-duplex request whose body was not read completely, net/http
+		// alone closes most connections by a panic, "invalid concurrent Body.Read
+		// call".
 		for try := 0; len(got) > len(want) && try < 100; try++ {
 			want = alone.requests(t, wire, at)
 		}

@@ -7,33 +7,33 @@ import (
 )
 
 const (
-	// resetTime is how long a stream that is reset keeps its place, and as long again
-	// while its handler may run.
+	// resetTime is how long a reset stream keeps its place. The time repeats while its
+	// handler may run.
 	resetTime = time.Second
-	// stallTime bounds how long a connection waits until its own streams end, and for the
-	// rest of a header.
+	// stallTime bounds how long a connection waits for its own streams to end, and for
+	// the rest of a header.
 	stallTime = 10 * time.Second
-	// maxPlaces bounds the streams of a connection that have places: open ones, and as
-	// many that were reset.
+	// maxPlaces bounds the streams of a connection that have places: the open ones, and
+	// as many reset ones.
 	maxPlaces = 2 * maxStreams
 )
 
 var (
-	errStalled = errors.New("the streams of a connection do not end")
-	errLarge   = errors.New("a connection has two requests with large headers at once")
+	errStalled = errors.New("the streams of a connection do not end in time")
+	errLarge   = errors.New("a connection has two concurrent requests with large headers")
 )
 
 // stream is an open stream.
 type stream struct {
-	large bool // its header is
-	late  bool // it waited for a place in vain and has none
-	body  bool // the client sends one
-	size  int  // of its header, as it is sent, in bytes
+	large bool // its header is large
+	late  bool // it got no place in time and has none
+	body  bool // the client sends a body
+	size  int  // encoded size of its header, in bytes
 }
 
-// endHeader checks a header whose last byte is not yet given to net/http. net/http opens a
-// stream for a request even if a malformed one had the same stream, or a later one: such a
-// stream would have no place.
+// endHeader checks a header whose last byte is not yet returned to net/http. net/http
+// opens a stream for a request even if a malformed request had the same stream or a
+// later one. Such a stream would have no place.
 func (c *frameConn) endHeader(stream uint32) error {
 	large, err := c.block.end()
 	if err == nil && c.trailer && c.block.request {
@@ -60,9 +60,9 @@ func (c *frameConn) endHeader(stream uint32) error {
 	return nil
 }
 
-// open takes the place of a stream. A connection without streams always has one.
-// Of the streams that wait in vain, one at a time is refused by the Limiter. Behind Close,
-// none opens: a server that shuts down does not wait for its handler.
+// open takes a place for a stream. A connection without streams always gets one. Of the
+// streams that get no place in time, the Limiter refuses one at a time. After Close no
+// stream opens, because a server that shuts down does not wait for its handler.
 func (c *frameConn) open(id uint32) error {
 	if err := c.until(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *frameConn) open(id uint32) error {
 	return nil
 }
 
-// until waits until a condition holds, which is called with mu held.
+// until waits until ok returns true. It calls ok with mu held.
 func (c *frameConn) until(ok func() bool) error {
 	var late <-chan time.Time
 	for {
@@ -118,7 +118,7 @@ func (c *frameConn) until(ok func() bool) error {
 	}
 }
 
-// end gives the place of a stream back that the server has answered.
+// end releases the place of a stream that the server has answered.
 func (c *frameConn) end(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *frameConn) end(id uint32) {
 	}
 }
 
-// reset gives the place of a stream back that either side resets, once its handler had
+// reset releases the place of a stream that either side resets, after its handler had
 // time to end. It reports whether the stream was open.
 func (c *frameConn) reset(id uint32) bool {
 	c.mu.Lock()
@@ -148,7 +148,7 @@ func (c *frameConn) reset(id uint32) bool {
 		running := c.below.limiter.running(c.below)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !c.closed && running > len(c.streams) { // handlers of streams that were reset
+		if !c.closed && running > len(c.streams) { // handlers of reset streams still run
 			time.AfterFunc(resetTime, later)
 			return
 		}
@@ -165,7 +165,7 @@ func (c *frameConn) hadStream() bool {
 	return c.opened
 }
 
-// give gives the place of a stream back. Close gives back those that are left. The caller
+// give releases the place of a stream. Close releases the remaining ones. The caller
 // must hold mu.
 func (c *frameConn) give(st stream) {
 	if c.closed {
@@ -182,6 +182,6 @@ func (c *frameConn) give(st stream) {
 	}
 	select {
 	case c.given <- struct{}{}:
-	default: // has one
+	default: // already has a value
 	}
 }

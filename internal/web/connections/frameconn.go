@@ -9,52 +9,54 @@ import (
 )
 
 const (
-	// unreadGrace is how long a write takes at least when the client does not read.
+	// unreadGrace is the minimum duration of a write after which the client counts as
+	// not reading.
 	unreadGrace = 10 * time.Millisecond
-	// unreadTime bounds how long a client may read nothing of what is written to it.
+	// unreadTime bounds the time in which a client reads nothing that is written to it.
 	unreadTime = 30 * time.Second
 )
 
-// frameConn is what net/http reads the requests of HTTP/2 from. It counts the streams of
-// the connection among those of all connections, bounds their headers, and reads nothing
-// while the client does not read what is written to it.
+// frameConn is the connection that net/http reads HTTP/2 requests from. It counts the
+// streams of the connection among those of all connections and bounds their headers. It
+// reads nothing while the client does not read what is written to it.
 //
-// net/http takes it for a connection without TLS: one of TLS has to be a tls.Conn.
+// net/http treats it as a connection without TLS, because it accepts TLS only from a
+// tls.Conn.
 type frameConn struct {
 	net.Conn // *tls.Conn
 	below    *conn
 
-	// These belong to Read, which net/http calls from one goroutine.
+	// Only used by Read, which net/http calls from one goroutine.
 	started bool // the preface was read
 	in      frames
 	block   *block
-	trailer bool   // the block is of a stream that has, or had, a request
-	word    word   // of a PRIORITY frame, the stream that its stream depends on; of SETTINGS
-	rest    []byte // was read and not yet given to net/http
-	newest  uint32 // stream of the client
+	trailer bool   // the block belongs to a stream that has, or had, a request
+	word    word   // of a PRIORITY frame, the parent of its stream; also an identifier in SETTINGS
+	rest    []byte // read, but not yet returned to net/http
+	newest  uint32 // newest stream of the client
 	asks    bool   // the current frame opens a stream that has no place yet
 	owes    int    // portions of work that the current frame waits for
 	timed   bool   // a deadline is set for the rest of a header
-	failed  error  // what Read returns from now on
+	failed  error  // returned by all further Reads
 
-	// leaving is true once either side has sent GOAWAY: net/http ignores further streams.
+	// leaving is true after either side sent GOAWAY: net/http ignores further streams.
 	leaving atomic.Bool
 
 	writing sync.Mutex   // Read waits while it is held for long
-	since   atomic.Int64 // when a Write started, in nanoseconds since 1970; 0 for none
+	since   atomic.Int64 // start of the running Write, in ns since 1970; 0 for none
 	out     frames       // guarded by writing
 	last    uint32       // stream whose end is only partly in out, or 0; guarded by writing
 
 	mu      sync.Mutex
-	streams map[uint32]stream // open ones
-	opened  bool              // whether there was one
+	streams map[uint32]stream // open streams
+	opened  bool              // a stream was opened
 	large   int
-	places  int           // of open streams, and of those that were reset just now
-	work    surplus       // that the client causes without requests that are answered
-	given   chan struct{} // gets a value when a stream ends
+	places  int           // of open streams, and of streams that were reset recently
+	work    surplus       // that the client causes without answered requests
+	given   chan struct{} // receives a value when a stream ends
 	done    chan struct{} // closed with the connection
 	closed  bool
-	closer  *time.Timer // closes the connection; nil until Close was called while answers are written
+	closer  *time.Timer // closes the connection; set when Close was called before all answers were written
 }
 
 func newFrameConn(secure net.Conn, below *conn) *frameConn {
@@ -63,10 +65,11 @@ func newFrameConn(secure net.Conn, below *conn) *frameConn {
 		streams: map[uint32]stream{}, given: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// NetConn returns the connection below.
+// NetConn returns the connection below TLS.
 func (c *frameConn) NetConn() net.Conn { return c.below }
 
-// Read reads a piece of the frames, up to a stream that waits for its place.
+// Read returns a part of the frames, up to a frame that must wait for a place or a
+// turn.
 func (c *frameConn) Read(p []byte) (int, error) {
 	if len(p) == 0 || c.failed != nil {
 		return 0, c.failed
@@ -76,14 +79,14 @@ func (c *frameConn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		c.owes = 0
-		c.setDeadline() // the wait was not the client's
+		c.setDeadline() // the client did not cause this wait
 	}
 	if c.asks {
 		if err := c.open(c.in.current.stream); err != nil {
 			return 0, err
 		}
 		c.asks = false
-		c.setDeadline() // nor was this one
+		c.setDeadline() // nor this one
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; n == 0 {
@@ -111,8 +114,9 @@ func (c *frameConn) Read(p []byte) (int, error) {
 	return used, nil
 }
 
-// receive reads from the connection below. It reads the whole preface first: net/http takes
-// a connection without one for HTTP/1, whose header lines are not counted here.
+// receive reads from the connection below. It reads the complete preface first:
+// net/http treats a connection without one as HTTP/1, whose header lines are not
+// counted here.
 func (c *frameConn) receive(p []byte) (int, error) {
 	if c.started {
 		return c.Conn.Read(p) //nolint:wrapcheck // net/http compares it
@@ -130,17 +134,17 @@ func (c *frameConn) receive(p []byte) (int, error) {
 	return n, nil
 }
 
-// setDeadline bounds the time for the rest of a header, from now on.
+// setDeadline sets the time limit for the rest of a header, starting now.
 func (c *frameConn) setDeadline() {
 	c.timed = c.block.open
 	var end time.Time
 	if c.timed {
 		end = time.Now().Add(stallTime)
 	}
-	_ = c.SetReadDeadline(end) // a connection that is closed fails in Read
+	_ = c.SetReadDeadline(end) // a closed connection fails in Read
 }
 
-// follow follows frames of the client and returns how many bytes net/http gets.
+// follow consumes frames of the client and returns the number of bytes for net/http.
 func (c *frameConn) follow(p []byte) (used int, err error) {
 	for used < len(p) && !c.asks && c.owes == 0 {
 		n, started := c.in.next(p[used:])
@@ -156,8 +160,8 @@ func (c *frameConn) follow(p []byte) (used int, err error) {
 				err = errIdle
 			}
 		case f.kind == frameSettings && c.newest > 0 && c.word.setting(p[used:used+n], f.length-c.in.skip-n):
-			// net/http sets the size while it may encode the header of an answer with the
-			// same table, and panics.
+			// net/http would set the size while another goroutine may encode the header
+			// of an answer with the same table, and panic.
 			err = errTableSize
 		}
 		used += n
@@ -171,7 +175,7 @@ func (c *frameConn) follow(p []byte) (used int, err error) {
 	return used, nil
 }
 
-// begin takes the header of a frame of the client.
+// begin consumes the header of a frame of the client.
 func (c *frameConn) begin(f frame) error {
 	switch f.kind {
 	case frameHeaders, frameContinuation:
@@ -182,7 +186,7 @@ func (c *frameConn) begin(f frame) error {
 			c.trailer = f.stream <= c.newest
 			if !c.trailer {
 				if f.length == 0 && f.flags&flagEndHeaders != 0 {
-					return errEmpty // net/http would have all of it before its stream has a place
+					return errEmpty // net/http would process all of it before its stream has a place
 				}
 				c.newest, c.asks = f.stream, !c.leaving.Load()
 				c.count(func(s *surplus, _ time.Time) { s.earn(requestFrames * earnBytes) })
@@ -191,7 +195,7 @@ func (c *frameConn) begin(f frame) error {
 		if f.kind == frameContinuation || c.trailer {
 			c.idle(f)
 		}
-		if f.kind == frameHeaders { // its other frames do not wait
+		if f.kind == frameHeaders { // only HEADERS frames wait
 			c.owe()
 		}
 		return nil
@@ -228,14 +232,14 @@ func (c *frameConn) begin(f frame) error {
 	return nil
 }
 
-// count changes the count of work.
+// count updates the count of work.
 func (c *frameConn) count(change func(s *surplus, now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.work, time.Now())
 }
 
-// answer counts a frame that is answered at once.
+// answer counts a frame that net/http answers at once.
 func (c *frameConn) answer() {
 	c.count(func(s *surplus, now time.Time) { s.add(answerWork, now) })
 }
@@ -245,8 +249,8 @@ func (c *frameConn) idle(f frame) {
 	c.count(func(s *surplus, now time.Time) { s.frame(f.length, now) })
 }
 
-// data counts a frame of a body. The end of one is progress: a frame behind it resets the
-// stream.
+// data counts a frame of a body. The end of a body is progress, because a frame after
+// it resets the stream.
 func (c *frameConn) data(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

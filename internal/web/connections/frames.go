@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Types and flags of HTTP/2 frames, and the sizes of what is not in frames.
+// Types and flags of HTTP/2 frames, and sizes in bytes.
 const (
 	frameHeaderBytes = 9
-	// preface is what a client of HTTP/2 sends before its first frame.
+	// preface is what an HTTP/2 client sends before its first frame.
 	preface      = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	prefaceBytes = len(preface)
 
@@ -36,27 +36,27 @@ const (
 )
 
 const (
-	// maxBlockFrames bounds the frames of a request header, maxBlockBytes its bytes as
-	// they are sent. net/http closes a connection that sends about 40 KiB.
+	// maxBlockFrames bounds the frames of a request header, and maxBlockBytes its
+	// encoded bytes. net/http closes a connection that sends about 40 KiB.
 	maxBlockFrames = 16
 	maxBlockBytes  = 64 << 10
-	// largeHeader is the decoded size of a header, in bytes, from which a connection may
-	// have one such request at a time. It is less than the size that net/http refuses:
-	// what it refuses is large.
+	// largeHeader is the decoded size of a header, in bytes, above which a connection
+	// may have only one such request at a time. It is less than the size that net/http
+	// refuses, so that all headers that net/http refuses are large.
 	largeHeader = 20 << 10
-	// hpackTable is the table size of HPACK, in bytes, in net/http too.
+	// hpackTable is the size of the HPACK table, in bytes. net/http uses the same size.
 	hpackTable = 4096
 )
 
 var (
 	errTooManyFrames = errors.New("the header of a request has too many frames or bytes")
-	errOutOfOrder    = errors.New("a frame comes between those of a header")
+	errOutOfOrder    = errors.New("a frame of another type interrupts a header")
 	errPadding       = errors.New("the padding of a header is longer than its frame")
-	errNoPreface     = errors.New("a connection of HTTP/2 does not start with its preface")
-	errEarlier       = errors.New("the header of a request has an earlier stream")
-	errIdle          = errors.New("a frame refers to a stream before its request")
+	errNoPreface     = errors.New("an HTTP/2 connection does not start with the preface")
+	errEarlier       = errors.New("the header of a request reuses an earlier stream")
+	errIdle          = errors.New("a frame refers to a stream that is not open yet")
 	errEmpty         = errors.New("the header of a request is empty")
-	errTableSize     = errors.New("the size of the header table changes behind a request")
+	errTableSize     = errors.New("the size of the header table changes after a request")
 )
 
 // frame is the header of an HTTP/2 frame.
@@ -75,9 +75,9 @@ type frames struct {
 	current frame
 }
 
-// next follows bytes up to the end of a frame's header or of its payload. It returns
-// how many bytes those are. started is true when the header of a frame is complete;
-// otherwise they belong to the payload of the current frame.
+// next consumes bytes of p up to the end of a frame's header or payload, and returns
+// their number. started is true if they complete the header of a frame. Otherwise they
+// belong to a header or to the payload of the current frame.
 func (f *frames) next(p []byte) (used int, started bool) {
 	if f.skip > 0 {
 		used = min(f.skip, len(p))
@@ -98,13 +98,14 @@ func (f *frames) next(p []byte) (used int, started bool) {
 	return used, true
 }
 
-// word is a number in a payload: 32 bits at its start, or the identifier of a setting.
+// word collects a number in a payload: the first 32 bits, or the identifier of a
+// setting.
 type word struct {
 	value uint32
 	have  int // bytes
 }
 
-// take takes a piece of the payload and reports whether the number is complete now.
+// take consumes a part of the payload and reports whether it completes the number.
 func (w *word) take(p []byte) (complete bool) {
 	for _, b := range p[:min(len(p), 4-w.have)] {
 		w.value = w.value<<8 | uint32(b)
@@ -114,9 +115,9 @@ func (w *word) take(p []byte) (complete bool) {
 	return complete
 }
 
-// setting takes a piece of a payload of settings, behind a number of bytes of it. It
-// reports whether an identifier that ends in the piece is that of the size of the table of
-// HPACK.
+// setting consumes a part of a SETTINGS payload that starts at offset before. It
+// reports whether an identifier that ends in this part is the one of the HPACK table
+// size.
 func (w *word) setting(p []byte, before int) (tableSize bool) {
 	for i, b := range p {
 		switch (before + i) % settingBytes {
@@ -129,19 +130,19 @@ func (w *word) setting(p []byte, before int) (tableSize bool) {
 	return tableSize
 }
 
-// block follows the header of a request in HEADERS and CONTINUATION frames, and decodes
-// it to count its fields.
+// block decodes the header of a request in HEADERS and CONTINUATION frames, and counts
+// its fields.
 type block struct {
 	decoder *hpack.Decoder
 	open    bool
 	frames  int
 	bytes   int
-	before  int // bytes of the frame that come before the fragment
+	before  int // bytes of the frame before the fragment
 	left    int // bytes of the fragment that are left
 	padded  bool
 	fields  int
 	size    int  // as in SETTINGS_MAX_HEADER_LIST_SIZE
-	request bool // has a pseudo-header field: it is no trailer
+	request bool // has a pseudo-header field, so it is no trailer
 }
 
 func newBlock() *block {
@@ -155,7 +156,7 @@ func newBlock() *block {
 	return b
 }
 
-// begin takes the header of a HEADERS or CONTINUATION frame.
+// begin consumes the header of a HEADERS or CONTINUATION frame.
 func (b *block) begin(f frame) error {
 	if (f.kind == frameContinuation) != b.open {
 		return errOutOfOrder
@@ -181,12 +182,12 @@ func (b *block) begin(f frame) error {
 	return nil
 }
 
-// payload takes a piece of such a frame. net/http decodes no header whose padding is too
-// long and keeps the connection, but decodes its next headers: the tables of HPACK would
-// differ.
+// payload consumes a part of such a frame. It returns an error for padding that is too
+// long: net/http would not decode this header but keep the connection and decode the
+// next ones, so its HPACK table would differ from this one.
 func (b *block) payload(p []byte) error {
 	for len(p) > 0 && b.before > 0 {
-		if b.padded { // its first byte is the length of the padding
+		if b.padded { // the first byte is the length of the padding
 			b.left -= int(p[0])
 			b.padded = false
 		}

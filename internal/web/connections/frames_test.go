@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// ownErrors are those with which a frameConn is stricter than net/http.
+// ownErrors lists the errors by which a frameConn is stricter than net/http.
 var ownErrors = []error{errTooManyFrames, errOutOfOrder, errPadding, errNoPreface, errEarlier, errIdle, errTableSize, errEmpty, errLarge, errStalled}
 
 // seenFrame is a frame, or a header with its CONTINUATION frames, as a Framer reads it.
@@ -30,7 +30,7 @@ type seenFrame struct {
 	refused   bool // the stream is
 }
 
-// readFrames returns the frames that a Framer reads, and calls each after one.
+// readFrames returns the frames that a Framer reads, and calls each after each frame.
 func readFrames(r io.Reader, each func(seenFrame)) (err error) {
 	framer := http2.NewFramer(io.Discard, r)
 	framer.SetMaxReadFrameSize(frameBytes)
@@ -70,8 +70,8 @@ func wireOf(write func(*http2.Framer)) []byte {
 	return b.Bytes()
 }
 
-// indexed is a request that uses the static table alone; growing adds entries to the dynamic
-// table, reference uses the newest of them.
+// indexed is a request that uses only the static table. growing adds entries to the
+// dynamic table. reference uses the newest of them.
 var (
 	indexed   = []byte{0x82, 0x84, 0x87}
 	holding   = []byte{0x82, 0x85, 0x87}
@@ -157,7 +157,7 @@ func framesOfSeeds() [][]byte {
 }
 
 // FuzzFrames compares the frames and headers that a frameConn follows with those that a
-// Framer reads, wherever their bytes are divided. The frameConn may end earlier.
+// Framer reads, for any division of their bytes. The frameConn may end earlier.
 func FuzzFrames(f *testing.F) {
 	for i, wire := range framesOfSeeds() {
 		f.Add(wire, uint16(i+1))
@@ -235,13 +235,13 @@ func startFrameServer(t testing.TB) *frameServer {
 	return s
 }
 
-// serve answers requests of "/" and holds others. Each has a place.
+// serve answers requests of "/" and holds others. It checks that each one has a place.
 func (s *frameServer) serve(w http.ResponseWriter, r *http.Request) {
 	below := r.Context().Value(connKey{}).(*conn)
 	s.mu.Lock()
 	c := s.conns[below]
 	s.mu.Unlock()
-	c.mu.Lock() // no place is given back meanwhile
+	c.mu.Lock() // no place is released meanwhile
 	running, places := s.limiter.running(below), c.places
 	c.mu.Unlock()
 	if below.late.Load() {
@@ -266,8 +266,8 @@ func (s *frameServer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// send sends frames to the server and waits until it has handled them all. It returns an
-// error if the connection ends before that.
+// send sends frames to the server and waits until it has handled all of them. It
+// returns an error if the connection ends earlier.
 func (s *frameServer) send(t testing.TB, wire []byte) (c *frameConn, done func(), err error) {
 	t.Helper()
 	mine, theirs := net.Pipe()
@@ -283,7 +283,7 @@ func (s *frameServer) send(t testing.TB, wire []byte) (c *frameConn, done func()
 	last := [8]byte{'t', 'h', 'e', ' ', 'e', 'n', 'd', '.'}
 	var sent sync.WaitGroup
 	sent.Go(func() {
-		_, _ = io.WriteString(mine, preface) // the reader sees why it fails
+		_, _ = io.WriteString(mine, preface) // the reader reports the error
 		_ = framer.WriteSettings()
 		_, _ = mine.Write(wire)
 		_ = framer.WritePing(false, last)
@@ -315,7 +315,7 @@ func (s *frameServer) send(t testing.TB, wire []byte) (c *frameConn, done func()
 	}, err
 }
 
-// wholeFrames is the part of frames that ends with one.
+// wholeFrames returns the start of wire that ends with a complete frame.
 func wholeFrames(wire []byte) []byte {
 	used := 0
 	var f frames
@@ -329,8 +329,8 @@ func wholeFrames(wire []byte) []byte {
 	return wire[:used]
 }
 
-// FuzzStreams compares the streams that have places with the requests that net/http serves:
-// each request has a place, and no place is left to a stream that has ended.
+// FuzzStreams compares the streams that have places with the requests that net/http
+// serves. Each request has a place, and no ended stream keeps one.
 func FuzzStreams(f *testing.F) {
 	for _, wire := range framesOfSeeds() {
 		f.Add(wire)

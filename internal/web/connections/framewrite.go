@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// closeTime bounds how long the ends of answers are waited for during a shutdown.
+// closeTime bounds how long a shutdown waits for the ends of answers.
 const closeTime = 3 * time.Second
 
-// Write writes frames of the server. Those that end a stream give its place back, before
-// the client can see them and ask for the next one.
+// Write writes frames of the server. Frames that end a stream release its place before
+// the client can see them and request the next stream.
 func (c *frameConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -21,7 +21,7 @@ func (c *frameConn) Write(p []byte) (int, error) {
 		if started {
 			c.sent(f)
 		}
-		// A frame, and a header of several, may be in more than one Write.
+		// A frame, or a header of several frames, may be divided among several Writes.
 		if c.last != 0 && c.out.skip == 0 && (f.kind == frameData || f.flags&flagEndHeaders != 0) {
 			c.end(c.last)
 			c.last = 0
@@ -30,11 +30,11 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
-// sent takes the header of a frame of the server.
+// sent consumes the header of a frame of the server.
 func (c *frameConn) sent(f frame) {
 	switch f.kind {
 	case frameReset:
-		if !c.reset(f.stream) { // the answer to a frame for a stream that has ended
+		if !c.reset(f.stream) { // the answer to a frame for an ended stream
 			c.answer()
 		}
 	case frameGoAway:
@@ -60,13 +60,14 @@ func (c *frameConn) wrote() {
 	}
 }
 
-// unwritten reports whether the end of an answer is not written yet: net/http writes it
-// behind the handler. A stream ends before its end is written. The caller must hold mu.
+// unwritten reports whether the end of an answer is not written yet. net/http writes it
+// after the handler returned. A stream ends before its end is written. The caller must
+// hold mu.
 func (c *frameConn) unwritten() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
-// Close closes the connection. While the server shuts down, a connection whose handlers
-// have ended is closed once their answers are written, after closeTime at the latest: the
-// last handler ends before the end of its answer is written.
+// Close closes the connection. If its handlers have ended during a shutdown, Close
+// returns and the connection is closed after its answers are written, at most closeTime
+// later: the last handler ends before the end of its answer is written.
 func (c *frameConn) Close() error {
 	if c.below.limiter.shutdown.Load() && c.below.limiter.running(c.below) == 0 && c.closeLater() {
 		return nil
@@ -74,7 +75,8 @@ func (c *frameConn) Close() error {
 	return c.cut()
 }
 
-// closeLater reports whether the connection is closed once its answers are written.
+// closeLater reports whether the connection will be closed after its answers are
+// written.
 func (c *frameConn) closeLater() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +84,7 @@ func (c *frameConn) closeLater() bool {
 		return false
 	}
 	if c.closer == nil {
-		c.closer = time.AfterFunc(closeTime, func() { _ = c.cut() }) // the client has had its time
+		c.closer = time.AfterFunc(closeTime, func() { _ = c.cut() }) // the client had enough time
 	}
 	return true
 }
@@ -93,8 +95,8 @@ func (c *frameConn) cut() error {
 	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
 }
 
-// leave ends what the connection waits for, before it is closed. The places of its streams
-// are free once their handlers had time to end.
+// leave ends the waits of the connection, before it is closed. The places of its
+// streams are released after their handlers had time to end.
 func (c *frameConn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

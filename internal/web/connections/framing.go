@@ -3,18 +3,19 @@ package connections
 import "bytes"
 
 // maxLines bounds the lines of a request header: the request line, the fields and the
-// lines of folded fields. Each field costs net/http some hundred bytes of map, however
-// short it is.
+// lines of folded fields. Each field, however short, costs net/http some hundred bytes
+// of map.
 const maxLines = 128
 
-// part is what the next byte of a connection belongs to.
+// part is the element of HTTP/1 that the next byte of a connection belongs to.
 type part int
 
 const (
 	inHeader part = iota
-	// afterHeader: the header is complete, its handler has not started yet.
+	// afterHeader means that the header is complete and its handler has not started
+	// yet.
 	afterHeader
-	inBody // of a known length
+	inBody // with a known length
 	inChunkSize
 	inChunkPadding
 	inChunkExtension
@@ -23,27 +24,29 @@ const (
 	atChunkEnd
 	atChunkEnd2
 	inTrailer
-	// unknown: the body is malformed. net/http refuses it and closes the connection.
+	// unknown means that the body is malformed. net/http refuses it and closes the
+	// connection.
 	unknown
 )
 
-// framing follows the requests of an HTTP/1 connection, to count the lines of their
-// headers. It learns the length of a body from net/http: there is no second opinion on
-// what a header says.
+// framing finds the requests in the bytes of an HTTP/1 connection, to count the lines
+// of their headers. It takes the length of a body from net/http, so that the two never
+// interpret a header differently.
 type framing struct {
 	part part
-	// Of a header or a trailer: complete lines, whether one of them was not empty, the
-	// bytes of the incomplete line, and whether its first byte is a CR.
+	// State of a header or a trailer: the number of complete lines, whether one of them
+	// was not empty, the length of the incomplete line in bytes, and whether its first
+	// byte is a CR.
 	lines   int
 	started bool
 	column  int
 	firstCR bool
-	// left is how many bytes of the body or the chunk are left.
+	// left is the number of unread bytes of the body or the chunk.
 	left   uint64
 	digits int // of the size of the chunk
 }
 
-// body begins the body of the request whose header is complete: length is as in
+// body starts the body of the request whose header is complete. length is as in
 // http.Request.
 func (f *framing) body(length int64) {
 	switch {
@@ -56,8 +59,8 @@ func (f *framing) body(length int64) {
 	}
 }
 
-// take follows bytes up to the end of a header or of a request, and returns how many
-// bytes those are. ok is false when the header has too many lines.
+// take consumes bytes of p up to the end of a header or of a request, and returns their
+// number. ok is false if the header has too many lines.
 func (f *framing) take(p []byte) (used int, ok bool) {
 	for used < len(p) {
 		switch f.part {
@@ -99,7 +102,7 @@ func (f *framing) take(p []byte) (used int, ok bool) {
 	return used, true
 }
 
-// line follows a line or a piece of one. end is true for the empty line that ends the
+// line consumes a line or a part of one. end is true for the empty line that ends the
 // header.
 func (f *framing) line(p []byte) (used int, end bool) {
 	i := bytes.IndexByte(p, '\n')
@@ -124,7 +127,7 @@ func (f *framing) line(p []byte) (used int, end bool) {
 	return i + 1, empty && (f.started || f.part == inTrailer)
 }
 
-// chunkByte follows a byte between the contents of chunks. It accepts no more than
+// chunkByte consumes a byte between the contents of chunks. It accepts no more than
 // net/http does.
 func (f *framing) chunkByte(b byte) {
 	next := unknown

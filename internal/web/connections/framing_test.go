@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// request is a request as a client sends it, and what net/http must read of it.
+// request is a request as a client sends it, and the body that net/http must read.
 type request struct {
 	wire, body string
 }
 
-// requests are those that the tests send one after the other.
+// requests are sent one after the other.
 var requests = []request{
 	{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", ""},
 	{"GET / HTTP/1.1\nHost: a\n\n", ""},
@@ -35,7 +35,7 @@ var requests = []request{
 	{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nX:" + strings.Repeat("x", 5000) + "\r\n\r\nlast body", "last body"},
 }
 
-// reader reads requests through a requestConn the way that net/http does.
+// reader reads requests through a requestConn as net/http does.
 type reader struct {
 	conn *requestConn
 	bufr *bufio.Reader
@@ -57,7 +57,7 @@ func newReader(from io.Reader) *reader {
 	return &reader{c, bufio.NewReader(c)}
 }
 
-// next reads a request. It fails if the buffer has bytes beyond a header or a request.
+// next reads a request. It fails if the buffer has bytes after a header or a request.
 func (r *reader) next() (body string, err error) {
 	for { // net/http skips empty lines
 		b, err := r.bufr.Peek(1)
@@ -90,8 +90,8 @@ func (r *reader) next() (body string, err error) {
 	return string(raw), nil
 }
 
-// Requests on one connection are told apart as net/http does, wherever the network
-// splits them.
+// Requests on one connection are separated as by net/http, for any division of their
+// bytes.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -115,7 +115,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// Malformed bodies end the counting: net/http refuses them, too.
+// A malformed body ends the counting: net/http refuses it, too.
 func TestMalformedChunks(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"\r\n", "x\r\n", "1;a\nx\r\n0\r\n\r\n", "1 ;\r\n", "1\nx\r\n", "1\r\nxy\r\n", "1\r\nx\n0\r\n\r\n", "11111111111111111\r\n", "1\r\rx"} {
@@ -129,8 +129,8 @@ func TestMalformedChunks(t *testing.T) {
 	}
 }
 
-// FuzzFraming sends arbitrary bytes: what net/http takes for the end of a header or a
-// request must be the end for the framing too.
+// FuzzFraming sends arbitrary bytes. Each end of a header or a request for net/http
+// must also be one for the framing.
 func FuzzFraming(f *testing.F) {
 	for i, r := range requests {
 		f.Add([]byte(r.wire+requests[0].wire), uint16(i))
@@ -152,7 +152,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// fieldLines is a header of n lines, with the request line.
+// fieldLines returns a header of n lines, including the request line.
 func fieldLines(n int) string {
 	var b strings.Builder
 	b.WriteString("GET / HTTP/1.1\r\nHost: localhost\r\n")
@@ -162,8 +162,8 @@ func fieldLines(n int) string {
 	return b.String()
 }
 
-// A header with too many lines is refused before it is complete, also behind other
-// requests and under TLS. One with as many as are allowed is not.
+// A header with too many lines is refused before it is complete, also after other
+// requests and under TLS. One with the maximum number of lines is accepted.
 func TestHeaderLines(t *testing.T) {
 	t.Parallel()
 	chunked := "POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
@@ -194,8 +194,8 @@ func TestHeaderLines(t *testing.T) {
 	}
 }
 
-// A request whose body has not come is answered at once, and holds no place
-// afterwards.
+// A request whose body has not come is answered at once, and its connection is then
+// idle.
 func TestAnswerBeforeBody(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -215,8 +215,8 @@ func TestAnswerBeforeBody(t *testing.T) {
 	}
 }
 
-// HTTP/2 requests have the same bounds: the fields of a header, the requests of a
-// connection beside others, and the bytes of a frame.
+// HTTP/2 requests have the same limits: the fields of a header, the requests of a
+// connection beside others, and the size of a frame.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 2}, true)

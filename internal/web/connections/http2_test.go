@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// What handlers and clients of HTTP/2 see is as with net/http alone: the state of TLS,
-// bodies larger than the windows, trailers, 100-continue, answers that are flushed and
-// the end of the server. HTTP/1 is served at the same address.
+// Handlers and clients of HTTP/2 see the same as with net/http alone: the TLS state,
+// bodies larger than the windows, trailers, 100-continue, flushed answers and the
+// shutdown of the server. HTTP/1 is served at the same address.
 func TestHTTP2AsBefore(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20

@@ -15,62 +15,61 @@ import (
 )
 
 const (
-	// spareConnections is how many connections beyond the bound are open at once, to
-	// be answered a refusal or the server's health.
+	// spareConnections is the number of connections beyond the limit that are open at
+	// once to get a refusal or the server's health.
 	spareConnections = 64
-	// spareTime is how long such a connection lasts, spareGrace how long it lasts
-	// without a request when others wait.
+	// spareTime is the lifetime of such a connection. spareGrace is its lifetime
+	// without a request while others wait.
 	spareTime  = 5 * time.Second
 	spareGrace = 100 * time.Millisecond
-	// maxStreams, frameBytes and windowBytes bound what a connection of HTTP/2 holds:
-	// requests, the largest frame, and what was received of bodies and not read, in
-	// bytes.
+	// maxStreams, frameBytes and windowBytes bound an HTTP/2 connection: its concurrent
+	// requests, the size of a frame, and the received but unread bytes of bodies.
 	maxStreams  = 100
 	frameBytes  = 16 << 10
 	windowBytes = 64 << 10
-	// logEvery is the least time between two log lines about the bounds.
+	// logEvery is the minimum time between two log lines about the limits.
 	logEvery = 10 * time.Second
 )
 
-// Options set up a Limiter.
+// Options configures a Limiter.
 type Options struct {
-	// Name says in the log which connections these are: "HTTP".
+	// Name is the name of the connections in the log, such as "HTTP".
 	Name string
-	// Total is how many connections may be open. It MUST be positive.
+	// Total is the maximum number of open connections. It MUST be positive.
 	Total int
-	// PerAddress is how many connections one address may have open; the addresses of
-	// an IPv6 network of 64 bits count as one. 0 means half of Total, and Total for
-	// loopback addresses, which all clients behind a proxy on this machine share.
+	// PerAddress is the maximum number of open connections of one address. The
+	// addresses of an IPv6 network of 64 bits count as one. 0 means half of Total for
+	// each address, except that loopback addresses get Total, because all clients
+	// behind a proxy on this machine share them.
 	PerAddress int
-	// Refuse answers a request on a connection that is beyond a bound. It MUST NOT
-	// block. Health reports whether a request is answered on such a connection all
-	// the same.
+	// Refuse answers a request on a connection beyond a limit. It MUST NOT block.
+	// Health reports whether a request is served on such a connection anyway.
 	Refuse http.HandlerFunc
 	Health func(*http.Request) bool
-	// Logger gets a line when a bound is met, at most one every 10 s. Default:
+	// Logger gets a line when a limit is reached, at most every 10 s. Default:
 	// slog.Default.
 	Logger *slog.Logger
 }
 
-// Stats counts what a Limiter did.
+// Stats holds the counts of a Limiter.
 type Stats struct {
-	// Open is how many connections are open now, Busy how many of them have a
-	// request.
+	// Open is the number of open connections, Busy the number of those with a request.
 	Open, Busy int
-	// Closed counts connections without a request that were closed for new ones,
-	// Refused those that were refused.
+	// Closed counts connections without a request that were closed for new ones.
+	// Refused counts refused connections.
 	Closed, Refused uint64
 }
 
-// Limiter bounds the connections that its Listener accepts. Its methods ConnContext,
-// ConnState and Handler MUST be set on the server. It is safe for concurrent use.
+// Limiter bounds the connections of an HTTP server. Bind installs it on the server,
+// which MUST then serve Listener or SecureListener. It is safe for concurrent use.
 type Limiter struct {
 	opts Options
-	// streams are those of HTTP/2: one for each connection, and some for refusals.
+	// streams counts HTTP/2 streams. Its limit allows one per connection, and some for
+	// refusals.
 	streams streams
-	// surplus lets the connections take turns whose clients cause much work.
+	// surplus gives turns to connections whose clients cause much work.
 	surplus pace
-	// shutdown is true once the listener of TLS is closed.
+	// shutdown is true after the TLS listener is closed.
 	shutdown atomic.Bool
 
 	mu      sync.Mutex
@@ -80,15 +79,17 @@ type Limiter struct {
 	busy    int
 	closed  uint64
 	refused uint64
-	// requests counts those that are served, ending is true once the server shuts down.
+	// requests counts the requests being served. ending is true after the server began
+	// to shut down.
 	requests int
 	ending   bool
-	// logged is when a line was last logged, and the counts of then.
+	// logged is the time of the last log line, and loggedClosed and loggedRefused are
+	// the counts at that time.
 	logged                      time.Time
 	loggedClosed, loggedRefused uint64
 }
 
-// New makes a Limiter.
+// New returns a Limiter.
 func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -96,13 +97,13 @@ func New(opts Options) *Limiter {
 	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections, wait: placeTime}}
 }
 
-// Bind sets a Limiter's methods and the bounds of HTTP/2 on a server. The caller serves
-// Listener(l) or SecureListener(l).
+// Bind installs the Limiter and the limits of HTTP/2 on a server. It wraps the server's
+// Handler. The caller then serves Listener(l) or SecureListener(l).
 func (l *Limiter) Bind(s *http.Server) {
 	s.Handler = l.handler(s.Handler)
 	s.DisableGeneralOptionsHandler = true // the handler sees every request
-	// Connections of HTTP/2 are frameConns, which hide TLS. Those without TLS are
-	// requestConns, which let no HTTP/2 through.
+	// HTTP/2 connections are frameConns, which hide TLS from net/http. Connections
+	// without TLS are requestConns, which never pass HTTP/2.
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
@@ -135,9 +136,9 @@ func (l *Limiter) Bind(s *http.Server) {
 	s.RegisterOnShutdown(l.closeIdle)
 }
 
-// closeIdle closes the connections without a request. The server itself waits for
-// those that have sent a part of one. It also closes those of HTTP/2 that had a request,
-// once their answers are written.
+// closeIdle closes the connections without a request. The server itself waits for those
+// that have sent a part of a request. It also closes HTTP/2 connections that had a
+// request, after their answers are written.
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
@@ -150,14 +151,14 @@ func (l *Limiter) closeIdle() {
 	l.mu.Unlock()
 	for _, c := range list {
 		if f := c.frames.Load(); f == nil || !f.hadStream() {
-			_ = c.Close() // the server is about to end
+			_ = c.Close() // the server is shutting down
 		}
 	}
 }
 
 type connKey struct{}
 
-// unwrap is the connection that the Limiter's listener accepted, or nil.
+// unwrap returns the connection that the Limiter's listener accepted, or nil.
 func unwrap(c net.Conn) *conn {
 	for {
 		switch t := c.(type) {
@@ -171,7 +172,7 @@ func unwrap(c net.Conn) *conn {
 	}
 }
 
-// Listener returns a listener that accepts what the bounds allow of another one.
+// Listener returns a listener that accepts the connections of inner within the limits.
 func (l *Limiter) Listener(inner net.Listener) net.Listener { return &listener{inner, l} }
 
 type listener struct {
@@ -179,7 +180,7 @@ type listener struct {
 	limiter *Limiter
 }
 
-// Accept returns the next connection that is to be served.
+// Accept returns the next connection to serve.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
@@ -193,8 +194,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit makes a connection one of those counted. It returns nil for one that it
-// closed.
+// admit counts a new connection. If no place is left for it, admit closes it and
+// returns nil.
 func (l *Limiter) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, limiter: l, address: addressOf(inner.RemoteAddr()), since: time.Now()}
 	l.mu.Lock()
@@ -210,7 +211,7 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 		c.spare = true
 		l.refused++
 		l.spares.push(c)
-		c.timer = time.AfterFunc(spareTime, func() { _ = c.cut() }) // the client has had its time
+		c.timer = time.AfterFunc(spareTime, func() { _ = c.cut() }) // the client had enough time
 	default:
 		l.refused++
 		c.gone = true
@@ -228,8 +229,8 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 	return c
 }
 
-// spareRoom reports whether there may be another spare connection, and takes out
-// the one to close for it. The caller must hold mu.
+// spareRoom reports whether another spare connection is allowed. It may remove an old
+// one, which it stores in victim and the caller closes. The caller must hold mu.
 func (l *Limiter) spareRoom(victim **conn) bool {
 	if l.spares.len() < spareConnections {
 		return true
@@ -243,14 +244,14 @@ func (l *Limiter) spareRoom(victim **conn) bool {
 	return true
 }
 
-// fits reports whether one more connection of an address is within the bounds. The
+// fits reports whether one more connection of an address is within the limits. The
 // caller must hold mu.
 func (l *Limiter) fits(address netip.Prefix) bool {
 	return l.all.len() < l.opts.Total && l.of[address].len() < l.bound(address)
 }
 
-// room is the connection to close for a new one of an address: nil if there is
-// none, or none has to be. The caller must hold mu.
+// room returns the connection to close for a new one of an address, or nil if there is
+// none or none needs to be closed. The caller must hold mu.
 func (l *Limiter) room(address netip.Prefix) *conn {
 	if mine := l.of[address]; mine.len() >= l.bound(address) {
 		return mine.oldest()
@@ -258,7 +259,7 @@ func (l *Limiter) room(address netip.Prefix) *conn {
 	if l.all.len() < l.opts.Total {
 		return nil
 	}
-	// Of the address that has the most to give.
+	// Take it from the address with the most connections.
 	var heaviest *queue
 	for _, q := range l.of {
 		if q.waiting() > 0 && (heaviest == nil || q.len() > heaviest.len()) {
@@ -289,7 +290,7 @@ func (l *Limiter) add(c *conn) {
 	l.all.push(c)
 }
 
-// remove counts a connection no more. The caller must hold mu.
+// remove stops counting a connection. The caller must hold mu.
 func (l *Limiter) remove(c *conn) {
 	if c.gone {
 		return
@@ -310,10 +311,10 @@ func (l *Limiter) remove(c *conn) {
 	}
 }
 
-// begin and end are called around each request of a connection. begin reports whether
-// the request may be served: the first one of a connection may, further ones of HTTP/2
-// while there are no more requests than there may be connections. While a stream of a
-// connection is late, requests that begin there are refused.
+// begin and end enclose each request of a connection. begin reports whether the request
+// may be served. The first request of a connection may. Further HTTP/2 requests may
+// while the number of requests is within the limit for connections. While a stream of
+// the connection is late, new requests on it are refused.
 func (l *Limiter) begin(c *conn) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -333,14 +334,14 @@ func (l *Limiter) end(c *conn) {
 	}
 }
 
-// running is how many requests of a connection have handlers.
+// running returns the number of requests of a connection that have handlers.
 func (l *Limiter) running(c *conn) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return c.busy
 }
 
-// work notes that a connection has one more request. The caller must hold mu.
+// work counts one more request of a connection. The caller must hold mu.
 func (l *Limiter) work(c *conn) {
 	if c.busy++; c.busy == 1 && !c.gone {
 		l.busy++
@@ -348,16 +349,16 @@ func (l *Limiter) work(c *conn) {
 	}
 }
 
-// keep never closes a connection for another one: its protocol is not HTTP any
-// more.
+// keep protects a connection from being closed for another one, because its protocol is
+// no longer HTTP.
 func (l *Limiter) keep(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.work(c)
 }
 
-// rest notes that a connection has no request from now on, or has one. The caller
-// must hold mu.
+// rest stores whether a connection is without a request from now on. The caller must
+// hold mu.
 func (l *Limiter) rest(c *conn, without bool) {
 	queues := []*queue{&l.all, l.of[c.address]}
 	if c.spare {
@@ -372,7 +373,7 @@ func (l *Limiter) rest(c *conn, without bool) {
 	}
 }
 
-// handler notes which connections have a request, and refuses those of spare
+// handler counts the requests of connections, and refuses requests on spare
 // connections.
 func (l *Limiter) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -381,8 +382,8 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// net/http holds its request until the answer is sent. The handler's own may drop
-		// its header before that.
+		// net/http holds its request until the answer is sent. With a copy for the
+		// handler, its header can be dropped earlier.
 		own := r
 		r = r.WithContext(r.Context())
 		own.Header = nil
@@ -408,7 +409,7 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 	if c.requests == nil {
 		defer l.end(c)
 	} else {
-		c.unsent.Store(true) // until answered
+		c.unsent.Store(true) // until the answer is written
 	}
 	if fields(r) > maxLines {
 		refusing(w, r)
@@ -427,8 +428,8 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 	next.ServeHTTP(w, r)
 }
 
-// refusing drops the header of a request that is refused, and bounds the time that the
-// answer may take in HTTP/2, where the client says how much of it is sent.
+// refusing drops the header of a refused request. For HTTP/2, where the client controls
+// how much of the answer is sent, it bounds the time for the answer.
 func refusing(w http.ResponseWriter, r *http.Request) {
 	r.Header = nil
 	if r.ProtoMajor == 2 {
@@ -436,7 +437,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fields is how many header fields a request has.
+// fields returns the number of header fields of a request.
 func fields(r *http.Request) int {
 	n := 0
 	for _, values := range r.Header {
@@ -445,15 +446,16 @@ func fields(r *http.Request) int {
 	return n
 }
 
-// Stats returns the counts of now.
+// Stats returns the current counts.
 func (l *Limiter) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Stats{Open: l.all.len() + l.spares.len(), Busy: l.busy, Closed: l.closed, Refused: l.refused}
 }
 
-// line returns a function that logs the counts, unless they are as they were or
-// were logged just now. The caller must hold mu, and call the function without.
+// line returns a function that logs the counts, or that does nothing if they are
+// unchanged or were logged in the last 10 s. The caller must hold mu, and call the
+// function without holding it.
 func (l *Limiter) line() func() {
 	now := time.Now()
 	closed, refused := l.closed-l.loggedClosed, l.refused-l.loggedRefused
@@ -463,47 +465,48 @@ func (l *Limiter) line() func() {
 	l.logged, l.loggedClosed, l.loggedRefused = now, l.closed, l.refused
 	open := l.all.len()
 	return func() {
-		l.opts.Logger.Warn("too many connections: those without a request are closed for new ones, others are refused",
+		l.opts.Logger.Warn("too many connections: closing idle connections for new ones, refusing others",
 			"listener", l.opts.Name, "open", open, "limit", l.opts.Total, "closed", closed, "refused", refused)
 	}
 }
 
-// conn is a connection that is counted.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	limiter *Limiter
 	address netip.Prefix
-	since   time.Time // accepted
+	since   time.Time // time of the accept
 	spare   bool
-	timer   *time.Timer // of a spare connection
-	// requests is what HTTP/1 reads the connection through; nil for HTTP/2. It is set
-	// before the connection is served.
+	timer   *time.Timer // closes a spare connection
+	// requests is the connection that net/http reads HTTP/1 from, or nil for HTTP/2. It
+	// is set before the connection is served.
 	requests *requestConn
-	// secure is the state of TLS that requests of HTTP/2 have.
+	// secure is the TLS state of HTTP/2 requests.
 	secure *tls.ConnectionState
-	// frames is what HTTP/2 reads the connection through; nil before and for HTTP/1.
+	// frames is the connection that net/http reads HTTP/2 from. It is nil before the
+	// handshake and for HTTP/1.
 	frames atomic.Pointer[frameConn]
 
-	// unsent is true while a request of HTTP/1 is served and until its answer is
-	// written: net/http writes the end of it behind the handler.
+	// unsent is true from the start of an HTTP/1 request until its answer is written,
+	// because net/http writes the end of the answer after the handler returned.
 	unsent atomic.Bool
-	// late is true while a stream of HTTP/2 has no place.
+	// late is true while an HTTP/2 stream has no place.
 	late atomic.Bool
 
-	// These are guarded by the limiter's mu.
+	// Guarded by limiter.mu.
 	busy int // requests in progress
 	gone bool
 }
 
-// answered ends the request of HTTP/1 whose answer is written.
+// answered ends the HTTP/1 request whose answer is written.
 func (c *conn) answered() {
 	if c.unsent.CompareAndSwap(true, false) {
 		c.limiter.end(c)
 	}
 }
 
-// cut closes the connection. It ends what the connection waits for above: net/http learns
-// of the end only when it reads.
+// cut closes the connection and ends the waits of its frameConn, because net/http
+// notices the end only when it reads.
 func (c *conn) cut() error {
 	if f := c.frames.Load(); f != nil {
 		f.leave()
@@ -511,7 +514,7 @@ func (c *conn) cut() error {
 	return c.Conn.Close()
 }
 
-// Close closes the connection and gives up its place.
+// Close closes the connection and stops counting it.
 func (c *conn) Close() error {
 	c.limiter.mu.Lock()
 	c.limiter.remove(c)
@@ -519,8 +522,8 @@ func (c *conn) Close() error {
 	return c.cut()
 }
 
-// addressOf is the address that connections are counted under: all others, such as
-// those of a Unix socket, count as one.
+// addressOf returns the address that a connection is counted under. All connections
+// without a TCP address, such as those of a Unix socket, count as one.
 func addressOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

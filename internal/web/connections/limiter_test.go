@@ -137,7 +137,7 @@ func (c *client) closed() {
 	}
 }
 
-// eventually waits until a condition on the counts holds.
+// eventually waits until a condition on the counts is true.
 func (s *testServer) eventually(t *testing.T, what string, ok func(Stats) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(s.limiter.Stats()); time.Sleep(time.Millisecond) {
@@ -147,8 +147,8 @@ func (s *testServer) eventually(t *testing.T, what string, ok func(Stats) bool) 
 	}
 }
 
-// At the bound, the connection that has been without a request for longest gives
-// way, whether it had one before, never had one, or has sent half of one.
+// At the limit, the connection that has been without a request for longest is closed,
+// whether it had a request before, never had one, or has sent half of one.
 func TestIdleGivesWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 3}, false)
@@ -159,7 +159,7 @@ func TestIdleGivesWay(t *testing.T) {
 		t.Fatalf("a request is answered %d", code)
 	}
 	for _, oldest := range []*client{silent, half, used} {
-		s.eventually(t, "no requests", func(st Stats) bool { return st.Busy == 0 }) // the answer came before that
+		s.eventually(t, "no requests", func(st Stats) bool { return st.Busy == 0 }) // the answer came before the request ended
 		if code := s.dial(t).get("/"); code != http.StatusOK {
 			t.Fatalf("a new connection is answered %d", code)
 		}
@@ -173,7 +173,7 @@ func TestIdleGivesWay(t *testing.T) {
 	}
 }
 
-// A connection with a request stays; one beyond the bound is answered a refusal, or
+// A connection with a request stays. A connection beyond the limit gets a refusal, or
 // the server's health.
 func TestBusyStays(t *testing.T) {
 	t.Parallel()
@@ -191,13 +191,13 @@ func TestBusyStays(t *testing.T) {
 	if code := s.dial(t).get("/healthz"); code != http.StatusOK {
 		t.Errorf("health is answered %d", code)
 	}
-	// A request counts until the connection is closed behind its answer.
+	// A request counts until the connection is closed after its answer.
 	s.eventually(t, "two requests are left", func(st Stats) bool { return st.Busy == 2 && st.Closed == 0 && st.Refused == 2 })
-	// However many wait without a request, health is answered.
+	// Health is answered with any number of waiting connections.
 	for range 2 * spareConnections {
 		s.dial(t)
 	}
-	// All are accepted: one that comes later would take the place of an older one.
+	// All are accepted: a later one would replace an older one.
 	s.eventually(t, "all spare connections are taken", func(st Stats) bool {
 		return st.Open == 2+spareConnections && st.Refused == 2+2*spareConnections
 	})
@@ -213,8 +213,8 @@ func TestBusyStays(t *testing.T) {
 	}
 }
 
-// A connection does not give way before its answer is written: net/http writes what is
-// left of it behind the handler.
+// A connection is not closed for another one before its answer is written: net/http
+// writes the end of the answer after the handler returned.
 func TestUnsentAnswerStays(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -246,7 +246,7 @@ func TestUnsentAnswerStays(t *testing.T) {
 	}
 }
 
-// A server that shuts down does not wait for half a request.
+// A server that shuts down does not wait for a half request.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, false)
@@ -270,7 +270,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Under TLS connections are the same ones to the server and to the limiter.
+// Under TLS, the server and the limiter see the same connections.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1}, true)
@@ -302,8 +302,7 @@ func TestTLS(t *testing.T) {
 	s.eventually(t, "no request is left", func(st Stats) bool { return st.Busy == 0 })
 }
 
-// One address cannot take the connections of others, unless it is that of this
-// machine.
+// One address cannot take the connections of others, except the loopback address.
 func TestPerAddress(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Name: "test", Total: 4, Logger: slog.New(slog.DiscardHandler)})

@@ -9,18 +9,20 @@ import (
 )
 
 const (
-	// lingerTime and lingerBytes bound what is read of a request whose answer was
-	// sent before all of it came. A server that shuts down waits for shutdownLinger.
+	// lingerTime and lingerBytes bound the reading of a request whose answer was sent
+	// before the request was read completely. shutdownLinger replaces lingerTime while
+	// the server shuts down.
 	lingerTime     = 5 * time.Second
 	shutdownLinger = 500 * time.Millisecond
 	lingerBytes    = 32 << 20
 )
 
 // linger ends the answer, discards what the client still sends, and closes the
-// connection. Without it the close resets the connection, and the client may lose the
-// answer. It does not wait for the client, unless the server shuts down: nothing of the
-// request is in memory meanwhile. The connection has no request: it is closed when a new
-// one needs its place. above is the connection that the answer was written to.
+// connection. Without it, the close would reset the connection, and the client could
+// lose the answer. linger waits for the client only while the server shuts down;
+// otherwise a goroutine does. The request takes no memory meanwhile. The connection
+// counts as idle and may be closed for a new one. above is the connection that the
+// answer was written to.
 func (c *conn) linger(above net.Conn) {
 	discard := func(limit time.Duration) {
 		defer func() { _ = c.Close() }() // the client has its answer
@@ -34,8 +36,8 @@ func (c *conn) linger(above net.Conn) {
 		if !ok || half.CloseWrite() != nil {
 			return
 		}
-		// ReadFrom of io.Discard has pooled buffers. An error means that the client has
-		// left or is too slow.
+		// ReadFrom of io.Discard uses pooled buffers. An error means that the client
+		// has left or is too slow.
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
 	}
 	c.limiter.mu.Lock()
@@ -48,9 +50,9 @@ func (c *conn) linger(above net.Conn) {
 	go discard(lingerTime)
 }
 
-// answer is the answer to a request of HTTP/1 with a body. The answer does not wait for
-// the rest of the body: it closes the connection then. net/http itself would wait for
-// 256 KiB.
+// answer writes the answer to an HTTP/1 request with a body. The answer does not wait
+// for the rest of the body; it closes the connection instead. Without it, net/http
+// would wait for up to 256 KiB.
 type answer struct {
 	http.ResponseWriter
 	conn    *requestConn
@@ -58,10 +60,10 @@ type answer struct {
 	ended   bool
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// begin is called before the header of the answer is written.
+// begin runs before the header of the answer is written.
 func (a *answer) begin() {
 	if a.started {
 		return
@@ -72,7 +74,7 @@ func (a *answer) begin() {
 	}
 }
 
-// end is called when the handler has returned.
+// end runs after the handler returned.
 func (a *answer) end() {
 	a.ended = true
 	a.begin()
@@ -83,14 +85,14 @@ func (a *answer) end() {
 	a.conn.refuse()
 }
 
-// abort reads no more of a request whose handler did not return.
+// abort stops the reading of a request whose handler did not return normally.
 func (a *answer) abort() {
 	if !a.ended && !a.conn.complete() {
 		a.conn.refuse()
 	}
 }
 
-// WriteHeader begins the answer.
+// WriteHeader writes the header of the answer.
 func (a *answer) WriteHeader(code int) {
 	if code >= http.StatusOK {
 		a.begin()
@@ -98,16 +100,16 @@ func (a *answer) WriteHeader(code int) {
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// Write writes a piece of the answer.
+// Write writes a part of the answer.
 func (a *answer) Write(p []byte) (int, error) {
 	a.begin()
 	return a.ResponseWriter.Write(p) //nolint:wrapcheck // the writer's own error
 }
 
-// Flush sends what is buffered.
+// Flush sends buffered data.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError sends what is buffered and returns why that failed.
+// FlushError sends buffered data and returns the error.
 func (a *answer) FlushError() error {
 	a.begin()
 	return http.NewResponseController(a.ResponseWriter).Flush() //nolint:wrapcheck // the writer's own error

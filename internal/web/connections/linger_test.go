@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A client that sends all of a large request before it reads gets the answer that
+// A client that sends a large request completely before it reads gets the answer that
 // refused the request.
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
@@ -31,8 +31,8 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
-// An answer with a small body of a request, read or not, keeps the connection and its
-// length.
+// After a request with a small body, read or not, the connection stays open and the
+// answer has its length.
 func TestSmallBodyKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
@@ -52,11 +52,11 @@ func TestSmallBodyKeepsTheConnection(t *testing.T) {
 func (s *testServer) dialTLS(t *testing.T) *client {
 	t.Helper()
 	plain := s.dial(t)
-	c := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true}) // what matters is the connection
+	c := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true}) // only the connection matters
 	return &client{c, t, bufio.NewReader(c)}
 }
 
-// sendBody sends a request that announces a number of bytes, and some of them.
+// sendBody sends a request that announces a number of bytes, and a part of them.
 func (c *client) sendBody(announced, sent int) {
 	c.t.Helper()
 	if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", announced); err != nil {
@@ -70,7 +70,7 @@ func (c *client) sendBody(announced, sent int) {
 	}
 }
 
-// A client that never stops sending is cut off.
+// A client that never stops sending is disconnected.
 func TestEndlessBody(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {

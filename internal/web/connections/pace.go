@@ -9,44 +9,46 @@ import (
 	"time"
 )
 
-// pace lets the connections with surplus work take turns: it costs processor time that
-// those without it need. A turn is one portion. Addresses take turns with each other, and
-// the connections of an address take its turns one after the other: an address waits for
-// one portion of each other address, however many connections that has.
+// pace gives turns to connections with surplus work, because that work takes processor
+// time from all others. A turn is one portion. Addresses take turns with each other,
+// and the connections of an address share its turns in order. So an address waits for
+// one portion of each other address, however many connections those have.
 //
-// A connection is in the line at most once, and leaves it when it is closed. The bounds of
-// the Limiter are those of the line.
+// A connection is in the line at most once, and leaves it when it is closed. So the
+// Limiter's limits also bound the line.
 type pace struct {
-	// connections counts those of HTTP/2.
+	// connections is the number of HTTP/2 connections.
 	connections atomic.Int64
 
 	mu    sync.Mutex
-	next  time.Time // until when the portions take that were given out
-	line  list.List // of *lane, the next one first
+	next  time.Time // time at which the last given portion ends
+	line  list.List // of *lane, in the order of their turns
 	of    map[netip.Prefix]*list.Element
-	timer *time.Timer // for the next portion, while the line is not empty
+	timer *time.Timer // for the next portion; set while the line is not empty
 }
 
-// lane holds the connections of an address that wait. It is in the line while it has some.
+// lane holds the waiting connections of an address. Only a lane with connections is in
+// the line.
 type lane struct {
 	address netip.Prefix
-	waiting list.List // of *waitingTurn, the next one first
+	waiting list.List // of *waitingTurn, in the order of their turns
 }
 
-// waitingTurn is a connection that waits for some portions.
+// waitingTurn is a connection that waits for portions.
 type waitingTurn struct {
 	portions int           // to wait for
-	had      int           // given out of them
-	complete chan struct{} // closed with the last one
+	had      int           // received so far
+	complete chan struct{} // closed with the last portion
 }
 
-// parts is into how many parts the free work of a connection is divided.
+// parts returns the number of parts that the free work of a connection is divided into.
 func (p *pace) parts() int {
 	return min(max(1, int(p.connections.Load()+fewConnections-1)/fewConnections), mostParts)
 }
 
-// spend waits for the turns of some portions, or until done is closed: then they are not
-// counted. Connections that share an address share its turns.
+// spend waits for a number of portions, or until done is closed; then it gives the
+// received portions back and returns net.ErrClosed. Connections of the same address
+// share its turns.
 func (p *pace) spend(address netip.Prefix, portions int, done <-chan struct{}) error {
 	w := &waitingTurn{portions: portions, complete: make(chan struct{})}
 	p.mu.Lock()
@@ -66,7 +68,7 @@ func (p *pace) spend(address netip.Prefix, portions int, done <-chan struct{}) e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.had == w.portions {
-		return nil // meanwhile
+		return nil // received the last portion meanwhile
 	}
 	p.next = p.next.Add(-time.Duration(w.had) * portionTime)
 	p.leave(l, at)
@@ -74,7 +76,7 @@ func (p *pace) spend(address netip.Prefix, portions int, done <-chan struct{}) e
 	return net.ErrClosed
 }
 
-// join puts a connection at the end of its lane. The caller must hold mu.
+// join adds a connection to the end of its lane. The caller must hold mu.
 func (p *pace) join(address netip.Prefix, w *waitingTurn) (l *lane, at *list.Element) {
 	e := p.of[address]
 	if e == nil {
@@ -88,7 +90,7 @@ func (p *pace) join(address netip.Prefix, w *waitingTurn) (l *lane, at *list.Ele
 	return l, l.waiting.PushBack(w)
 }
 
-// leave takes a connection out of its lane, and an empty lane out of the line. The caller
+// leave removes a connection from its lane, and an empty lane from the line. The caller
 // must hold mu.
 func (p *pace) leave(l *lane, at *list.Element) {
 	l.waiting.Remove(at)
@@ -98,8 +100,8 @@ func (p *pace) leave(l *lane, at *list.Element) {
 	}
 }
 
-// giveOut gives out the portions whose time has come, and sets the timer for the next one.
-// The caller must hold mu.
+// giveOut gives out the portions whose time has come, and sets the timer for the next
+// one. The caller must hold mu.
 func (p *pace) giveOut() {
 	now := time.Now()
 	if burst := now.Add(-portionBurst * portionTime); p.next.Before(burst) {
@@ -131,7 +133,7 @@ func (p *pace) giveOut() {
 	}
 }
 
-// giveNext is giveOut for the timer.
+// giveNext calls giveOut for the timer.
 func (p *pace) giveNext() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // A client with little surplus work does not wait for the many connections of another
-// address, and for one portion of each other connection of its own.
+// address, and waits for one portion of each other connection of its own address.
 func TestTurnsOfAddresses(t *testing.T) {
 	t.Parallel()
 	const connections, each = 1000, 11
@@ -39,7 +39,7 @@ func TestTurnsOfAddresses(t *testing.T) {
 			}
 		}
 		all.Wait()
-		// All of it takes as long as in one line.
+		// All portions together take as long as in one line.
 		if took, want := time.Since(started), (connections*each+2-portionBurst)*portionTime; took != want {
 			t.Errorf("the portions take %v, not %v", took, want)
 		}
@@ -49,15 +49,15 @@ func TestTurnsOfAddresses(t *testing.T) {
 	})
 }
 
-// A connection that is closed for a new one, or because its time is over, does not wait
-// for its turn any more.
+// A connection that is closed for a new one, or because its time is over, stops waiting
+// for its turn.
 func TestClosedConnectionsLeaveTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Options{Total: 1, Logger: slog.New(slog.DiscardHandler)})
 		l.surplus.next = time.Now().Add(time.Hour) // others have turns before
 		ended := make(chan error, 3)
-		// wait makes a connection that waits for its turn.
+		// wait returns a connection that waits for its turn.
 		wait := func() *conn {
 			c := l.admit(&wireConn{closed: make(chan struct{})})
 			f := newFrameConn(c, c)

@@ -2,10 +2,10 @@ package connections
 
 import "container/list"
 
-// queue holds connections and knows which has been without a request for longest.
-// A nil queue is empty.
+// queue holds connections, those without a request in the order of their idle time. A
+// nil queue is empty.
 type queue struct {
-	idle  list.List // of *conn, the longest idle first
+	idle  list.List // of *conn, longest idle first
 	at    map[*conn]*list.Element
 	count int
 }
@@ -17,7 +17,7 @@ func (q *queue) len() int {
 	return q.count
 }
 
-// waiting is how many connections have no request.
+// waiting returns the number of connections without a request.
 func (q *queue) waiting() int {
 	if q == nil {
 		return 0
@@ -25,7 +25,7 @@ func (q *queue) waiting() int {
 	return q.idle.Len()
 }
 
-// oldest is the connection that has been without a request for longest, or nil.
+// oldest returns the connection that has been without a request for longest, or nil.
 func (q *queue) oldest() *conn {
 	if q.waiting() == 0 {
 		return nil
@@ -33,19 +33,18 @@ func (q *queue) oldest() *conn {
 	return q.idle.Front().Value.(*conn)
 }
 
-// push adds a connection, which has no request yet.
+// push adds a connection without a request.
 func (q *queue) push(c *conn) {
 	q.count++
 	q.wait(c)
 }
 
-// drop removes a connection.
 func (q *queue) drop(c *conn) {
 	q.count--
 	q.work(c)
 }
 
-// wait notes that a connection has no request from now on.
+// wait adds a connection to the idle ones.
 func (q *queue) wait(c *conn) {
 	if q.at == nil {
 		q.at = map[*conn]*list.Element{}
@@ -53,7 +52,7 @@ func (q *queue) wait(c *conn) {
 	q.at[c] = q.idle.PushBack(c)
 }
 
-// work notes that a connection has a request.
+// work removes a connection from the idle ones.
 func (q *queue) work(c *conn) {
 	if e := q.at[c]; e != nil {
 		q.idle.Remove(e)

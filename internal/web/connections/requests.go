@@ -17,42 +17,41 @@ var headerTooLong = func() string {
 		"Content-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text
 }()
 
-// errHeaderTooLong looks like an error of the network to net/http, which answers
-// nothing then.
+// errHeaderTooLong looks like a network error to net/http, which then writes no answer.
 var errHeaderTooLong = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request header has too many lines")}
 
-// requestConn is what net/http reads the requests of HTTP/1 from. It gives net/http no
-// bytes beyond the end of a header or of a request in one Read, so the buffer of net/http
-// is empty whenever a header begins, and each line of it is counted.
+// requestConn is the connection that net/http reads HTTP/1 requests from. A Read
+// returns no bytes after the end of a header or of a request. So the buffer of net/http
+// is empty whenever a header starts, and each line of the header is counted.
 type requestConn struct {
 	net.Conn // *conn, or a *tls.Conn above one
 	below    *conn
 
 	mu sync.Mutex
-	// rest was read and not yet given to net/http.
+	// rest was read, but not yet returned to net/http.
 	rest    []byte
 	framing framing
 	// early holds a byte that net/http read after a header, before the handler started.
 	early []byte
-	// raw is true once the protocol is not HTTP any more.
+	// raw is true after the protocol changed from HTTP to another one.
 	raw bool
-	// stopped is what Read returns once the rest of a request is not read.
+	// stopped is the error of Read after the reading of a request was ended early.
 	stopped error
 }
 
 // NetConn returns the connection below.
 func (c *requestConn) NetConn() net.Conn { return c.below }
 
-// secureRequestConn is a requestConn above TLS: net/http asks for its state.
+// secureRequestConn is a requestConn above TLS, with the state that net/http needs.
 type secureRequestConn struct {
 	*requestConn
 	tls *tls.Conn
 }
 
-// ConnectionState returns the state of TLS.
+// ConnectionState returns the TLS state.
 func (c secureRequestConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// Read reads a piece of a request. net/http reads from one goroutine at a time.
+// Read returns a part of a request. net/http calls it from one goroutine at a time.
 func (c *requestConn) Read(p []byte) (int, error) {
 	n, err := c.fromRest(p)
 	if n > 0 || err != nil {
@@ -71,7 +70,7 @@ func (c *requestConn) Read(p []byte) (int, error) {
 	return used, err
 }
 
-// wanted is how many of n bytes are read at once.
+// wanted returns how many of n bytes to read at once.
 func (c *requestConn) wanted(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +80,7 @@ func (c *requestConn) wanted(n int) int {
 	return n
 }
 
-// fromRest gives net/http bytes that were read before.
+// fromRest returns bytes that were read before.
 func (c *requestConn) fromRest(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,14 +97,14 @@ func (c *requestConn) fromRest(p []byte) (int, error) {
 	return used, err
 }
 
-// follow follows bytes of the connection and returns how many of them net/http gets. The
-// caller must hold mu.
+// follow consumes bytes of the connection and returns how many of them net/http gets.
+// The caller must hold mu.
 func (c *requestConn) follow(p []byte) (int, error) {
 	if c.raw {
 		return len(p), nil
 	}
 	if c.framing.part == afterHeader {
-		// net/http watches for the end of the connection and reads a byte.
+		// net/http reads a byte to notice the end of the connection.
 		if len(c.early) > 0 {
 			c.stopped = io.EOF
 			return 0, c.stopped
@@ -123,8 +122,8 @@ func (c *requestConn) follow(p []byte) (int, error) {
 	return used, nil
 }
 
-// Write writes a piece of an answer. Behind the refusal of a header net/http may add an
-// answer to the line that was cut off, which is dropped.
+// Write writes a part of an answer. After a header was refused, net/http may add an
+// answer to the incomplete header; Write drops it.
 func (c *requestConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	dropped := errors.Is(c.stopped, errHeaderTooLong)
@@ -135,7 +134,7 @@ func (c *requestConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
-// begin learns how long the body of a request is whose handler starts.
+// begin sets the length of the body of a request whose handler starts.
 func (c *requestConn) begin(length int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *requestConn) begin(length int64) {
 	c.framing.take(early)
 }
 
-// complete reports whether all of the request has arrived, or was read.
+// complete reports whether the complete request was received or read.
 func (c *requestConn) complete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +158,7 @@ func (c *requestConn) complete() bool {
 	}
 }
 
-// idle checks that a request was read to its end when net/http waits for the next one.
+// idle checks that a request was read completely when net/http waits for the next one.
 func (c *requestConn) idle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,29 +167,29 @@ func (c *requestConn) idle() {
 	}
 }
 
-// refuse makes net/http read no more of the connection.
+// refuse stops net/http from reading the connection.
 func (c *requestConn) refuse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = io.EOF
 }
 
-// keep makes the connection one of another protocol.
+// keep marks the connection as used by another protocol.
 func (c *requestConn) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.raw = true
 }
 
-// CloseWrite is called by net/http before it closes a connection with an unread request.
-// Close discards the rest of the request.
+// CloseWrite is called by net/http before it closes a connection with an unread
+// request. It stops the reading; Close discards the rest of the request.
 func (c *requestConn) CloseWrite() error {
 	c.refuse()
 	return nil
 }
 
-// Close closes the connection: at once, or once the client has got the answer that
-// refused its request. The caller does not wait for the client.
+// Close closes the connection. If its request was refused, the connection is closed
+// after the client got the answer, and Close does not wait for that.
 func (c *requestConn) Close() error {
 	c.mu.Lock()
 	stopped := c.stopped

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// handshakeTime is how long a handshake of TLS may last.
+	// handshakeTime bounds a TLS handshake.
 	handshakeTime = 10 * time.Second
 	// notTLS is the answer to a request without TLS.
 	notTLS = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
 
-// SecureListener is Listener for connections of TLS. The server MUST be run with Serve:
-// the handshake is done here, to count the header lines of HTTP/1 requests behind it. The
-// caller MUST close the listener.
+// SecureListener returns a listener for TLS connections within the limits. It makes the
+// handshakes itself, to count the lines of HTTP/1 headers after decryption. So the
+// server MUST be run with Serve, not ServeTLS. The caller MUST close the listener,
+// which also ends its goroutine.
 func (l *Limiter) SecureListener(inner net.Listener, config *tls.Config) net.Listener {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &secureListener{Listener: &listener{inner, l}, limiter: l, config: config, ctx: ctx, cancel: cancel, ready: make(chan accepted)}
@@ -30,7 +31,7 @@ type secureListener struct {
 	net.Listener // of *requestConn
 	limiter      *Limiter
 	config       *tls.Config
-	ctx          context.Context // until Close
+	ctx          context.Context // canceled by Close
 	cancel       context.CancelFunc
 	ready        chan accepted
 }
@@ -45,14 +46,14 @@ func (s *secureListener) run() {
 	for s.ctx.Err() == nil {
 		c, err := s.Listener.Accept()
 		if err != nil {
-			s.send(accepted{err: err}) // the server waits after one that passes
+			s.send(accepted{err: err}) // the server waits before it accepts again
 			continue
 		}
 		go s.secure(c)
 	}
 }
 
-// send gives Accept its result. It reports whether it did.
+// send passes a result to Accept, and reports whether it did.
 func (s *secureListener) send(a accepted) bool {
 	select {
 	case s.ready <- a:
@@ -62,7 +63,7 @@ func (s *secureListener) send(a accepted) bool {
 	}
 }
 
-// secure does the handshake of a connection.
+// secure makes the handshake of a connection.
 func (s *secureListener) secure(plain net.Conn) {
 	c := unwrap(plain)
 	t := tls.Server(c, s.config)
@@ -72,7 +73,7 @@ func (s *secureListener) secure(plain net.Conn) {
 		if e, ok := errors.AsType[tls.RecordHeaderError](err); ok && e.Conn != nil && isRequest(e.RecordHeader) {
 			_, _ = io.WriteString(e.Conn, notTLS) // a client that has left needs no answer
 		}
-		s.limiter.opts.Logger.Debug("a TLS handshake failed", "listener", s.limiter.opts.Name, "error", err)
+		s.limiter.opts.Logger.Debug("TLS handshake failed", "listener", s.limiter.opts.Name, "error", err)
 		_ = c.Close() // the handshake failed anyway
 		return
 	}
@@ -91,7 +92,7 @@ func (s *secureListener) secure(plain net.Conn) {
 	}
 }
 
-// isRequest reports whether the first bytes of a connection are those of a request.
+// isRequest reports whether the first bytes of a connection start an HTTP request.
 func isRequest(start [5]byte) bool {
 	switch string(start[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
@@ -100,7 +101,7 @@ func isRequest(start [5]byte) bool {
 	return false
 }
 
-// Accept returns the next connection whose handshake is complete.
+// Accept returns the next connection with a complete handshake.
 func (s *secureListener) Accept() (net.Conn, error) {
 	select {
 	case a := <-s.ready:
@@ -110,7 +111,8 @@ func (s *secureListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the handshakes too. A server that shuts down closes its listener first.
+// Close closes the listener and ends running handshakes. A server that shuts down
+// closes its listener first.
 func (s *secureListener) Close() error {
 	s.limiter.shutdown.Store(true)
 	s.cancel()

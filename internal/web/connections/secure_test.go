@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A connection whose handshake is complete when the listener is closed is closed and
-// counted no more.
+// A connection whose handshake completes when the listener is closed is closed and no
+// longer counted.
 func TestCloseBehindHandshake(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

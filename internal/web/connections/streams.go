@@ -7,35 +7,36 @@ import (
 )
 
 const (
-	// placeTime is how long a stream waits for its place at least. Then its request is
-	// refused, if it is the only such stream of its connection.
+	// placeTime is the minimum time that a stream waits for its place before its
+	// request is refused. Only one such stream of a connection is refused at a time.
 	placeTime = time.Second
-	// refuseTime is the time between two such refusals of all connections. The header of a
-	// refused request is decoded, and the streams of many connections become late together.
+	// refuseTime is the minimum time between two such refusals of all connections. The
+	// header of a refused request is decoded, and the streams of many connections
+	// become late at the same time.
 	refuseTime = 4 * time.Millisecond
 )
 
-// streams counts the streams of all connections of HTTP/2.
+// streams counts the streams of all HTTP/2 connections.
 type streams struct {
 	most int
-	wait time.Duration // for a place, at least before a stream is refused
+	wait time.Duration // minimum wait for a place before a stream is refused
 
 	mu      sync.Mutex
 	open    int
-	waiting list.List // of waiter, the longest first
+	waiting list.List // of waiter, longest wait first
 	refuser *time.Timer
-	refused time.Time // when a stream was last refused
+	refused time.Time // time of the last refusal
 }
 
-// waiter is a stream that waits for a place. It gets true when a place is taken for it, and
-// false when it is refused.
+// waiter is a stream that waits for a place. It receives true with a place, and false
+// if it is refused.
 type waiter struct {
 	result chan bool
 	since  time.Time
 }
 
-// take takes a place: at once if always is true, else when fewer than most are taken. It
-// reports false when the stream is refused, and when done is closed.
+// take takes a place: at once if always is true, otherwise when fewer than most are
+// taken. It returns false if the stream is refused or done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
 	if always || s.open < s.most {
@@ -57,7 +58,7 @@ func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case taken := <-w.result: // meanwhile
+	case taken := <-w.result: // received a result meanwhile
 		return taken
 	default:
 		s.waiting.Remove(at)
@@ -65,7 +66,8 @@ func (s *streams) take(always bool, done <-chan struct{}) bool {
 	}
 }
 
-// refuseNext sets the time at which the longest waiter is refused. The caller must hold mu.
+// refuseNext sets the time at which the longest waiter is refused. The caller must hold
+// mu.
 func (s *streams) refuseNext() {
 	at := s.waiting.Front().Value.(waiter).since.Add(s.wait)
 	if next := s.refused.Add(refuseTime); at.Before(next) {
@@ -78,7 +80,7 @@ func (s *streams) refuseNext() {
 	}
 }
 
-// refuse refuses the longest waiter if it has waited for long enough.
+// refuse refuses the longest waiter if it has waited long enough.
 func (s *streams) refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +97,7 @@ func (s *streams) refuse() {
 	}
 }
 
-// give gives places back.
+// give releases n places.
 func (s *streams) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

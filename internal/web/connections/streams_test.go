@@ -54,19 +54,19 @@ func (c *http2Client) encode(path string, fields int) []byte {
 func (c *http2Client) request(path string, fields int) (stream uint32) {
 	stream = c.next
 	c.next += 2
-	// An error comes again when the client reads.
+	// Reading returns the same error.
 	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.encode(path, fields), EndStream: true, EndHeaders: true})
 	return stream
 }
 
-// reset sends a request without its body, and resets it before it is answered.
+// reset sends a request without its body, and resets it before the answer.
 func (c *http2Client) reset() {
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.encode("/read", 0), EndHeaders: true})
 	c.framer.WriteRSTStream(c.next, http2.ErrCodeCancel)
 	c.next += 2
 }
 
-// status reads up to the header of an answer.
+// status reads up to the header of an answer and returns its status.
 func (c *http2Client) status(stream uint32) string {
 	c.t.Helper()
 	for {
@@ -93,7 +93,7 @@ func (c *http2Client) ended() {
 	}
 }
 
-// openStreams is how many places of streams are taken.
+// openStreams returns the number of taken places.
 func (s *testServer) openStreams() int {
 	s.limiter.streams.mu.Lock()
 	defer s.limiter.streams.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *testServer) haveStreams(t *testing.T, n int) {
 	}
 }
 
-// The header of a request has bounds that hold before its end, and a second large one
-// of a connection is refused.
+// The limits of a request header apply before its end. A second large header of a
+// connection is refused.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
@@ -167,7 +167,7 @@ func TestFrames(t *testing.T) {
 		})
 	}
 	s.haveStreams(t, 0)
-	// Padding, a priority and several frames are part of a header.
+	// A header may have padding, a priority and several frames.
 	c := s.dialHTTP2(t)
 	block := c.encode("/", 20)
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:7], EndStream: true, PadLength: 9,
@@ -178,7 +178,8 @@ func TestFrames(t *testing.T) {
 		t.Errorf("a header in three frames is answered %s", got)
 	}
 	c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: settingTableSize<<16 | settingTableSize})
-	// A malformed header ends its stream only, and so does a stream that depends on itself.
+	// A malformed header ends only its stream, and so does a stream that depends on
+	// itself.
 	c.framer.WritePriority(9, http2.PriorityParam{StreamDep: 7})
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: malformed, EndStream: true, EndHeaders: true})
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 5, BlockFragment: c.encode("/read", 0), EndHeaders: true})
@@ -190,11 +191,11 @@ func TestFrames(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// malformed is a header that net/http refuses: the pseudo-header field ":a".
+// malformed is a header that net/http refuses: it has the pseudo-header field ":a".
 var malformed = []byte{0, 2, ':', 'a', 1, 'b'}
 
-// A client that has agreed on HTTP/2 cannot send HTTP/1: the lines of its headers would not
-// be counted.
+// A client that negotiated HTTP/2 cannot send HTTP/1, because the lines of its headers
+// would not be counted.
 func TestNoHTTP1InHTTP2(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
@@ -213,7 +214,7 @@ func TestNoHTTP1InHTTP2(t *testing.T) {
 	}
 }
 
-// A frame for a stream that has ended is work, since it is answered with a reset.
+// A frame for an ended stream is work, because it is answered with a reset.
 func TestAnswersOfEndedStreams(t *testing.T) {
 	t.Parallel()
 	wire := append([]byte(preface), wireOf(func(f *http2.Framer) { f.WriteWindowUpdate(0, 1) })...)
@@ -231,8 +232,8 @@ func TestAnswersOfEndedStreams(t *testing.T) {
 	}
 }
 
-// A connection always has one stream. Further ones wait while as many are open as there
-// may be, and are served once others end.
+// A connection always gets one stream. Further streams wait while the limit is reached,
+// and are served after others end.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
@@ -257,8 +258,8 @@ func TestStreams(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// A stream that is reset keeps its place for a while. So do those of a connection that
-// is closed.
+// A reset stream keeps its place for resetTime, and so do the streams of a closed
+// connection.
 func TestResets(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
@@ -277,8 +278,8 @@ func TestResets(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// A stream that waits for a place in vain is refused. Its connection stays open, and so
-// do the other streams of it.
+// A stream that gets no place in time is refused. Its connection and the other streams
+// of it stay open.
 func TestLateStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
@@ -313,8 +314,8 @@ func TestLateStreams(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// Streams of many connections that are late together are refused one after the other.
-// They still take a place that is given back meanwhile.
+// Streams of many connections that are late at the same time are refused one after the
+// other. Each still takes a place that is released meanwhile.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const late = 8
@@ -356,8 +357,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A server that shuts down writes answers to their end: net/http closes the connections of
-// HTTP/2 that had a request. The client may still read what was written.
+// A server that shuts down writes its answers completely: net/http closes the HTTP/2
+// connections that had a request. The client can still read the written data.
 func TestShutdownBehindHandler(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
@@ -379,8 +380,8 @@ func TestShutdownBehindHandler(t *testing.T) {
 	c.ended()
 }
 
-// A connection that is closed during a shutdown once its last handler has ended, which may
-// be before the end of the answer is written, is closed behind that end.
+// During a shutdown, net/http may close a connection after its last handler returned
+// but before the end of the answer is written. The connection is closed after that end.
 func TestCloseBehindHandler(t *testing.T) {
 	t.Parallel()
 	var end bytes.Buffer
@@ -478,7 +479,7 @@ func TestCloseBehindHandler(t *testing.T) {
 	})
 }
 
-// Streams that a client opens behind its GOAWAY take no places: net/http ignores them.
+// Streams that a client opens after its GOAWAY take no places: net/http ignores them.
 func TestStreamsAfterGoAway(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
@@ -507,7 +508,7 @@ func TestStreamsAfterGoAway(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// deadlineConn notes the deadline of its reads.
+// deadlineConn stores the deadline of its reads.
 type deadlineConn struct {
 	net.Conn
 	at time.Time
@@ -518,8 +519,8 @@ func (c *deadlineConn) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// The time for the rest of a header begins once its stream has a place, and ends with the
-// header.
+// The time for the rest of a header starts when its stream has a place, and ends with
+// the header.
 func TestHeaderTime(t *testing.T) {
 	t.Parallel()
 	var wire bytes.Buffer
@@ -548,8 +549,8 @@ func TestHeaderTime(t *testing.T) {
 	}
 }
 
-// A connection has a bounded number of places. It reads no further until one of them is
-// given back.
+// A connection has a limited number of places. It reads no further until one is
+// released.
 func TestPlacesOfConnection(t *testing.T) {
 	t.Parallel()
 	mine, theirs := net.Pipe()
@@ -577,13 +578,13 @@ func TestPlacesOfConnection(t *testing.T) {
 	if err := <-opened; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a connection that is closed waits for a place: %v", err)
 	}
-	if n := l.streams.open; n != maxPlaces { // for a while
+	if n := l.streams.open; n != maxPlaces { // for resetTime
 		t.Errorf("%d streams have places", n)
 	}
 }
 
-// A connection whose client resets many streams takes turns with others that do.
-// One that resets few does not wait.
+// A connection whose client resets many streams takes turns with others that do. A
+// connection with few resets does not wait.
 func TestSurplus(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
@@ -610,7 +611,7 @@ func TestSurplus(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// Work is free at first and with time. Portions of what is beyond come one after the
+// Work is free at first and at a rate. Portions of further work come one after the
 // other.
 func TestTurns(t *testing.T) {
 	t.Parallel()
@@ -668,8 +669,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Frames without progress are work: beyond some of them the client waits. Those of
-// clients that get answers or send bodies are not.
+// Frames without progress are work: after some of them the client waits. Frames of
+// clients that get answers or send bodies are free.
 func TestIdleFrames(t *testing.T) {
 	t.Parallel()
 	const many = 3 * freeWork / frameWork
@@ -696,7 +697,8 @@ func TestIdleFrames(t *testing.T) {
 			t.Errorf("%s: %d pass, and the client waits: %v", name, passed, waits)
 		}
 	}
-	// A client of net/http returns the window for each 4 KiB of an answer, others for each frame.
+	// A client with net/http returns the window for each 4 KiB of an answer, others for
+	// each frame.
 	answer := wireOf(func(f *http2.Framer) { f.WriteData(1, false, make([]byte, 16<<10)) })
 	updates := func(f *http2.Framer) {
 		for range 4 {
@@ -714,8 +716,8 @@ func TestIdleFrames(t *testing.T) {
 	}
 }
 
-// Many connections have little more free work together than a few. With one closed, the
-// others have its part.
+// Many connections share little more free work than a few have. When one is closed, the
+// others get its part.
 func TestFreeWorkOfManyConnections(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Total: 1000})
@@ -749,8 +751,9 @@ func TestFreeWorkOfManyConnections(t *testing.T) {
 	}
 }
 
-// passedFrames sends frames of a client behind a request and returns how many pass before
-// the client waits. Behind every eighth of them the server sends a piece of an answer.
+// passedFrames sends frames of a client after a request, and returns how many pass
+// before the client waits. After every eighth frame the server sends a part of an
+// answer.
 func passedFrames(t *testing.T, wire, answer []byte) (passed int, waits bool) {
 	t.Helper()
 	request := wireOf(func(f *http2.Framer) { f.WriteRawFrame(frameHeaders, flagEndHeaders, 1, holding) })
@@ -778,7 +781,7 @@ func passedFrames(t *testing.T, wire, answer []byte) (passed int, waits bool) {
 	}
 }
 
-// A frame is followed wherever its bytes are divided, and no byte is lost.
+// Frames are followed for any division of their bytes, and no byte is lost.
 func TestDividedFrames(t *testing.T) {
 	t.Parallel()
 	var wire bytes.Buffer
@@ -812,7 +815,7 @@ func TestDividedFrames(t *testing.T) {
 	}
 }
 
-// dividedReader reads some bytes at a time.
+// dividedReader reads a few bytes at a time.
 type dividedReader struct {
 	io.Reader
 	size int
@@ -820,7 +823,7 @@ type dividedReader struct {
 
 func (r dividedReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.size)]) }
 
-// Nothing is read of a client that reads nothing.
+// While a client reads nothing, nothing is read from it.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	mine, theirs := net.Pipe() // has no buffer
@@ -857,7 +860,7 @@ func TestUnreadAnswers(t *testing.T) {
 	<-read
 }
 
-// A connection without TLS speaks no HTTP/2: its frames would not be counted.
+// A connection without TLS cannot use HTTP/2, because its frames would not be counted.
 func TestNoHTTP2WithoutTLS(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, false)

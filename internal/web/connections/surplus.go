@@ -2,40 +2,42 @@ package connections
 
 import "time"
 
-// Work that a client causes without a request that is answered, in units.
+// Costs, in units, of work that a client causes without an answered request.
 const (
-	// resetWork is that of a stream that is reset, beside its header of headerBytes for each
-	// unit. With a body it is bodyWork: most such requests are changes, which are recorded
-	// all the same. answerWork is that of a frame that is answered at once.
+	// resetWork is the cost of a reset stream. Its header costs one unit more for each
+	// headerBytes. With a body the cost is bodyWork: most such requests are changes,
+	// which are recorded in spite of the reset. answerWork is the cost of a frame that
+	// is answered at once.
 	resetWork   = 512
 	bodyWork    = 3 * resetWork
 	headerBytes = 16
 	answerWork  = 128
-	// frameWork is that of any other frame without progress, beside its payload of
-	// payloadBytes for each unit. The bytes of a body are progress: progressBytes of them
-	// make up for one unit of their frame.
+	// frameWork is the cost of any other frame without progress. Its payload costs one
+	// unit more for each payloadBytes. Bytes of a body are progress: progressBytes of
+	// them reduce the cost of their frame by one unit.
 	frameWork     = 8
 	payloadBytes  = 512
 	progressBytes = 64
-	// maxPadding is the most padding of a frame, with its length, in bytes.
+	// maxPadding is the maximum padding of a frame, including its length, in bytes.
 	maxPadding = 256
-	// A client returns the window of what it gets: earnBytes of answers make up for one
-	// frame, a request for requestFrames of them. mostEarned bounds that, in frames.
+	// A client sends a WINDOW_UPDATE for received answers, so earnBytes of answers pay
+	// for one frame, and a request pays for requestFrames. mostEarned bounds the
+	// credit, in frames.
 	earnBytes     = 512
 	requestFrames = 4
 	mostEarned    = 8192
-	// freeWork and freeRate are how much of it a connection causes without a wait, at
-	// once and in each second. What is beyond waits for its turn in portions. More
-	// connections than fewConnections share what so many have, and each has at least
-	// one of mostParts parts of it.
+	// freeWork is the work that a connection may cause at once without waiting, and
+	// freeRate the work per second. Further work waits for its turn, in portions. If
+	// there are more than fewConnections connections, they share the free work of so
+	// many, and each one has at least one of mostParts parts of it.
 	freeWork       = 16 * resetWork
 	fewConnections = 64
 	mostParts      = 16
 	freeRate       = resetWork
 	freeEach       = time.Second / freeRate
 	portion        = resetWork
-	// portionTime is the time between two portions of all connections, portionBurst how
-	// many of them come at once.
+	// portionTime is the time between two portions of all connections. portionBurst is
+	// the number of portions that may come at once.
 	portionTime  = 2 * time.Millisecond
 	portionBurst = 250
 )
@@ -43,12 +45,12 @@ const (
 // surplus counts such work of a connection.
 type surplus struct {
 	work   int
-	at     time.Time // until when the free rate is subtracted
-	parts  int       // into which freeWork and freeRate are divided, see pace.parts; 0 is 1
-	earned int       // bytes that make up for frames
+	at     time.Time // time up to which the free rate is subtracted
+	parts  int       // divides freeWork and freeRate, see pace.parts; 0 means 1
+	earned int       // bytes of credit for frames
 }
 
-// earn counts bytes that make up for frames.
+// earn adds bytes of credit for frames.
 func (s *surplus) earn(bytes int) { s.earned = min(s.earned+bytes, mostEarned*earnBytes) }
 
 // frame counts a frame without progress.
@@ -71,7 +73,6 @@ func (s *surplus) body(length int, padded bool, now time.Time) {
 	}
 }
 
-// add counts work.
 func (s *surplus) add(work int, now time.Time) {
 	each := freeEach * time.Duration(max(1, s.parts))
 	free := int(now.Sub(s.at) / each)
@@ -84,7 +85,7 @@ func (s *surplus) add(work int, now time.Time) {
 	s.work += work
 }
 
-// due returns for how many portions the client has to wait, and counts them as done.
+// due returns the number of portions that the client must wait for, and subtracts them.
 func (s *surplus) due(now time.Time) (portions int) {
 	free := freeWork / max(1, s.parts)
 	if s.work < free+portion {
