@@ -1,10 +1,16 @@
-// Package budget accounts for the memory that answers, runs and the heap cache
-// hold, so that no number of clients can take more than the server has.
+// Package budget accounts for the memory that answers, runs and the heap cache hold, so
+// that any number of clients together take no more than the server has.
 //
-// A Budget has three shares. Answers take from theirs piece by piece, wait a
-// moment for memory, and are refused when none comes free. Runs wait for theirs
-// as long as their context allows. The cache takes what fits. No share takes from
-// another, so readers do not delay runs.
+// A Budget has three shares. Answers take memory from their share piece by piece, wait
+// up to Options.Patience for it, and are refused after that. Runs wait for memory as
+// long as their context allows. The cache takes only what fits. No share takes from
+// another one, so readers do not delay runs.
+//
+// The files, in reading order:
+//
+//   - budget.go: Budget, the accounts of answers and runs, and the accounts in contexts
+//   - line.go: the turns of large answers that wait
+//   - garbage.go: when to run the garbage collector
 package budget
 
 import (
@@ -18,43 +24,42 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options are the sizes of the shares, in bytes. All must be above 0.
+// Options holds the sizes of the shares, in bytes. All MUST be positive.
 type Options struct {
 	Answers, Runs, Cache int64
-	// Patience is how long an answer waits for memory before it is refused.
-	// Default: 2 s.
+	// Patience is the maximum time that an answer waits for memory. Default: 2 s.
 	Patience time.Duration
-	// Collect, if set, runs the garbage collector, and Cycles counts its completed
-	// cycles: runs that give heaps back, and answers that drop requests, make it run
-	// when their share is short.
+	// Collect runs the garbage collector, and Cycles returns the number of its
+	// completed cycles. If Collect is set, a share that is short of memory runs the
+	// collector when runs return heaps or answers drop requests.
 	Collect func()
 	Cycles  func() uint64
 }
 
-// Split divides a total, in bytes, into shares: three eighths for answers, half
-// for runs, the rest for the cache.
+// Split divides a total, in bytes, into shares: three eighths for answers, half for
+// runs, the rest for the cache.
 func Split(total int64) Options {
 	return Options{Answers: total * 3 / 8, Runs: total / 2, Cache: total / 8}
 }
 
-// Budget is safe for concurrent use. It holds nothing to close.
+// Budget accounts for memory. It is safe for concurrent use and needs no closing.
 type Budget struct {
 	opts Options
 	runs *semaphore.Weighted
 
 	runsUsed, runsWaiting, cacheUsed atomic.Int64
 	refused                          atomic.Int64
-	garbage                          garbage // heaps that runs gave back
-	dropped                          garbage // requests that answers gave back
+	garbage                          garbage // heaps that runs returned
+	dropped                          garbage // requests that answers dropped
 
 	mu      sync.Mutex
 	used    int64            // guarded by mu; bytes that answers hold
 	tenants map[string]int64 // guarded by mu; the same by tenant, without zeros
-	freed   chan struct{}    // guarded by mu; closed when answers give bytes back
+	freed   chan struct{}    // guarded by mu; closed when answers return bytes
 	line    line             // guarded by mu
 }
 
-// New returns a Budget.
+// New returns a Budget with nothing taken.
 func New(o Options) *Budget {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
@@ -63,17 +68,17 @@ func New(o Options) *Budget {
 		dropped: garbage{collect: o.Collect, cycles: o.Cycles}, tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
-// RetryAfter is when a client that was refused is asked to try again.
+// RetryAfter is the retry time for a refused client.
 const RetryAfter = 2 * time.Second
 
-// ExhaustedError is returned when an answer needs memory that others hold.
+// ExhaustedError is returned if an answer needs memory that others hold.
 type ExhaustedError struct {
-	// Need is what was asked for in bytes, Answer what the answer would hold with it,
-	// Share the most that one answer may hold.
+	// Need is the requested memory in bytes, Answer the total that the answer would
+	// hold with it, and Share the maximum for one answer.
 	Need, Answer, Share int64
 }
 
-// Error says what to do.
+// Error returns a message that says what to do.
 func (e *ExhaustedError) Error() string {
 	if e.Never() {
 		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and one answer may take %d MiB on this server; ask for less at once, or start the server with a larger --memory-budget",
@@ -83,24 +88,24 @@ func (e *ExhaustedError) Error() string {
 		RetryAfter.Seconds())
 }
 
-// Never reports whether the answer takes more than one answer may ever hold: it is of
-// no use to try again.
+// Never reports whether the answer needs more than one answer may ever hold, so that a
+// retry is useless.
 func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
 
-// IsExhausted reports whether an error is an ExhaustedError.
+// IsExhausted reports whether err is an *ExhaustedError.
 func IsExhausted(err error) bool {
 	_, is := errors.AsType[*ExhaustedError](err)
 	return is
 }
 
-// Account holds the memory of one answer. It is safe for concurrent use. The
-// caller MUST call Release.
+// Account holds the memory of one answer. It is safe for concurrent use. The caller
+// MUST call Release.
 type Account struct {
 	*holding
 	factor int64
 }
 
-// holding is what the accounts of one answer share.
+// holding is shared by the accounts of one answer.
 type holding struct {
 	b      *Budget
 	tenant string
@@ -109,32 +114,30 @@ type holding struct {
 	held     int64 // guarded by mu
 	released bool  // guarded by mu
 
-	waiter *waiter // guarded by b.mu; while the answer waits for memory, and until it has it
+	waiter *waiter // guarded by b.mu; set while the answer waits for memory, and until it has it
 
-	retries atomic.Int64 // calls of Retry that have not ended: they decide what is a refusal
+	retries atomic.Int64 // running calls of Retry, which count a refusal themselves
 }
 
-// Answer opens an account for one answer to a tenant. Each byte that is taken
-// counts factor times: an answer holds its content more than once while it is
-// encoded.
+// Answer opens an account for one answer to a tenant. Each byte that is taken counts
+// factor times, because an answer holds its content more than once while it is encoded.
 func (b *Budget) Answer(tenant string, factor int64) *Account {
 	return &Account{holding: &holding{b: b, tenant: tenant}, factor: max(factor, 1)}
 }
 
-// WithFactor returns the account with another factor for what is taken through it.
+// WithFactor returns the same account with another factor.
 func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
 
-// Take adds n bytes of content to the account, or returns an *ExhaustedError. It
-// does not wait: the caller may hold what others need (see Retry).
+// Take adds n bytes of content to the account, or returns an *ExhaustedError. It does
+// not wait, because the caller may hold memory that others need; see Retry.
 //
-// One tenant cannot take the share from the others. Several answers of a tenant never
-// hold more than is left free, and its only answer leaves an eighth of the share free.
-// That eighth is for tenants that hold no more than a quarter of it: one tenant's
-// large answer does not refuse another one's small answer.
+// One tenant cannot take the whole share. Several answers of a tenant together never
+// hold more than what stays free, and its only answer leaves an eighth of the share
+// free. That eighth is for tenants that hold at most a quarter of it. So a large answer
+// of one tenant does not cause the refusal of a small answer of another one.
 func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
-// TakeOnce is Take for memory that is held once whatever the answer is, such as a
-// buffer.
+// TakeOnce is Take without the factor, for memory that is held once, such as a buffer.
 func (a *Account) TakeOnce(n int64) error { return a.take(n) }
 
 func (a *holding) take(n int64) error {
@@ -153,13 +156,14 @@ func (a *holding) take(n int64) error {
 	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
 }
 
-// wait returns true once n bytes can be taken, false when ctx or the time is over.
+// wait returns true when n bytes can be taken, and false when ctx is done or late
+// fires.
 func (a *holding) wait(ctx context.Context, n int64, late <-chan time.Time) bool {
 	for {
 		ok, freed := a.try(n, false)
 		if ok {
 			select {
-			case <-late: // others were faster each time
+			case <-late: // other answers took the memory each time
 				return false
 			default:
 				return ctx.Err() == nil
@@ -175,13 +179,13 @@ func (a *holding) wait(ctx context.Context, n int64, late <-chan time.Time) bool
 	}
 }
 
-// try reports whether n bytes are free, takes them if asked to, and returns otherwise
-// what is closed when some are given back.
+// try reports whether n bytes are free, and takes them if take is set. If they are not
+// free, it returns a channel that is closed when some bytes are returned.
 func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.released {
-		return true, nil // the answer has ended; nothing would give it back
+		return true, nil // the answer has ended, so the bytes would never be returned
 	}
 	b := a.b
 	b.mu.Lock()
@@ -203,14 +207,14 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	return true, nil
 }
 
-// Limit returns n bytes, or half the share if that is less: two answers that need more
-// never fit beside each other, and one of them leaves room for a smaller one of another
-// tenant.
+// Limit returns n bytes, or half the share if that is less. Two answers that need more
+// than that never fit at the same time. One of them leaves space for a smaller answer
+// of another tenant.
 func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers/2) }
 
-// Drop gives back everything, like Shrink(0): a large request that takes n bytes and
-// that nothing refers to any more. The collector runs before another one takes its
-// place if both would not fit.
+// Drop returns all memory, like Shrink(0). It is for a large request of n bytes that
+// nothing refers to any longer. If the memory of another request would not fit beside
+// it, the garbage collector runs first.
 func (a *holding) Drop(n int64) { a.drop(n, 0) }
 
 // DropTo is Drop for all but n bytes.
@@ -226,15 +230,14 @@ func (a *holding) drop(n, to int64) {
 	a.Shrink(to)
 }
 
-// answersUsed returns the bytes that answers hold.
 func (b *Budget) answersUsed() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
 }
 
-// fits reports whether a tenant that holds own bytes may take n of those that are
-// free, for its only answer or for one of several.
+// fits reports whether a tenant that holds own bytes may take n of free bytes, for its
+// only answer or for one of several.
 func (b *Budget) fits(own, n, free int64, only bool) bool {
 	if own+n <= b.small() {
 		return n <= free
@@ -245,29 +248,29 @@ func (b *Budget) fits(own, n, free int64, only bool) bool {
 	return only || own+n <= free-n
 }
 
-// small is what a tenant may hold with a small answer, in bytes.
+// small is the number of bytes that a tenant may hold with a small answer.
 func (b *Budget) small() int64 { return b.opts.Answers / 32 }
 
-// reserve is what large answers leave to small ones, in bytes.
+// reserve is the number of bytes that large answers leave for small ones.
 func (b *Budget) reserve() int64 { return b.opts.Answers / 8 }
 
-// Held returns the bytes that the account holds, for Shrink.
+// Held returns the number of bytes that the account holds.
 func (a *holding) Held() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.held
 }
 
-// Shrink gives back all but what Held returned before: an answer that is written
-// in pieces needs the memory of one piece.
+// Shrink returns all but to bytes, a former result of Held. An answer that is written
+// in pieces needs the memory of only one piece.
 func (a *holding) Shrink(to int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.giveBack(a.held - to)
 }
 
-// Release gives everything back. It may be called more than once; the account
-// takes nothing afterwards.
+// Release returns all memory. It MAY be called more than once. After Release the
+// account takes nothing.
 func (a *holding) Release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,7 +278,7 @@ func (a *holding) Release() {
 	a.giveBack(a.held)
 }
 
-// The caller must hold a.mu.
+// giveBack returns n bytes. The caller must hold a.mu.
 func (a *holding) giveBack(n int64) {
 	if n <= 0 {
 		return
@@ -293,12 +296,12 @@ func (a *holding) giveBack(n int64) {
 	b.freed = make(chan struct{})
 }
 
-// freeRun is how large a heap may be that is not accounted for, in bytes: most runs
-// have smaller ones, and there are few runs at once.
+// freeRun is the maximum size of a heap that is not accounted for, in bytes. Most heaps
+// are smaller, and few runs execute at the same time.
 const freeRun = 4 << 20
 
-// RunAccount holds the memory that a run's heaps take in this process. It belongs to
-// one goroutine at a time. The caller MUST call Release.
+// RunAccount holds the memory of a run's heaps in this process. It is not safe for
+// concurrent use. The caller MUST call Release.
 type RunAccount struct {
 	b    *Budget
 	held int64
@@ -307,10 +310,10 @@ type RunAccount struct {
 // Run opens an account for a run.
 func (b *Budget) Run() *RunAccount { return &RunAccount{b: b} }
 
-// Reserve waits until n bytes of the share of runs are free, or all of the share when
-// it is smaller, and takes them in place of what the account held before: a run holds
-// one heap at a time. Runs are served in the order in which they ask. An error is that
-// of ctx; the account then holds nothing.
+// Reserve waits until n bytes of the share of runs are free, or the complete share if
+// that is smaller, and takes them. It first returns what the account held, because a
+// run holds one heap at a time. Runs are served in the order of their calls. The error
+// is from ctx, and the account then holds nothing.
 func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 	a.Release()
 	if n <= freeRun {
@@ -328,8 +331,8 @@ func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Release gives back what the account holds; no reference to it may be left. It may be
-// called more than once.
+// Release returns the memory of the account. The caller MUST NOT keep references to it.
+// Release MAY be called more than once.
 func (a *RunAccount) Release() {
 	n := a.held
 	if n == 0 {
@@ -337,31 +340,31 @@ func (a *RunAccount) Release() {
 	}
 	a.held = 0
 	a.b.garbage.add(n)
-	// Before another run takes the place: otherwise both would be in memory.
+	// Do this before another run takes the memory: otherwise both heaps would exist.
 	a.b.garbage.bound(a.b.runsUsed.Add(-n), a.b.opts.Runs)
 	a.b.runs.Release(n)
 }
 
-// Cache returns the size of the share of the cache.
+// Cache returns the size of the cache's share, in bytes.
 func (b *Budget) Cache() int64 { return b.opts.Cache }
 
-// SetCached reports what the cache holds now, in bytes.
+// SetCached sets the number of bytes that the cache holds.
 func (b *Budget) SetCached(n int64) { b.cacheUsed.Store(n) }
 
-// Usage is what is taken of a share, in bytes.
+// Usage is the used part of a share and its size, in bytes.
 type Usage struct{ Used, Size int64 }
 
-// Stats is the state of a Budget at one moment.
+// Stats is the state of a Budget.
 type Stats struct {
 	Answers, Runs, Cache Usage
-	// RunsWaiting counts the runs that wait for memory.
+	// RunsWaiting is the number of runs that wait for memory.
 	RunsWaiting int64
-	// Refused counts the requests for memory that were refused: at once, or in Retry
-	// after the wait.
+	// Refused counts the refused requests for memory: refused at once, or in Retry
+	// after a wait.
 	Refused int64
 }
 
-// Stats returns the state.
+// Stats returns the current state.
 func (b *Budget) Stats() Stats {
 	return Stats{
 		Answers: Usage{b.answersUsed(), b.opts.Answers}, Runs: Usage{b.runsUsed.Load(), b.opts.Runs}, Cache: Usage{b.cacheUsed.Load(), b.opts.Cache},
@@ -374,14 +377,14 @@ type (
 	runKey     struct{}
 )
 
-// WithRun returns a context that carries the account of a run: what is taken is
-// reserved in it.
+// WithRun returns a context that carries the account of a run: Take reserves memory in
+// it.
 func WithRun(ctx context.Context, a *RunAccount) context.Context {
 	return context.WithValue(ctx, runKey{}, a)
 }
 
-// Without returns a context without accounts: what is taken is not accounted for.
-// It is for what stays in memory for all.
+// Without returns a context without accounts. Memory taken with it is not accounted
+// for. It is for data that stays in memory for all requests.
 func Without(ctx context.Context) context.Context {
 	return With(WithRun(ctx, nil), nil)
 }
@@ -397,8 +400,9 @@ func From(ctx context.Context) *Account {
 	return a
 }
 
-// Take takes n bytes of content from the account that ctx carries. Without one,
-// nothing is accounted for.
+// Take takes n bytes of content from the account that ctx carries. Without an account
+// it reserves them in the run's account, if ctx carries one, and does nothing
+// otherwise.
 func Take(ctx context.Context, n int) error {
 	if a := From(ctx); a != nil {
 		return a.Take(int64(n))
@@ -413,7 +417,7 @@ func reserve(ctx context.Context, n int) error {
 	return nil
 }
 
-// TakeOnce is Account.TakeOnce on the account that ctx carries.
+// TakeOnce is Account.TakeOnce for the account that ctx carries.
 func TakeOnce(ctx context.Context, n int) error {
 	if a := From(ctx); a != nil {
 		return a.TakeOnce(int64(n))
@@ -421,9 +425,9 @@ func TakeOnce(ctx context.Context, n int) error {
 	return reserve(ctx, n)
 }
 
-// Retry calls fn. When fn returns an *ExhaustedError, Retry gives back what fn took
-// from the account that ctx carries, waits for the memory and calls fn again, until
-// Options.Patience is over. fn MUST NOT have started an answer when it returns that
+// Retry calls fn. If fn returns an *ExhaustedError, Retry returns the memory that fn
+// took from the account in ctx, waits for memory and calls fn again, until
+// Options.Patience has passed. fn MUST NOT have started an answer when it returns that
 // error.
 func Retry(ctx context.Context, fn func() error) (err error) {
 	a := From(ctx)
@@ -450,7 +454,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
-			n = all // what it gave back must fit too: otherwise it would fail again at once
+			n = all // the returned memory must fit too, or fn would fail again at once
 		}
 		a.queue(w, n)
 		if full.Never() || !a.wait(ctx, n, timer.C) {
@@ -462,8 +466,8 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 	return err
 }
 
-// Piece calls fn and gives back what it took from the account that ctx carries:
-// fn reads and writes one piece of an answer.
+// Piece calls fn and then returns the memory that fn took from the account in ctx. fn
+// reads and writes one piece of an answer.
 func Piece(ctx context.Context, fn func() error) error {
 	a := From(ctx)
 	if a == nil {

@@ -18,8 +18,8 @@ func mustTake(t *testing.T, a *budget.Account, n int64) {
 	}
 }
 
-// One tenant leaves as much as it holds to the others, and is refused after the
-// patience, not before.
+// One tenant leaves as much free as it holds, and is refused only after
+// Options.Patience.
 func TestAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
@@ -37,8 +37,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// Each refusal counts once: at once without Retry, and at the end of the outermost Retry.
-// A wait that ends with the memory is none.
+// Each refusal counts once: at once without Retry, and at the end of the outermost
+// Retry. A wait that gets its memory does not count.
 func TestRefusalsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
@@ -62,7 +62,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	})
 }
 
-// The only answer of a tenant may grow beyond half of the share, as a long request
+// The only answer of a tenant may take more than half of the share, as a long request
 // does while it is read.
 func TestOnlyAnswerMayGrow(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 80, Runs: 1, Cache: 1})
@@ -76,8 +76,8 @@ func TestOnlyAnswerMayGrow(t *testing.T) {
 	mustTake(t, b.Answer("b", 1), 2)
 }
 
-// However much one tenant holds, in one answer or in many, small answers of others
-// fit, and a tenant cannot take what is left for them with a second large one.
+// However much one tenant holds, in one answer or in many, small answers of others fit.
+// The tenant cannot take the rest with a second large answer.
 func TestSmallAnswersOfOthersFit(t *testing.T) {
 	for _, piece := range []int64{840, 84, 1} {
 		b := budget.New(budget.Options{Answers: 960, Runs: 1, Cache: 1})
@@ -107,7 +107,7 @@ func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	}
 	a.Release()
 	a.Release()
-	mustTake(t, a, 1000) // it has ended: nothing is counted
+	mustTake(t, a, 1000) // the answer has ended, so nothing is counted
 	if used := b.Stats().Answers.Used; used != 0 {
 		t.Errorf("%d bytes are held after the release", used)
 	}
@@ -116,7 +116,7 @@ func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	}
 }
 
-// An answer gives back what it took, waits for memory and begins again.
+// An answer returns what it took, waits for memory and starts again.
 func TestAnswerWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
@@ -165,8 +165,8 @@ func TestPieceGivesBack(t *testing.T) {
 	}
 }
 
-// Readers that hold all of their share do not delay a run, and a run that needs
-// more than there is gets all of the share.
+// Readers that hold their complete share do not delay a run. A run that needs more than
+// its share gets all of it.
 func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
@@ -195,7 +195,7 @@ func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("the run that waited: %v", err)
 		}
-		// The next heap of a run takes the place of the one before.
+		// The next heap of a run replaces the one before.
 		if err := two.Reserve(t.Context(), 60*mib); err != nil || b.Stats().Runs.Used != 60*mib {
 			t.Errorf("the next heap: %v, %+v", err, b.Stats())
 		}
@@ -203,8 +203,8 @@ func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 	})
 }
 
-// What stays in memory for all leaves the account of the run that needs it first as it
-// is.
+// Data that stays in memory for all requests does not change the account of the run
+// that loads it.
 func TestWithoutAccounts(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 100, Runs: 100 << 20, Cache: 1})
 	run := b.Run()
@@ -219,7 +219,7 @@ func TestWithoutAccounts(t *testing.T) {
 	}
 }
 
-// The error of an answer that can never fit does not advise to try again.
+// The error of an answer that can never fit does not advise a retry.
 func TestAnswerLargerThanTheShare(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 10 << 20, Runs: 1, Cache: 1})
 	ctx := budget.With(t.Context(), b.Answer("a", 3))
@@ -231,8 +231,8 @@ func TestAnswerLargerThanTheShare(t *testing.T) {
 	}
 }
 
-// The last eighth of the share is for others: the error of an answer that grows into it
-// does not advise to try again, even when no other answer holds memory.
+// The last eighth of the share is for others. The error of an answer that needs it does
+// not advise a retry, even if no other answer holds memory.
 func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 80 << 20, Runs: 1, Cache: 1})
@@ -256,8 +256,8 @@ func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
 	})
 }
 
-// An answer that grows beyond what the tenant may have waits, and is refused after the
-// patience: it does not begin again and again meanwhile.
+// An answer that grows beyond what its tenant may have waits and is refused after
+// Options.Patience. It does not start repeatedly meanwhile.
 func TestGrowingAnswerDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
@@ -267,7 +267,8 @@ func TestGrowingAnswerDoesNotSpin(t *testing.T) {
 	})
 }
 
-// growing lets an answer of a grow to 50, while one of another tenant or its own holds 40.
+// growing lets an answer of tenant a grow to 50 while an answer of the other tenant, or
+// of a itself, holds 40.
 func growing(t *testing.T, b *budget.Budget, other string) {
 	t.Helper()
 	held, account := b.Answer(other, 1), b.Answer("a", 1)

@@ -2,8 +2,8 @@ package budget
 
 import "testing"
 
-// Large requests that answers drop make the collector run when they would not fit into
-// the share beside what is held, not after each of them.
+// Dropped large requests run the collector if they would not fit into the share beside
+// the held memory, and not each time.
 func TestDroppedRequests(t *testing.T) {
 	const mib = 1 << 20
 	c := &fakeCollector{}
@@ -34,8 +34,8 @@ func TestDroppedRequests(t *testing.T) {
 	}
 }
 
-// However large the request is that one tenant sends, and however slowly, a request of
-// another tenant with the longest source fits beside it.
+// A request with the longest source fits beside a request of another tenant of any size
+// and speed.
 func TestLargeRequestsOfOthersFit(t *testing.T) {
 	const mib = 1 << 20
 	for _, size := range []int64{4 * mib, 60 * mib, 64 * mib, 96 * mib, 200 * mib, 400 * mib} {

@@ -2,21 +2,21 @@ package budget
 
 import "sync"
 
-// garbage counts the memory of heaps or requests that were given back and that the
-// garbage collector may not have freed yet. Left alone, the collector lets the process
-// grow to twice what is in use. Running it after each of them costs everything else on
-// the server.
+// garbage counts the memory of returned heaps or requests that the garbage collector
+// may not have freed yet. Without it, the collector would let the process grow to twice
+// the memory in use. Running the collector after each return would slow down everything
+// else on the server.
 type garbage struct {
 	collect func()        // runs the garbage collector
 	cycles  func() uint64 // counts its completed cycles
 
 	mu     sync.Mutex
 	seen   uint64 // guarded by mu; cycles at the last look
-	recent int64  // guarded by mu; bytes given back since the last cycle ended
-	before int64  // guarded by mu; bytes given back before that, maybe after it began
+	recent int64  // guarded by mu; bytes returned since the last cycle ended
+	before int64  // guarded by mu; bytes returned before that, possibly after that cycle started
 }
 
-// add notes n bytes that nothing refers to any more.
+// add counts n bytes that nothing refers to any longer.
 func (g *garbage) add(n int64) {
 	if g.collect == nil {
 		return
@@ -27,8 +27,9 @@ func (g *garbage) add(n int64) {
 	g.recent += n
 }
 
-// bound runs the collector if the garbage is more than a quarter of the share, and does
-// not fit into the share beside what is used. Callers wait for a collection that runs.
+// bound runs the collector if the garbage exceeds a quarter of the share, and garbage
+// and used bytes together exceed the share. Concurrent callers wait for a running
+// collection.
 func (g *garbage) bound(used, share int64) {
 	if g.collect == nil {
 		return
@@ -43,7 +44,8 @@ func (g *garbage) bound(used, share int64) {
 	g.seen, g.recent, g.before = g.cycles(), 0, 0
 }
 
-// look forgets garbage that the collector has freed meanwhile. The caller must hold mu.
+// look subtracts the garbage that the collector has freed since the last look. The
+// caller must hold mu.
 func (g *garbage) look() {
 	now := g.cycles()
 	switch now - g.seen {

@@ -9,11 +9,12 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// BenchmarkHeapsOfRuns has runs of 16 clients that restore and save heaps of 20 MB, in
-// two slots and in sixteen, beside a server that holds a million small objects. It reports
-// the collections and the CPU time of the collector per run: with one after each heap, and
-// with as many as the budget asks for. Callers that ask at the same time share a
-// collection, so one after each heap costs most where few runs are in progress at once.
+// BenchmarkHeapsOfRuns measures runs of 16 clients that restore and save heaps of 20
+// MB, in two slots and in sixteen, in a process with a million small objects. It
+// reports the collections and the CPU time of the collector per run: with one
+// collection after each heap, and with those that the budget requests. Callers that
+// request a collection at the same time share it, so one after each heap costs most
+// with few runs at once.
 func BenchmarkHeapsOfRuns(b *testing.B) {
 	type node struct {
 		next *node

@@ -28,8 +28,8 @@ func hold(t *testing.T, b *Budget, n int64) {
 	a.Release()
 }
 
-// The collector runs when garbage and heaps in use would exceed the share together, not
-// after each heap.
+// The collector runs if garbage and heaps in use together would exceed the share, and
+// not after each heap.
 func TestCollectionsAreBounded(t *testing.T) {
 	const mib = 1 << 20
 	b, c := collected(256 * mib)
@@ -47,7 +47,7 @@ func TestCollectionsAreBounded(t *testing.T) {
 	if err := other.Reserve(t.Context(), 220*mib); err != nil {
 		t.Fatal(err)
 	}
-	for range 16 { // garbage of 64 MiB is too much once the share is used
+	for range 16 { // garbage of 64 MiB is too much if the share is used up
 		hold(t, b, 20*mib)
 	}
 	if c.asked != 1+4 {
@@ -59,7 +59,7 @@ func TestCollectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A run that takes memory makes the collector free the garbage of the runs before.
+// A run that takes memory makes the collector free the garbage of earlier runs.
 func TestCollectionBeforeALargeHeap(t *testing.T) {
 	const mib = 1 << 20
 	b, c := collected(256 * mib)
@@ -73,8 +73,8 @@ func TestCollectionBeforeALargeHeap(t *testing.T) {
 	}
 }
 
-// Memory that the collector has freed is no garbage any more: certainly after two
-// cycles, since one may have started before the memory was given back.
+// Memory that the collector has freed is no garbage any longer. This is certain after
+// two cycles, because one cycle may have started before the memory was returned.
 func TestCollectorOfItsOwnAccord(t *testing.T) {
 	const mib = 1 << 20
 	b, c := collected(256 * mib)

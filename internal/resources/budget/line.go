@@ -2,32 +2,32 @@ package budget
 
 import "slices"
 
-// line is the answers that wait for memory. Without it, a large answer would wait in
-// vain: smaller ones take each byte that others give back.
+// line holds the large answers that wait for memory. Without it, smaller answers would
+// take all returned memory, and a large answer would never get enough.
 type line struct {
 	waiters []*waiter
-	// turns counts the waits that have ended, and last is the turn in which one of a
+	// turns counts the ended waits. last holds the turn in which the last wait of a
 	// tenant ended.
 	turns uint64
 	last  map[string]uint64
-	// next is the waiter whose turn it is, or nil, if known is true: each waiter looks
-	// at it whenever memory becomes free.
+	// next is the waiter whose turn it is, or nil. It is valid if known is true. It is
+	// cached because each waiter reads it whenever memory becomes free.
 	next  *waiter
 	known bool
 }
 
-// waiter is one answer that waits.
+// waiter is an answer that waits for memory.
 type waiter struct {
 	tenant string
-	need   int64 // in bytes, without what it took since it was woken
+	need   int64 // in bytes, without what it took after its wait
 	queued bool
 }
 
-// maxLast bounds the tenants whose last turn is known.
+// maxLast bounds last.
 const maxLast = 4096
 
-// queue adds a waiter for n bytes of an answer. A small one needs no place: it takes what
-// is free.
+// queue adds a waiter for n bytes. Small answers are not queued: they take what is
+// free.
 func (a *holding) queue(w *waiter, n int64) {
 	b := a.b
 	b.mu.Lock()
@@ -40,7 +40,7 @@ func (a *holding) queue(w *waiter, n int64) {
 	a.waiter, b.line.known = w, false
 }
 
-// leave removes a waiter that has its memory, or was refused. Then it is the turn of
+// leave removes a waiter that got its memory or was refused. The next turn is that of
 // another tenant.
 func (a *holding) leave(w *waiter) {
 	b := a.b
@@ -64,8 +64,8 @@ func (a *holding) leave(w *waiter) {
 	b.freed = make(chan struct{})
 }
 
-// took notes that an answer has n bytes more. What it waited for is not kept for it
-// twice. The caller must hold mu.
+// took subtracts n taken bytes from what is kept for the answer, so that they are not
+// kept twice. The caller must hold mu.
 func (a *holding) took(n int64) {
 	if w := a.waiter; w != nil {
 		w.need = max(0, w.need-n)
@@ -73,8 +73,8 @@ func (a *holding) took(n int64) {
 	a.b.line.known = false
 }
 
-// claimed returns how much of the free memory is kept for the waiter whose turn it is,
-// unless it is of the tenant itself. The caller must hold mu.
+// claimed returns how many of the free bytes are kept for the waiter whose turn it is,
+// or 0 if that is one of the tenant itself. The caller must hold mu.
 func (b *Budget) claimed(tenant string) int64 {
 	l := &b.line
 	if !l.known {
@@ -86,9 +86,9 @@ func (b *Budget) claimed(tenant string) int64 {
 	return l.next.need
 }
 
-// nextWaiter returns the waiter whose turn it is, or nil. It is the turn of the tenant
-// whose last wait ended first. A tenant whose own answers are in its way has no turn. The
-// caller must hold mu.
+// nextWaiter returns the waiter whose turn it is, or nil. It chooses the tenant whose
+// last wait ended first. A tenant that waits because of its own answers gets no turn.
+// The caller must hold mu.
 func (b *Budget) nextWaiter() *waiter {
 	var next *waiter
 	for _, w := range b.line.waiters {

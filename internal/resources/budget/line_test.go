@@ -9,7 +9,7 @@ import (
 )
 
 // A large answer gets memory although answers of other tenants take each piece that
-// becomes free, and those that only wait take turns with it.
+// becomes free. Waiting large answers take turns.
 func TestLargeAnswersTakeTurns(t *testing.T) {
 	const mib = 1 << 20
 	b := budget.New(budget.Options{Answers: 192 * mib, Runs: mib, Cache: mib, Patience: time.Minute})
@@ -45,7 +45,7 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 			time.Sleep(time.Millisecond) // it is the only one, and gets its memory
 			continue
 		}
-		// One ends, and another one of the same kind comes at once.
+		// One answer ends, and another one of the same kind starts at once.
 		held[0].Release()
 		next := b.Answer([]string{"a", "b", "c"}[len(held)%3], 1)
 		held = held[1:]
@@ -59,7 +59,7 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	}
 }
 
-// What a woken answer has taken is not kept for it any more while it is made.
+// The memory that an answer took after its wait is no longer kept for it.
 func TestNothingIsKeptTwice(t *testing.T) {
 	const mib = 1 << 20
 	b := budget.New(budget.Options{Answers: 192 * mib, Runs: mib, Cache: mib, Patience: time.Minute})
