@@ -1,4 +1,5 @@
-// Package cmemory gives back memory of the C library, which SQLite allocates from.
+// Package cmemory returns free memory of the C library, which SQLite uses, to the
+// operating system. cmemory.go is its only file.
 package cmemory
 
 /*
@@ -12,7 +13,7 @@ static void give_back(void) {}
 */
 import "C"
 
-// GiveBack returns the memory that is free to the operating system. The GNU C library
-// keeps what was freed for its next allocation; with another C library GiveBack does
-// nothing.
+// GiveBack returns the free memory of the C library to the operating system. The GNU C
+// library keeps freed memory for later allocations. With another C library GiveBack
+// does nothing. It is safe for concurrent use.
 func GiveBack() { C.give_back() }

@@ -13,7 +13,7 @@ import (
 	"daybook/internal/resources/cmemory"
 )
 
-// What SQLite has freed goes back to the operating system.
+// Memory that SQLite freed returns to the operating system.
 func TestGiveBack(t *testing.T) {
 	db, err := sql.Open("sqlite3", filepath.Join(t.TempDir(), "x.db")+"?_cache_size=-131072&_journal_mode=WAL&_synchronous=OFF")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestGiveBack(t *testing.T) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	// Between the pages that are freed, some memory stays in use.
+	// Between the freed pages, some memory stays in use.
 	for _, q := range []string{"CREATE TABLE t (x BLOB)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT zeroblob(4000) FROM n", "CREATE TEMP TABLE last AS SELECT 1"} {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatal(err)
@@ -34,13 +34,14 @@ func TestGiveBack(t *testing.T) {
 	cmemory.GiveBack()
 	after := anonymous(t)
 	t.Logf("%d MiB before, %d MiB after", before>>20, after>>20)
-	// Some of the 16 MiB is given back earlier. The race detector has memory of its own.
+	// A part of the 16 MiB is returned earlier. The race detector uses memory of its
+	// own.
 	if before-after < 4<<20 {
 		t.Errorf("%d MiB are in use, %d before: of 16 MiB that were freed little is given back", after>>20, before>>20)
 	}
 }
 
-// anonymous is the resident anonymous memory of this process, in bytes.
+// anonymous returns the resident anonymous memory of this process, in bytes.
 func anonymous(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
