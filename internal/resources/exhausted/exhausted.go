@@ -1,6 +1,7 @@
-// Package exhausted recognizes errors that say that the machine or the process is
-// out of something: disk space, quota, descriptors, memory. Such an error says
-// nothing about stored data, and what failed works again once there is more.
+// Package exhausted recognizes errors that say that the machine or the process has used
+// up a resource: disk space, quota, descriptors, memory. Such an error is no damage of
+// stored data, and the failed operation works again when more of the resource is
+// available. exhausted.go is its only file.
 package exhausted
 
 import (
@@ -11,14 +12,14 @@ import (
 	"syscall"
 )
 
-// Resource is something to be out of.
+// Resource is a resource that can be exhausted.
 type Resource struct {
 	errno syscall.Errno
-	// text is how the C library, Go and SQLite name it.
+	// text is the name of the error in the C library, Go and SQLite.
 	text string
-	// Reason is a sentence without an end: what is exhausted, and what to do.
+	// Reason says what is exhausted and what to do, in a sentence without a full stop.
 	Reason string
-	// Disk says that a write to the disk failed for it.
+	// Disk reports whether a write to the disk fails without the resource.
 	Disk bool
 }
 
@@ -31,7 +32,7 @@ var resources = []Resource{
 	{syscall.ENOMEM, "cannot allocate memory", "this machine is out of memory; free some or add to it", false},
 }
 
-// Of returns what an error says is exhausted, or false.
+// Of returns the resource that err reports as exhausted, and whether there is one.
 func Of(err error) (Resource, bool) {
 	for _, r := range resources {
 		if errors.Is(err, r.errno) {
@@ -41,17 +42,18 @@ func Of(err error) (Resource, bool) {
 	return Resource{}, false
 }
 
-// Is reports whether an error says that something is exhausted.
+// Is reports whether err reports an exhausted resource.
 func Is(err error) bool {
 	_, ok := Of(err)
 	return ok
 }
 
-// In returns what a text, such as a log line, says is exhausted, or false.
+// In returns the resource that a text, such as a log line, reports as exhausted, and
+// whether there is one.
 func In(text string) (Resource, bool) {
 	var found Resource
 	for _, r := range resources {
-		// The longest, because one is the beginning of another.
+		// Take the longest text, because one is the beginning of another.
 		if len(r.text) > len(found.text) && strings.Contains(text, r.text) {
 			found = r
 		}
@@ -59,11 +61,11 @@ func In(text string) (Resource, bool) {
 	return found, found.text != ""
 }
 
-// probed is how many descriptors Descriptors asks for.
+// probed is the number of descriptors that Descriptors opens.
 const probed = 4
 
-// Descriptors returns why this process cannot open files now, or nil. It costs some
-// microseconds.
+// Descriptors returns the reason why this process cannot open files now, or nil. It
+// takes some microseconds.
 func Descriptors() error {
 	var open [probed]*os.File
 	defer func() {
