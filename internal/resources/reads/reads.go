@@ -1,14 +1,14 @@
-// Package reads shares the processor time for heavy reads: lists, logs, exports,
-// proofs, blobs and whatever else costs far more than the request for it.
+// Package reads divides the processor time for heavy reads: lists, logs, exports,
+// proofs, blobs and all other reads that cost far more than their request.
 //
 // A Gate lets one heavy read of each tenant run at a time, and few of all tenants, so
-// that runs keep their share of the processors. Reads of a tenant queue behind each
-// other. While some wait, the tenant's reads use half of the time at most: the next
-// one starts after as long a pause as the one before took.
+// that runs keep their share of the processors. The reads of a tenant wait in a queue.
+// While some wait, the tenant's reads use at most half of the time: each one is
+// followed by a pause as long as it took, up to one second.
 //
-// A read holds its permit while it computes, not while its client takes the answer:
-// it yields the permit before it writes, and takes it again for the next piece. The
-// number of slow clients has no influence on others.
+// A read holds its permit while it computes, and not while its client receives the
+// answer: it yields the permit before it writes, and takes it again for the next piece.
+// So slow clients do not affect others. reads.go is the only file.
 package reads
 
 import (
@@ -20,27 +20,26 @@ import (
 	"time"
 )
 
-// Options set up a Gate.
+// Options configures a Gate.
 type Options struct {
-	// Running is how many heavy reads of all tenants run at once. Default: half of
-	// the processors, at least 1.
+	// Running is the number of heavy reads of all tenants that run at the same time.
+	// Default: half of the processors, at least 1.
 	Running int
-	// Waiting is how many reads of one tenant wait before more are refused. Default:
-	// 256.
+	// Waiting is the number of reads of one tenant that may wait. Further ones are
+	// refused. Default: 256.
 	Waiting int
-	// Patience is how long a read waits for its first permit before it is refused.
-	// Default: 45 s, less than most clients and proxies wait for an answer.
+	// Patience is the maximum time that a read waits for its first permit. Default: 45
+	// s, less than most clients and proxies wait for an answer.
 	Patience time.Duration
 }
 
-// holdTime is how long a read keeps others from running in its place. After it a read
-// of another tenant may run beside it.
+// holdTime is the time after which another tenant's read may run beside a long one.
 const holdTime = 250 * time.Millisecond
 
 // maxPause bounds the pause between two reads of a tenant.
 const maxPause = time.Second
 
-// Gate is safe for concurrent use. It holds nothing to close.
+// Gate limits heavy reads. It is safe for concurrent use and needs no closing.
 type Gate struct {
 	opts Options
 
@@ -48,14 +47,14 @@ type Gate struct {
 	running int               // guarded by mu; permits that count against Options.Running
 	waiting int               // guarded by mu
 	refused int64             // guarded by mu
-	tenants map[string]*queue // guarded by mu; those with reads
-	ready   list.List         // guarded by mu; the *queue with reads whose turn it may be, in order
+	tenants map[string]*queue // guarded by mu; tenants with reads
+	ready   list.List         // guarded by mu; the *queue with reads that may run next, in order
 }
 
-// queue are the reads of a tenant.
+// queue holds the reads of a tenant.
 type queue struct {
 	tenant  string
-	busy    bool      // one runs, or the pause after it lasts
+	busy    bool      // a read runs, or the pause after one
 	ready   bool      // in Gate.ready
 	waiting list.List // of *waiter
 }
@@ -80,27 +79,27 @@ func New(o Options) *Gate {
 	return &Gate{opts: o, tenants: map[string]*queue{}}
 }
 
-// RetryAfter is when a client that was refused is asked to try again.
+// RetryAfter is the retry time for a refused client.
 const RetryAfter = 2 * time.Second
 
-// BusyError is returned when a tenant has too many heavy reads.
+// BusyError is returned if a tenant has too many heavy reads.
 type BusyError struct {
-	// Waiting is how many reads of the tenant wait.
+	// Waiting is the number of the tenant's waiting reads.
 	Waiting int
 }
 
-// Error says what to do.
+// Error returns a message that says what to do.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("answer the request: %d heavy reads of this tenant wait, and they run one after the other; try again in %.0f s, with fewer at once",
 		e.Waiting, RetryAfter.Seconds())
 }
 
-// Permit lets one request run its heavy reads. It belongs to one goroutine at a time.
-// A nil Permit permits everything.
+// Permit is the permission of one request to run its heavy reads. It is not safe for
+// concurrent use. A nil Permit permits everything.
 type Permit struct {
 	gate   *Gate
 	tenant string
-	// The rest is guarded by gate.mu.
+	// Guarded by gate.mu.
 	admitted bool // it was held before
 	held     bool
 	counted  bool // in gate.running
@@ -108,7 +107,7 @@ type Permit struct {
 	timer    *time.Timer // ends counted
 }
 
-// Permit returns a permit for a request of a tenant, which is not held yet. The
+// Permit returns a permit for a request of a tenant. The permit is not held yet. The
 // caller MUST call Yield at the end of the request.
 func (g *Gate) Permit(tenant string) *Permit {
 	if g == nil {
@@ -117,9 +116,9 @@ func (g *Gate) Permit(tenant string) *Permit {
 	return &Permit{gate: g, tenant: tenant}
 }
 
-// Enter takes a permit for one piece of an answer that lasts long, such as a stream, and
-// returns a context that carries it. It waits as long as ctx allows. The caller MUST call
-// leave. It does nothing when ctx carries a permit that is held.
+// Enter takes a permit for one piece of a long answer, such as a stream, and returns a
+// context that carries it. It waits as long as ctx allows. The caller MUST call leave.
+// If ctx carries a held permit, Enter does nothing.
 func (g *Gate) Enter(ctx context.Context, tenant string) (inside context.Context, leave func(), err error) {
 	if p := From(ctx); p.isHeld() {
 		return ctx, func() {}, nil
@@ -131,13 +130,13 @@ func (g *Gate) Enter(ctx context.Context, tenant string) (inside context.Context
 	return With(ctx, p), p.Yield, nil
 }
 
-// Take waits for the permit unless it is held. A request that never held it is
-// refused with a *BusyError after Options.Patience, or when too many of its tenant
-// wait. One that did has an answer to finish and waits as long as ctx allows.
+// Take waits for the permit unless it is held. A request that never held it is refused
+// with a *BusyError after Options.Patience, or if too many reads of its tenant wait. A
+// request that held it before has an answer to finish, and waits as long as ctx allows.
 func (p *Permit) Take(ctx context.Context) error { return p.take(ctx, true) }
 
-// Continue takes the permit again after Yield. It does nothing for a request that
-// never held it.
+// Continue takes the permit again after Yield. For a request that never held it,
+// Continue does nothing.
 func (p *Permit) Continue(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -214,7 +213,7 @@ func (p *Permit) take(ctx context.Context, bounded bool) error {
 	return err
 }
 
-// Yield gives the permit back. It may be called when the permit is not held.
+// Yield returns the permit. It MAY be called when the permit is not held.
 func (p *Permit) Yield() {
 	if p == nil {
 		return
@@ -252,7 +251,7 @@ func (g *Gate) end(q *queue) {
 	g.forget(q)
 }
 
-// queued makes the reads of a tenant ready to run. The caller must hold mu.
+// queued adds a tenant with waiting reads to ready. The caller must hold mu.
 func (g *Gate) queued(q *queue) {
 	if q.busy || q.ready || q.waiting.Len() == 0 {
 		return
@@ -266,7 +265,7 @@ func (g *Gate) dispatch() {
 	for g.running < g.opts.Running && g.ready.Len() > 0 {
 		q := g.ready.Remove(g.ready.Front()).(*queue)
 		q.ready = false
-		if q.waiting.Len() == 0 { // they left
+		if q.waiting.Len() == 0 { // its reads left the queue
 			g.forget(q)
 			continue
 		}
@@ -314,15 +313,15 @@ func (p *Permit) isHeld() bool {
 	return p.held
 }
 
-// Stats is the state of a Gate at one moment.
+// Stats is the state of a Gate.
 type Stats struct {
-	// Running and Waiting count heavy reads now.
+	// Running and Waiting count the current heavy reads.
 	Running, Waiting int
-	// Refused counts those that were refused.
+	// Refused counts the refused ones.
 	Refused int64
 }
 
-// Stats returns the state.
+// Stats returns the current state.
 func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -342,9 +341,8 @@ func From(ctx context.Context) *Permit {
 	return p
 }
 
-// Pass lets other reads of the tenant run if the permit that ctx carries is held for
-// holdTime or longer. A read that goes through much and writes little calls it
-// between two pieces.
+// Pass lets other reads of the tenant run if the permit in ctx was held for holdTime or
+// longer. A read that computes long and writes little calls it between two pieces.
 func Pass(ctx context.Context) error {
 	p := From(ctx)
 	if p == nil {
@@ -363,8 +361,8 @@ func Pass(ctx context.Context) error {
 	return p.take(ctx, false)
 }
 
-// Retried makes fn one that is tried again after it has failed, as budget.Retry does:
-// the permit that ctx carries is not held in between.
+// Retried returns a function for repeated calls of fn, as by budget.Retry. The permit
+// in ctx is not held between the calls.
 func Retried(ctx context.Context, fn func() error) func() error {
 	p := From(ctx)
 	if p == nil {
@@ -382,8 +380,8 @@ func Retried(ctx context.Context, fn func() error) func() error {
 	}
 }
 
-// Wait calls fn without the permit that ctx carries, and takes it again if it was
-// held: fn waits for something other than the processor.
+// Wait calls fn without the permit in ctx, and takes the permit again if it was held.
+// It is for an fn that waits for something other than the processor.
 func Wait(ctx context.Context, fn func() error) error {
 	p := From(ctx)
 	if !p.isHeld() {
@@ -396,8 +394,9 @@ func Wait(ctx context.Context, fn func() error) error {
 	return p.take(ctx, false)
 }
 
-// Waited notes that the read waited until now, and did not use the processor, while it
-// held the permit that ctx carries: the pause after it is as short as what it does next.
+// Waited reports that the read waited until now without using the processor, while it
+// held the permit in ctx. The pause after the read then depends only on the time from
+// now on.
 func Waited(ctx context.Context) {
 	p := From(ctx)
 	if p == nil {

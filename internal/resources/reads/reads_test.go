@@ -21,8 +21,8 @@ func take(t *testing.T, g *reads.Gate, tenant string) *reads.Permit {
 	return p
 }
 
-// Reads of one tenant run one after the other, with pauses as long as they take, and
-// a read of another tenant waits for one of them at most.
+// Reads of one tenant run one after the other, with pauses as long as the reads. A read
+// of another tenant waits for one of them at most.
 func TestTenantsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
@@ -66,8 +66,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
-// A tenant with too many reads is refused, at once or after the patience. Others are
-// not, and a read that has an answer to finish is not.
+// A tenant with too many reads is refused, at once or after Options.Patience. Other
+// tenants are not refused, and neither is a read that has an answer to finish.
 func TestCrowdIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1, Waiting: 2, Patience: 3 * time.Second})
@@ -91,7 +91,7 @@ func TestCrowdIsRefused(t *testing.T) {
 				t.Errorf("a read that waits: %v after %v", err, time.Since(start))
 			}
 		}
-		take(t, g, "other").Yield() // beside a read that runs for long
+		take(t, g, "other").Yield() // beside a read that runs long
 		held.Yield()
 		if err := <-continued; err != nil {
 			t.Error(err)
@@ -103,7 +103,7 @@ func TestCrowdIsRefused(t *testing.T) {
 	})
 }
 
-// A client that leaves its place in the queue holds nothing.
+// A client that leaves the queue holds nothing.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
@@ -129,8 +129,8 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
-// A permit is not held while its request waits, is held once whatever asks for it, and
-// is nothing to a request that reads little.
+// A permit is not held while its request waits. It is held once for any number of
+// callers. Requests that read little need none.
 func TestWaitWithoutPermit(t *testing.T) {
 	g := reads.New(reads.Options{Running: 2})
 	p := take(t, g, "a")
@@ -170,8 +170,8 @@ func TestWaitWithoutPermit(t *testing.T) {
 	none.Yield()
 }
 
-// A read that waited for something other than the processor delays the next one of its
-// tenant no further.
+// A read that waited for something other than the processor does not delay the next
+// read of its tenant for that time.
 func TestWaitedWithPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
@@ -198,7 +198,7 @@ func TestWaitedWithPermit(t *testing.T) {
 	})
 }
 
-// A read that waited before it computes for long keeps those of other tenants waiting for
+// A read that waited and then computes long keeps reads of other tenants waiting for
 // holdTime at most.
 func TestWaitedReadsLetOthersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestWaitedReadsLetOthersRun(t *testing.T) {
 	})
 }
 
-// A read that lasts long lets others of its tenant run between two pieces, and holds
-// nothing while it waits to be tried again.
+// A long read lets others of its tenant run between two pieces, and holds no permit
+// while it waits for a retry.
 func TestLongReadsPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
@@ -271,8 +271,8 @@ func TestLongReadsPass(t *testing.T) {
 	})
 }
 
-// Clients of one tenant that page through lists wait, and are not refused; so does one
-// client beside many busy tenants.
+// Clients of one tenant that page through lists wait and are not refused. The same
+// holds for one client beside many busy tenants.
 func TestHonestClientsAreNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
