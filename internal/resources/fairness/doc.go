@@ -1,8 +1,10 @@
-// Package fairness decides whose request a free slot of a runner takes, and whose
-// output is recorded next. It knows nothing of requests but their tenant, session and
-// size, does no input or output, and reads no clock: the caller passes the time.
+// Package fairness decides which request a free slot of a runner takes, and which
+// output is recorded next. It knows only the tenant, session and size of a request. It
+// does no input or output and reads no clock: the caller passes the time.
 //
-// A Scheduler shares the slots among tenants by the time that their runs occupy
-// slots. A Window takes the requests of one tenant by session in turn. A Pace shares
-// a number of bytes for each second among tenants.
+// The files, in reading order:
+//
+//   - scheduler.go: Scheduler, which shares slots among tenants by the time that their runs occupy slots
+//   - window.go: Window, which takes the requests of one tenant by session in turn
+//   - pace.go: Pace, which shares a number of bytes per second among tenants
 package fairness

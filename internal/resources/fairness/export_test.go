@@ -1,7 +1,7 @@
 package fairness
 
-// Tenants is how many tenants the scheduler remembers.
+// Tenants returns the number of tenants that the scheduler remembers.
 func (s *Scheduler) Tenants() int { return len(s.tenants) }
 
-// Tenants is how many tenants the pace remembers.
+// Tenants returns the number of tenants that the pace remembers.
 func (p *Pace) Tenants() int { return len(p.tenants) }

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Rate is how many bytes are admitted, and how tenants share them.
+// Rate is a number of admitted bytes per second, and how tenants share them.
 type Rate struct {
-	// PerSecond is how many bytes all tenants together get in a second in the long
-	// run; 0 is unlimited.
+	// PerSecond is the number of bytes per second for all tenants together, on average.
+	// 0 means unlimited.
 	PerSecond int64
-	// Burst is how many bytes all tenants together get at once after a pause.
+	// Burst is the number of bytes for all tenants together at once after a pause.
 	Burst int64
 	// Reserve is the part of Burst that only tenants with little use get.
 	Reserve int64
-	// Little is how many bytes a tenant asks for in ten seconds at most to be one
-	// with little use.
+	// Little is the maximum number of bytes that a tenant requests in ten seconds to
+	// count as one with little use.
 	Little int64
 }
 
-// littleTime is the time in which a tenant asks for at most Rate.Little bytes.
+// littleTime is the time that Rate.Little refers to.
 const littleTime = 10 * time.Second
 
 // Check returns an error that names the first value that is out of range.
@@ -40,47 +40,49 @@ func (r Rate) Check() error {
 	return nil
 }
 
-// Pace shares a Rate among tenants. A tenant has a clock of the bytes that it was
-// admitted. The next bytes are for the waiting tenant whose clock is furthest behind;
-// bytes of one tenant are admitted in the order in which it asked. A tenant that
-// starts to wait gets at least the clock whose turn it was at the last admission: a pause
-// gives no credit. Clocks are equal again once no request waits.
+// Pace shares a Rate among tenants. Each tenant has a clock that advances by its
+// admitted bytes. The next bytes go to the waiting tenant with the lowest clock. The
+// requests of one tenant are admitted in order. When a tenant starts to wait, its clock
+// is raised at least to the clock of the tenant whose turn it was at the last
+// admission, so that a pause gives no credit. When no request waits, all clocks are
+// equal again.
 //
-// A request is admitted while any bytes are free, whatever its size, and what it
-// takes too much is missing for those that follow.
+// A request of any size is admitted while any bytes are free. If it takes more than
+// those, the following requests wait longer.
 //
 // Tenants with little use get the reserve before the others, until they are Rate.Little
-// ahead of the tenant whose turn it is. So many of them together cannot keep it waiting.
+// ahead of the tenant whose turn it is. So many of them together cannot keep that
+// tenant waiting.
 //
 // A Pace is not safe for concurrent use.
 type Pace struct {
 	rate    Rate
-	free    float64   // bytes; below 0 after a large request
-	at      time.Time // the time that free is of
+	free    float64   // bytes; negative after a large request
+	at      time.Time // time that free refers to
 	tenants map[string]*pacedTenant
-	waiting map[string]*pacedTenant // the tenants with requests that wait
-	floor   int64                   // the clock whose turn it was at the last admission; the highest once no request waits
-	highest int64                   // of all clocks
-	asked   uint64                  // counts requests; it orders tenants with equal clocks
+	waiting map[string]*pacedTenant // tenants with waiting requests
+	floor   int64                   // clock of the tenant whose turn it was at the last admission; highest when no request waits
+	highest int64                   // maximum of all clocks
+	asked   uint64                  // counts requests; orders tenants with equal clocks
 }
 
-// pacedTenant is a tenant that asked for bytes in the last time.
+// pacedTenant is a tenant that requested bytes recently.
 type pacedTenant struct {
 	clock   int64
-	used    float64 // bytes, which littleTime forgets
+	used    float64 // bytes, decreasing to 0 over littleTime
 	at      time.Time
 	waiting list.List // of *Claim
 }
 
 // Claim is a request for bytes of a Pace.
 type Claim struct {
-	// Tenant is the tenant that asked.
+	// Tenant is the tenant of the request.
 	Tenant string
-	// Bytes is how many it asked for.
+	// Bytes is the requested number of bytes.
 	Bytes int64
 
 	order   uint64
-	element *list.Element // nil once admitted or withdrawn
+	element *list.Element // nil after admission or withdrawal
 }
 
 // NewPace returns a Pace with a full burst. It panics if Rate.Check fails or the rate
@@ -95,7 +97,7 @@ func NewPace(r Rate) *Pace {
 	return &Pace{rate: r, free: float64(r.Burst), tenants: map[string]*pacedTenant{}, waiting: map[string]*pacedTenant{}}
 }
 
-// Ask adds a request of a tenant for n bytes. Next admits it.
+// Ask adds a request of a tenant for n bytes. A later Next admits it.
 func (p *Pace) Ask(tenant string, n int64, now time.Time) *Claim {
 	t := p.tenants[tenant]
 	if t == nil {
@@ -113,7 +115,8 @@ func (p *Pace) Ask(tenant string, n int64, now time.Time) *Claim {
 	return c
 }
 
-// Withdraw removes a request that waits. It reports false if the request was admitted.
+// Withdraw removes a waiting request. It reports false if the request was admitted or
+// withdrawn before.
 func (p *Pace) Withdraw(c *Claim) bool {
 	if c.element == nil {
 		return false
@@ -127,8 +130,8 @@ func (p *Pace) Withdraw(c *Claim) bool {
 	return true
 }
 
-// Next admits the request whose turn it is. Without one it returns nil and the time
-// until there may be one, 0 if no request waits.
+// Next admits and returns the request whose turn it is. If none can be admitted now, it
+// returns nil and the time until one may be, or 0 if no request waits.
 func (p *Pace) Next(now time.Time) (*Claim, time.Duration) {
 	p.refill(now)
 	var first, little *Claim
@@ -170,7 +173,7 @@ func (p *Pace) isLittle(t *pacedTenant, c *Claim, now time.Time) bool {
 	return p.recent(t, now)+float64(c.Bytes) <= float64(p.rate.Little)
 }
 
-// recent is what a tenant used in the last time, in bytes.
+// recent returns the recent use of a tenant, in bytes.
 func (p *Pace) recent(t *pacedTenant, now time.Time) float64 {
 	return max(t.used-float64(p.rate.Little)*max(now.Sub(t.at), 0).Seconds()/littleTime.Seconds(), 0)
 }
@@ -182,7 +185,7 @@ func (p *Pace) admit(c, first *Claim, now time.Time) {
 	p.Withdraw(c)
 	t.clock += c.Bytes
 	p.highest = max(p.highest, t.clock)
-	// More than twice as much makes no difference but the time to forget it.
+	// A larger value would only take longer to decrease.
 	t.used, t.at = min(p.recent(t, now)+float64(c.Bytes), 2*float64(p.rate.Little)), now
 	p.free -= float64(c.Bytes)
 }
@@ -194,14 +197,14 @@ func (p *Pace) refill(now time.Time) {
 	p.at = now
 }
 
-// until is the time until more than some bytes are free.
+// until returns the time until more than a number of bytes are free.
 func (p *Pace) until(bytes int64) time.Duration {
 	missing := float64(bytes) - p.free + 1
 	return max(time.Duration(missing/float64(p.rate.PerSecond)*float64(time.Second)), time.Millisecond)
 }
 
-// forget drops the tenants that wait for nothing, are not ahead of the last
-// admission, and whose use is forgotten.
+// forget drops the tenants without waiting requests and recent use whose clocks are not
+// ahead of the last admission.
 func (p *Pace) forget(now time.Time) {
 	for name, t := range p.tenants {
 		if t.waiting.Len() == 0 && t.clock <= p.floor && p.recent(t, now) == 0 {

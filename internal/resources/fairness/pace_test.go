@@ -10,8 +10,7 @@ import (
 	"daybook/internal/resources/fairness"
 )
 
-// writers simulates tenants that ask for pieces, each for the next one when the last
-// was admitted.
+// writers simulates tenants that request a piece whenever the last one was admitted.
 type writers struct {
 	p     *fairness.Pace
 	now   time.Time
@@ -27,7 +26,7 @@ func newWriters(r fairness.Rate, piece map[string]int64) *writers {
 	return w
 }
 
-// run advances the time by d, from admission to admission.
+// run advances the time by d, with all admissions.
 func (w *writers) run(d time.Duration) {
 	for end := w.now.Add(d); ; {
 		c, pause := w.p.Next(w.now)
@@ -59,7 +58,7 @@ func TestPaceKeepsItsRate(t *testing.T) {
 	near(t, "the burst", w.got["a"], 4000, 100)
 	w.run(10 * time.Second)
 	near(t, "the burst and ten seconds", w.got["a"], 4000+10_000, 200)
-	// A pause gives one burst, however long it is.
+	// A pause of any length gives one burst.
 	before := w.got["a"]
 	w.now = w.now.Add(time.Hour)
 	w.run(0)
@@ -68,8 +67,8 @@ func TestPaceKeepsItsRate(t *testing.T) {
 
 func TestPaceIsSharedByTenants(t *testing.T) {
 	t.Parallel()
-	// The sizes of what tenants ask for do not change their shares, and neither does
-	// how many requests of a tenant wait.
+	// Neither the sizes of requests nor the number of waiting requests changes the
+	// shares of tenants.
 	w := newWriters(fairness.Rate{PerSecond: 1000, Burst: 1000}, map[string]int64{"a": 500, "b": 50, "c": 5})
 	for range 20 {
 		w.p.Ask("b", 50, w.now)
@@ -78,7 +77,7 @@ func TestPaceIsSharedByTenants(t *testing.T) {
 	for tenant, got := range w.got {
 		near(t, tenant, got, 61_000/3, 800)
 	}
-	// A tenant that was away gets no more than its share afterwards.
+	// A tenant gets only its share after a time without requests.
 	w.piece["d"] = 100
 	w.p.Ask("d", 100, w.now)
 	w.run(40 * time.Second)
@@ -91,7 +90,7 @@ func TestPaceAdmitsLittleAtOnce(t *testing.T) {
 	w := newWriters(rate, map[string]int64{"a": 600, "b": 600})
 	for i := range 20 {
 		w.run(time.Second)
-		// Within the ten seconds of one request of another, it is no little use.
+		// This is little use: 90 bytes in ten seconds, and Rate.Little is 100.
 		c := w.p.Ask("quiet", 9, w.now)
 		if got, _ := w.p.Next(w.now); got != c {
 			t.Fatalf("request %d of a quiet tenant waits", i)
@@ -105,7 +104,7 @@ func TestPaceAdmitsLittleAtOnce(t *testing.T) {
 
 func TestManyWithLittleUseLeaveMuchItsTurn(t *testing.T) {
 	t.Parallel()
-	// Together they ask for more than the rate, each for little.
+	// Together they request more than the rate, each one little.
 	pieces := map[string]int64{"loud": 120}
 	for i := range 30 {
 		pieces[fmt.Sprint(i)] = 10

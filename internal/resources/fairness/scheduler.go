@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Slots says how many runs a runner does at once, and how tenants share them.
+// Slots configures how many runs a runner executes at once, and how tenants share them.
 type Slots struct {
-	// Total is how many runs a runner does at once; 1 or more.
+	// Total is the number of runs at once. It MUST be positive.
 	Total int
-	// PerTenant bounds the slots that one tenant occupies; 0 is unlimited.
+	// PerTenant bounds the slots of one tenant. 0 means unlimited.
 	PerTenant int
-	// Extra is how many runs more than Total a runner does for tenants that wait
-	// behind runs that end too late; 0 is none.
+	// Extra is the number of runs beyond Total for tenants that wait behind runs that
+	// end too late. 0 means none.
 	Extra int
-	// After is how long such a tenant waits before it gets an extra slot.
+	// After is the time that such a tenant waits before it gets an extra slot.
 	After time.Duration
-	// Weights are the shares of tenants, in comparison with each other. A tenant
-	// that is not listed has 1.
+	// Weights are the relative shares of tenants. A tenant that is not listed has
+	// weight 1.
 	Weights map[string]int
 }
 
@@ -41,49 +41,49 @@ func (s Slots) Check() error {
 	return nil
 }
 
-// minCharge is the slot time charged at least for a run, so that runs that take
-// no measurable time are taken in turn too.
+// minCharge is the minimum slot time charged for a run, so that runs without measurable
+// time are taken in turn too.
 const minCharge = time.Millisecond
 
-// Scheduler shares the slots of one runner among tenants. Each tenant has a
-// clock that advances by the time its runs occupy slots, divided by its weight,
-// while they run. A free slot goes to the waiting tenant whose clock is furthest
-// behind. A tenant that starts to wait gets at least the time of the tenant that
-// is furthest behind: time in which it asked for nothing gives it no credit.
+// Scheduler shares the slots of one runner among tenants. Each tenant has a clock that
+// advances, while its runs occupy slots, by their time divided by the tenant's weight.
+// A free slot goes to the waiting tenant with the lowest clock. When a tenant starts to
+// wait, its clock is raised at least to the lowest clock of the others, so that time
+// without requests gives no credit.
 //
 // A Scheduler is not safe for concurrent use.
 type Scheduler struct {
 	slots   Slots
 	tenants map[string]*tenant
-	// floor is the smallest clock of the tenants that wait or run, as of the last
-	// reading. It never decreases.
+	// floor is the lowest clock of the tenants that wait or run, at the last reading.
+	// It never decreases.
 	floor time.Duration
-	// taken counts the occupied slots.
+	// taken is the number of occupied slots.
 	taken int
-	// fullSince is when the last slot that is not an extra one was taken or given
-	// up.
+	// fullSince is the time when the last slot that is not an extra one was taken or
+	// released.
 	fullSince time.Time
-	// served counts the slots taken so far; it orders tenants with equal clocks.
+	// served counts the slots taken so far. It orders tenants with equal clocks.
 	served uint64
 }
 
 type tenant struct {
 	weight time.Duration
 	clock  time.Duration
-	// waiting is how many requests are expected to wait, since when the first of
-	// them waits without a slot having been taken for the tenant.
+	// waiting is the number of requests that are expected to wait. since is the time
+	// from which the first of them waits without any slot taken for the tenant.
 	waiting int
 	since   time.Time
-	// began holds the start of each run that occupies a slot.
+	// began maps each slot of the tenant to the start of its run.
 	began map[*Slot]time.Time
 	last  uint64
 }
 
-// Slot is a slot that Next took. It belongs to one run.
+// Slot is a slot that Next took for one run.
 type Slot struct {
 	// Tenant is the tenant whose request the slot takes.
 	Tenant string
-	// Extra reports that the slot is one more than Slots.Total.
+	// Extra reports whether the slot is beyond Slots.Total.
 	Extra bool
 }
 
@@ -95,14 +95,14 @@ func New(s Slots) *Scheduler {
 	return &Scheduler{slots: s, tenants: map[string]*tenant{}}
 }
 
-// Expect adds n to the requests of a tenant that are expected to wait.
+// Expect adds n to the number of requests of a tenant that are expected to wait.
 func (s *Scheduler) Expect(name string, n int, now time.Time) {
 	if n > 0 {
 		s.SetWaiting(name, s.Waiting(name)+n, now)
 	}
 }
 
-// Waiting is how many requests of a tenant are expected to wait.
+// Waiting returns the number of requests of a tenant that are expected to wait.
 func (s *Scheduler) Waiting(name string) int {
 	if t := s.tenants[name]; t != nil {
 		return t.waiting
@@ -110,12 +110,12 @@ func (s *Scheduler) Waiting(name string) int {
 	return 0
 }
 
-// SetWaiting sets how many requests of a tenant are expected to wait. No slot is
-// taken for a tenant with none.
+// SetWaiting sets the number of requests of a tenant that are expected to wait. Next
+// takes no slot for a tenant with 0.
 func (s *Scheduler) SetWaiting(name string, n int, now time.Time) {
 	var floor time.Duration
 	if n > 0 && s.Waiting(name) == 0 {
-		floor = s.advanceFloor(now) // before the tenant is looked up: it may be forgotten here
+		floor = s.advanceFloor(now) // before the tenant is looked up, because this may drop it
 	}
 	t := s.tenants[name]
 	switch {
@@ -135,15 +135,14 @@ func (s *Scheduler) SetWaiting(name string, n int, now time.Time) {
 	s.forget(name, t)
 }
 
-// forget drops a tenant that does not wait and is not ahead of any other.
+// forget drops a tenant that has no requests and runs and is not ahead of any other.
 func (s *Scheduler) forget(name string, t *tenant) {
 	if t.waiting == 0 && len(t.began) == 0 && (t.clock <= s.floor || len(s.tenants) == 1) {
 		delete(s.tenants, name)
 	}
 }
 
-// advanceFloor sets the floor to the smallest clock of the tenants that wait or
-// run.
+// advanceFloor sets the floor to the lowest clock of the tenants that wait or run.
 func (s *Scheduler) advanceFloor(now time.Time) time.Duration {
 	var least *time.Duration
 	for _, t := range s.tenants {
@@ -165,8 +164,8 @@ func (s *Scheduler) advanceFloor(now time.Time) time.Duration {
 	return s.floor
 }
 
-// at is the tenant's clock at a time: what is charged for ended runs and what
-// the others have used so far.
+// at returns the tenant's clock at a time: the charges for ended runs plus the time of
+// the current ones.
 func (t *tenant) at(now time.Time) time.Duration {
 	c := t.clock
 	for _, began := range t.began {
@@ -175,9 +174,9 @@ func (t *tenant) at(now time.Time) time.Duration {
 	return c
 }
 
-// Next takes a slot for the tenant whose turn it is, and counts one waiting
-// request of it less. It returns nil when no slot is free for any tenant that
-// waits. The caller gives the slot back with Release or Cancel.
+// Next takes a slot for the tenant whose turn it is, and subtracts one waiting request
+// of it. It returns nil if no slot is free for any waiting tenant. The caller MUST call
+// Release or Cancel.
 func (s *Scheduler) Next(now time.Time) *Slot {
 	extra := s.taken >= s.slots.Total
 	if s.taken >= s.slots.Total+s.slots.Extra {
@@ -215,8 +214,9 @@ func (s *Scheduler) Next(now time.Time) *Slot {
 	return slot
 }
 
-// extraAt is when a waiting tenant without a slot may have an extra one: the
-// others have kept all slots, or have been served before it, for long enough.
+// extraAt returns the time at which a waiting tenant without a slot may get an extra
+// one: Slots.After after the tenant began to wait, or after the last change of the
+// normal slots, whichever is earlier.
 func (s *Scheduler) extraAt(t *tenant) time.Time {
 	from := t.since
 	if s.fullSince.Before(from) {
@@ -225,7 +225,7 @@ func (s *Scheduler) extraAt(t *tenant) time.Time {
 	return from.Add(s.slots.After)
 }
 
-// Release gives a slot back whose run has ended, and charges the tenant for it.
+// Release releases a slot whose run has ended, and charges the tenant for its time.
 func (s *Scheduler) Release(slot *Slot, now time.Time) {
 	t, began := s.give(slot)
 	if t == nil {
@@ -239,7 +239,7 @@ func (s *Scheduler) Release(slot *Slot, now time.Time) {
 	s.forget(slot.Tenant, t)
 }
 
-// Cancel gives a slot back that found no request to run. Nothing is charged.
+// Cancel releases a slot that found no request to run, without a charge.
 func (s *Scheduler) Cancel(slot *Slot) {
 	if t, _ := s.give(slot); t != nil {
 		s.forget(slot.Tenant, t)
@@ -273,8 +273,8 @@ func (s *Scheduler) Idle() bool {
 	return s.Free()
 }
 
-// NextExtra is the earliest time at which Next may take an extra slot although
-// nothing else happens before. It reports false when there is none.
+// NextExtra returns the earliest time at which Next may take an extra slot without any
+// other change. It reports false if there is none.
 func (s *Scheduler) NextExtra() (at time.Time, ok bool) {
 	if s.taken < s.slots.Total || s.taken >= s.slots.Total+s.slots.Extra {
 		return time.Time{}, false

@@ -9,14 +9,14 @@ import (
 	"daybook/internal/resources/fairness"
 )
 
-// load simulates runs that each occupy a slot for a fixed time.
+// load simulates runs that occupy a slot for a fixed time each.
 type load struct {
 	s    *fairness.Scheduler
 	now  time.Time
-	took map[string]time.Duration // by tenant, how long each run takes
-	// ends are the slots in use and when their runs end.
+	took map[string]time.Duration // duration of each run, by tenant
+	// ends maps the slots in use to the ends of their runs.
 	ends map[*fairness.Slot]time.Time
-	// order is the tenants in the order in which their runs started.
+	// order lists the tenants in the order in which their runs started.
 	order []string
 	used  map[string]time.Duration
 }
@@ -74,7 +74,7 @@ func TestOrder(t *testing.T) {
 		name  string
 		slots fairness.Slots
 		took  map[string]time.Duration
-		// waiting are the requests that wait at the start.
+		// waiting is the number of requests per tenant at the start.
 		waiting map[string]int
 		until   time.Duration
 		want    string
@@ -130,7 +130,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Tenants that always wait share the slots by weight, whatever their runs take.
+// Tenants that always wait share the slots by weight, for runs of any duration.
 func TestSharesOfTime(t *testing.T) {
 	t.Parallel()
 	l := newLoad(fairness.Slots{Total: 2, Weights: map[string]int{"c": 2}}, map[string]time.Duration{"a": 7 * second, "b": 50 * time.Millisecond, "c": second})
@@ -146,8 +146,8 @@ func TestSharesOfTime(t *testing.T) {
 	}
 }
 
-// A tenant that used the slots while it was alone owes nothing to one that comes
-// later, and the one that comes later has no credit: both alternate at once.
+// A tenant that used the slots alone has no debt to one that comes later, and the later
+// one has no credit: they alternate at once.
 func TestNoCreditForTimeWithoutRequests(t *testing.T) {
 	t.Parallel()
 	l := newLoad(fairness.Slots{Total: 1}, map[string]time.Duration{"a": second, "b": second})
@@ -161,7 +161,7 @@ func TestNoCreditForTimeWithoutRequests(t *testing.T) {
 	}
 }
 
-// After the first wait, a tenant waits no more behind the same runs.
+// After the first wait, a tenant does not wait behind the same runs again.
 func TestExtraSlotIsThereWhileTheSameRunsKeepAllSlots(t *testing.T) {
 	t.Parallel()
 	l := newLoad(fairness.Slots{Total: 1, Extra: 1, After: second}, map[string]time.Duration{"a": time.Hour, "b": 10 * time.Millisecond})
@@ -184,7 +184,7 @@ func TestCancelChargesNothing(t *testing.T) {
 		t.Fatalf("the first slot is %+v", slot)
 	}
 	s.Cancel(slot)
-	s.Cancel(slot) // does nothing more
+	s.Cancel(slot) // has no effect
 	if !s.Free() {
 		t.Fatal("the slot is not free")
 	}
@@ -196,7 +196,7 @@ func TestCancelChargesNothing(t *testing.T) {
 	}
 }
 
-// What is remembered of tenants that ask for nothing more is bounded.
+// The memory for tenants without requests is bounded.
 func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
@@ -258,8 +258,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A session that was served waits for those that were not, also when its next
-// request comes later.
+// A session that was served waits for those that were not, also if its next request
+// comes later.
 func TestWindowRemembersTurns(t *testing.T) {
 	t.Parallel()
 	var w fairness.Window[string]

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// maxRemembered bounds how many sessions a Window remembers that have no
-// request in it.
+// maxRemembered bounds how many sessions without a request a Window remembers.
 const maxRemembered = 1024
 
-// Window holds requests of one tenant and takes them by session in turn: of the
-// session that was served least recently, the oldest request. It is not safe for
-// concurrent use.
+// Window holds requests of one tenant and takes them by session in turn: Take returns
+// the oldest request of the session that was served least recently. It is not safe for
+// concurrent use. The zero value is ready to use.
 type Window[T any] struct {
 	queues map[string][]entry[T]
-	// served is the turn at which a session was served last.
+	// served maps a session to the turn at which it was served last.
 	served map[string]uint64
 	turn   uint64
 	added  uint64
@@ -26,7 +25,7 @@ type entry[T any] struct {
 	item  T
 }
 
-// Add puts a request at the end of the queue of its session.
+// Add adds a request to the end of its session's queue.
 func (w *Window[T]) Add(session string, item T) {
 	if w.queues == nil {
 		w.queues, w.served = map[string][]entry[T]{}, map[string]uint64{}
@@ -36,11 +35,11 @@ func (w *Window[T]) Add(session string, item T) {
 	w.size++
 }
 
-// Len is the number of requests in the window.
+// Len returns the number of requests in the window.
 func (w *Window[T]) Len() int { return w.size }
 
-// Take removes the request whose turn it is. It reports false when the window is
-// empty.
+// Take removes and returns the request whose turn it is. It reports false if the window
+// is empty.
 func (w *Window[T]) Take() (item T, ok bool) {
 	var chosen string
 	var oldest uint64
@@ -61,7 +60,7 @@ func (w *Window[T]) Take() (item T, ok bool) {
 	return item, true
 }
 
-// Newest removes up to n requests, the newest first.
+// Newest removes and returns up to n requests, the newest first.
 func (w *Window[T]) Newest(n int) []T {
 	var items []T
 	for len(items) < n && w.size > 0 {
@@ -79,7 +78,7 @@ func (w *Window[T]) Newest(n int) []T {
 	return items
 }
 
-// Each calls fn for every request in the window.
+// Each calls fn for each request in the window, in no particular order.
 func (w *Window[T]) Each(fn func(T)) {
 	for _, q := range w.queues {
 		for _, e := range q {
@@ -97,7 +96,7 @@ func (w *Window[T]) drop(session string, i int) {
 	w.size--
 }
 
-// forget drops the sessions served longest ago when there are too many.
+// forget drops the sessions that were served longest ago if there are too many.
 func (w *Window[T]) forget() {
 	if len(w.served) <= 2*maxRemembered+len(w.queues) {
 		return
