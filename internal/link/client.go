@@ -15,29 +15,28 @@ import (
 	"daybook/internal/lines"
 )
 
-// ErrOwnerEnded is returned by Run when owners end again and again without having
-// answered anything.
+// ErrOwnerEnded is returned by Run if several owners in a row ended without answering
+// anything.
 var ErrOwnerEnded = errors.New("the process that owns the data directory ended several times while it handled the same messages")
 
 const (
-	// maxLosses is how many owners in a row may end without any progress.
+	// maxLosses bounds the owners in a row that end without any progress.
 	maxLosses = 5
-	// shortLife is how soon an owner ends that may be unable to serve the client.
+	// shortLife is the lifetime below which an owner may have been unable to serve the
+	// client.
 	shortLife = time.Second
-	// maxHeld is how many bytes of lines may wait for an answer before the next
-	// line is read.
+	// maxHeld bounds the bytes of held lines. Above it the next line is not read.
 	maxHeld = 256 << 20
 )
 
-// Attach connects to the owner there is now, and waits for one if need be.
-// generation is 0 for the first and counts up. An error ends Run.
+// Attach connects to the current owner, and waits for one if necessary. generation is
+// the number of owners before. An error ends Run.
 type Attach func(ctx context.Context, generation int) (net.Conn, error)
 
-// Run carries the lines of one client to owners and their messages back, until
-// the client ends in, ctx is done, or the owner refuses the connection. A line
-// of more than maxLine bytes is replaced by blanks of that length and one more,
-// for the owner to refuse. in and out are not closed; a Read of in may still be
-// waiting when Run returns.
+// Run passes the lines of one client to owners and their messages back, until in ends,
+// ctx is done, or the owner refuses the connection. A line longer than maxLine bytes is
+// replaced by maxLine+1 blanks, which the owner refuses. Run does not close in and out.
+// A Read of in may still be running when Run returns.
 func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLine int) error {
 	c := &client{out: out, lines: make(chan []byte), stop: make(chan struct{})}
 	defer close(c.stop)
@@ -46,7 +45,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 	for generation := 0; ; generation++ {
 		conn, err := attach(ctx, generation)
 		if ctx.Err() != nil {
-			return nil // the caller wants it to end
+			return nil // the caller ends Run
 		}
 		if err != nil {
 			return err
@@ -55,7 +54,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 		progress, ended, err := c.through(ctx, conn)
 		switch {
 		case ctx.Err() != nil:
-			return nil // the caller wants it to end
+			return nil // the caller ends Run
 		case ended || err != nil:
 			return err
 		case c.over():
@@ -69,16 +68,16 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 	}
 }
 
-// client is the client's end of a link.
+// client is the state of Run.
 type client struct {
 	out   io.Writer
-	lines chan []byte // from the client, without their ends; closed at its end
+	lines chan []byte // from the client, without line ends; closed at the end of the input
 	stop  chan struct{}
 
 	mu    sync.Mutex
 	next  uint64      // number of the newest line
 	held  []*heldLine // lines that are not done, in order
-	bytes int         // of held
+	bytes int         // total size of held
 	freed chan struct{}
 	state []slot // in the order in which the slots were first kept
 	left  bool   // the client has ended its input
@@ -128,16 +127,15 @@ func (c *client) waits() bool {
 	return len(c.held) > 0
 }
 
-// over reports whether the client has left and waits for nothing.
+// over reports whether the client has ended its input and all lines are done.
 func (c *client) over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.left && len(c.held) == 0
 }
 
-// through serves the client with one owner. ended reports that the owner ended
-// the connection in order; an error besides is the owner's refusal, or that the
-// client cannot be written to.
+// through serves the client with one owner. ended is true if the connection is to end.
+// err is then the refusal of the owner, or the failure of a write to the client.
 func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
 	defer conn.Close()
 	release := context.AfterFunc(ctx, func() { conn.Close() })
@@ -157,7 +155,7 @@ func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bo
 	for {
 		f, err := readFrame(r, func(int) error { return nil })
 		if err != nil {
-			return progress, false, nil // the next owner continues, whatever became of this one
+			return progress, false, nil // the next owner continues, for any error
 		}
 		progress = progress || len(f.Done) > 0 || f.About != 0
 		if f.End {
@@ -175,7 +173,7 @@ func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bo
 	}
 }
 
-// note does what an owner asks for beside the message.
+// note applies the header of a frame from the owner.
 func (c *client) note(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,8 +210,8 @@ func (c *client) note(f frame) {
 	}
 }
 
-// send brings an owner up to date and then passes on lines as they come. It
-// returns when the connection has ended or the client has ended its input.
+// send sends the state and the held lines, and then new lines as they come. It returns
+// when the connection or the input of the client has ended.
 func (c *client) send(conn net.Conn, closed <-chan struct{}) {
 	for _, f := range c.earlier() {
 		if writeFrame(conn, f) != nil {
@@ -234,7 +232,7 @@ func (c *client) send(conn net.Conn, closed <-chan struct{}) {
 	}
 }
 
-// earlier are the frames that a new owner is sent first.
+// earlier returns the frames that a new owner gets first.
 func (c *client) earlier() (list []frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,8 +246,8 @@ func (c *client) earlier() (list []frame) {
 	return list
 }
 
-// nextLine waits for the next line of the client and holds it; nil when there is
-// none to send.
+// nextLine waits for the next line of the client and holds it. It returns nil if the
+// input or the connection has ended.
 func (c *client) nextLine(closed <-chan struct{}) *heldLine {
 	for {
 		c.mu.Lock()

@@ -1,8 +1,20 @@
-// Package link connects a process on a client's pipe to the process that owns a
-// data directory. The client's end, Run, knows nothing of the protocol: it
-// numbers the lines it reads and holds each until the owner reports it as done.
-// When the owner ends, it attaches to the next one and sends the held lines
-// again. The owner's end, Conn, marks lines as done, names the lines that set up
-// the connection, and identifies each line, so that a line that is sent again has
-// its effect once.
+// Package link connects a process on a client's pipe to the process that owns a data
+// directory.
+//
+// Run is the client's end. It numbers the lines that it reads from the client, and
+// holds each line until the owner reports it as done. If the owner ends, Run attaches
+// to the next owner and sends the held lines again. Run does not know the protocol of
+// the lines.
+//
+// Conn is the owner's end. It reports lines as done, sends the lines that set up the
+// connection back to the client's end to keep, and identifies each request, so that a
+// request that is sent again has its effect once.
+//
+// The files, in reading order:
+//
+//   - frame.go: the frames between the two ends
+//   - client.go: Run, the client's end
+//   - owner.go: Conn, the owner's end, and the identity of a delivery
+//   - protocol.go: which lines of MCP and ACP set up a connection
+//   - pace.go: the minimum speed of a client
 package link

@@ -10,51 +10,52 @@ import (
 
 // header precedes the bytes of each frame, as one line of JSON.
 type header struct {
-	// Line is the number of the client's line that the frame carries, from 1.
+	// Line is the number of the client's line in the frame, counted from 1.
 	Line uint64 `json:"line,omitempty"`
-	// Again marks a line that was sent to an owner before; Seen is how many
-	// messages about it the client has received since.
+	// Again marks a line that was sent to an owner before. Seen is the number of
+	// messages about it that the client has received since then.
 	Again bool `json:"again,omitempty"`
 	Seen  int  `json:"seen,omitempty"`
-	// State marks a line that an owner asked to keep for its successor.
+	// State marks a line that an earlier owner asked the client's end to keep.
 	State bool `json:"state,omitempty"`
 
-	// Done are lines that need not be sent again.
+	// Done lists lines that need not be sent again.
 	Done []uint64 `json:"done,omitempty"`
 	// About is the line that the frame's message belongs to without ending it.
 	About uint64 `json:"about,omitempty"`
-	// Keep names a slot of the connection's state. Its line of Kept bytes stands
-	// before the message; 0 empties the slot.
+	// Keep is the name of a slot of the connection's state. Its line of Kept bytes
+	// precedes the message. With 0 bytes the slot is emptied.
 	Keep string `json:"keep,omitempty"`
 	Kept int    `json:"kept,omitempty"`
-	// End is the owner's last frame for a client that has left; Error is why the
-	// owner ended the connection.
+	// End marks the last frame of an owner. Error is the reason why the owner ended the
+	// connection.
 	End   bool   `json:"end,omitempty"`
 	Error string `json:"error,omitempty"`
 
-	// Bytes is the length of the message, 0 for none.
+	// Bytes is the length of the message, or 0.
 	Bytes int `json:"bytes,omitempty"`
 }
 
-// frame is a header and the bytes it announces, without line ends.
+// frame is a header and its bytes, without line ends.
 type frame struct {
 	header
 	kept, message []byte
 }
 
 const (
-	// maxHeader bounds a header, in bytes: many lines can be done at once.
+	// maxHeader bounds a header, in bytes. It is large because many lines can be done
+	// at once.
 	maxHeader = 64 << 10
-	// maxMessage bounds what one frame carries, in bytes.
+	// maxMessage bounds each part of a frame, in bytes.
 	maxMessage = 256 << 20
 )
 
-// writeFrame writes a frame in one piece.
+// writeFrame writes a frame with one Write.
 func writeFrame(to io.Writer, f frame) error {
 	f.Kept, f.Bytes = len(f.kept), len(f.message)
 	head, err := json.Marshal(f.header)
 	if err != nil {
-		return fmt.Errorf("encode a frame: %w", err)
+		return fmt.Errorf("encode frame: %w", err)
 	}
 	buf := make([]byte, 0, len(head)+1+len(f.kept)+len(f.message))
 	buf = append(append(append(append(buf, head...), '\n'), f.kept...), f.message...)
@@ -63,8 +64,8 @@ func writeFrame(to io.Writer, f frame) error {
 }
 
 // readFrame returns the next complete frame. It calls hold with the number of bytes
-// before it reads them. io.EOF is an end between two frames; io.ErrUnexpectedEOF an end
-// within one.
+// before it reads them. It returns io.EOF if the input ends between two frames, and
+// io.ErrUnexpectedEOF if it ends within one.
 func readFrame(r *bufio.Reader, hold func(n int) error) (frame, error) {
 	var f frame
 	head, err := readHeader(r)
@@ -72,10 +73,10 @@ func readFrame(r *bufio.Reader, hold func(n int) error) (frame, error) {
 		return f, err
 	}
 	if err := json.Unmarshal(head, &f.header); err != nil {
-		return f, fmt.Errorf("read a frame: %w", err)
+		return f, fmt.Errorf("read frame: %w", err)
 	}
 	if f.Kept < 0 || f.Bytes < 0 || f.Kept > maxMessage || f.Bytes > maxMessage {
-		return f, fmt.Errorf("read a frame: it announces %d and %d bytes, more than %d", f.Kept, f.Bytes, maxMessage)
+		return f, fmt.Errorf("read frame: the announced lengths %d and %d exceed %d bytes", f.Kept, f.Bytes, maxMessage)
 	}
 	if err := hold(f.Kept + f.Bytes); err != nil {
 		return f, err
@@ -92,7 +93,7 @@ func readHeader(r *bufio.Reader) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(head)+len(part) > maxHeader {
-			return nil, fmt.Errorf("read a frame: its header is longer than %d bytes", maxHeader)
+			return nil, fmt.Errorf("read frame: the header is longer than %d bytes", maxHeader)
 		}
 		head = append(head, part...)
 		switch {
@@ -107,7 +108,7 @@ func readHeader(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// readBytes allocates as bytes arrive, not as they are announced.
+// readBytes allocates memory for received bytes only, not for announced ones.
 func readBytes(r io.Reader, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil

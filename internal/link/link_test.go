@@ -27,8 +27,7 @@ const (
 	maxLine  = 1 << 10
 )
 
-// rig is a client at one end of a link, and owners, one after another, at the
-// other.
+// rig is a client at one end of a link, and consecutive owners at the other.
 type rig struct {
 	t        *testing.T
 	protocol link.Protocol
@@ -38,7 +37,7 @@ type rig struct {
 	done     chan error
 }
 
-// pair is a connection by its two ends.
+// pair returns the two ends of a connection.
 func pair(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -56,7 +55,7 @@ func pair(t *testing.T) (near, far net.Conn) {
 	return ends[0], ends[1]
 }
 
-// owner is a server that the test speaks for.
+// owner is an owner whose server is the test.
 type owner struct {
 	t     *testing.T
 	link  *link.Conn
@@ -93,7 +92,7 @@ func connectWith(t *testing.T, p link.Protocol, maxLine int) *rig {
 	return r
 }
 
-// attach gives the client a new owner.
+// attach connects the client to a new owner.
 func (r *rig) attach(ctx context.Context, generation int) (net.Conn, error) {
 	near, far := pair(r.t)
 	o := &owner{t: r.t, ended: make(chan error, 1)}
@@ -158,7 +157,7 @@ func (r *rig) receives(want string) {
 	}
 }
 
-// next is the next line for the server.
+// next returns the next line for the server.
 func (o *owner) next() string {
 	o.t.Helper()
 	select {
@@ -181,8 +180,8 @@ func (o *owner) hears(want string) {
 	}
 }
 
-// asks reads the next line of a method and returns its id and whether it may have
-// been handled before, with the line's key.
+// asks reads the next line, which must have the method. It returns the line's id and
+// key, and whether it may have been handled before.
 func (o *owner) asks(method string) (id json.RawMessage, key string, again bool) {
 	o.t.Helper()
 	got := o.next()
@@ -204,7 +203,7 @@ func (o *owner) says(format string, args ...any) {
 	}
 }
 
-// dies ends the owner without a word.
+// dies ends the owner without a last frame.
 func (o *owner) dies() {
 	o.link.Cut()
 	o.stop()
@@ -219,8 +218,7 @@ func result(id json.RawMessage) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id)
 }
 
-// What a client said to one owner holds for the next, and each request is
-// answered once.
+// The next owner gets the state of the connection, and each request is answered once.
 func TestNextOwner(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.MCP)
@@ -268,7 +266,7 @@ func TestNextOwner(t *testing.T) {
 			t.Fatalf("the second owner hears %q, want %s %s: %v", line, want.method, want.params, err)
 		}
 		if m.ID != nil {
-			second.says("%s", result(m.ID)) // which is not the client's
+			second.says("%s", result(m.ID)) // the client does not get this answer
 		}
 	}
 	r.receives(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"y"}}`)
@@ -278,8 +276,8 @@ func TestNextOwner(t *testing.T) {
 			t.Errorf("request %s is repeated as %s, key %q instead of %q, again %v", id, got, key, keys[id], again)
 		}
 	}
-	// An answer to the first owner's question is not the second's; its own question
-	// has another id.
+	// The second owner does not get an answer to the first owner's request; its own
+	// request has another id.
 	r.send(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	second.says(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	asked, err := r.out.ReadString('\n')
@@ -300,8 +298,8 @@ func TestNextOwner(t *testing.T) {
 	r.done <- nil
 }
 
-// An owner that holds a link reads no more and still answers; the next one gets
-// what was sent meanwhile.
+// An owner after Hold reads no more and still answers. The next owner gets the lines
+// that were sent meanwhile.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.MCP)
@@ -329,8 +327,8 @@ func TestHold(t *testing.T) {
 	r.receives(result(json.RawMessage("2")))
 }
 
-// Updates of a prompt that the client has are not sent again, and its session is
-// resumed first.
+// Updates of a prompt that the client has received are not sent again, and its session
+// is resumed first.
 func TestPromptContinues(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.ACP)
@@ -361,7 +359,7 @@ func TestPromptContinues(t *testing.T) {
 	if link.Restoring(first.ctx) || !link.Restoring(second.ctx) {
 		t.Error("the second owner alone restores the connection")
 	}
-	second.says(`{"jsonrpc":"2.0","id":"daybook restores session s","error":{"code":1}}`) // which the client need not know
+	second.says(`{"jsonrpc":"2.0","id":"daybook restores session s","error":{"code":1}}`) // the client does not get this error
 	if _, _, again := second.asks("session/prompt"); !again || link.Restoring(second.ctx) {
 		t.Error("the prompt is not taken for a repetition")
 	}
@@ -403,8 +401,8 @@ func TestForget(t *testing.T) {
 	second.asks("session/list")
 }
 
-// Lines that are no requests, or too long, are passed on once; the server says
-// what is wrong.
+// Lines that are no requests, or too long, are passed on once; the server reports the
+// problem.
 func TestOddLines(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.MCP)
@@ -417,7 +415,7 @@ func TestOddLines(t *testing.T) {
 	first.hears(strings.Repeat("x", maxLine))
 	r.send(strings.Repeat("x", maxLine+2))
 	first.hears(strings.Repeat(" ", maxLine+1))
-	r.send(`{"jsonrpc":"2.0","id":3,"result":{}}`) // to a question that was not asked
+	r.send(`{"jsonrpc":"2.0","id":3,"result":{}}`) // to a request that was not sent
 	for range 10000 {                              // a server may refuse requests without their id
 		r.send(`{"id":9.5,"method":"x"}`)
 		first.hears(`{"id":9.5,"method":"x"}`)
@@ -456,7 +454,7 @@ func TestLongURI(t *testing.T) {
 	r.receives(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, "2"+long))
 }
 
-// A client whose owners end again and again over the same request gives up.
+// A client whose owners end repeatedly because of the same request gives up.
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.MCP)
@@ -479,8 +477,8 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// FuzzLink: every line of the client reaches the server, every line of the server
-// the client, whatever they are.
+// FuzzLink checks that each line of the client reaches the server, and each line of the
+// server the client.
 func FuzzLink(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	f.Add(`{"id":{},"method":"tools/call","params":[]}`, `{"id":[1,{"a":1e400}],"error":null}`)
@@ -508,7 +506,8 @@ func FuzzLink(f *testing.F) {
 					return err
 				})
 			}()
-			// A line that answers what no server asked is not passed on; the other is.
+			// An answer to a request that no server sent is not passed on; the other
+			// line is.
 			go func() { _, _ = io.WriteString(in, said+"\n"+`{"marker":true}`+"\n") }()
 			attach := func(context.Context, int) (net.Conn, error) { return near, nil }
 			if err := link.Run(t.Context(), attach, fromClient, &out, maxLine); err != nil {

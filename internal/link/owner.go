@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Conn is the owner's end of a link with one client. It is a stream of JSON-RPC
-// messages for Serve's server, one a line.
+// Conn is the owner's end of a link with one client. Serve gives its server a stream of
+// JSON-RPC messages, one per line. It is safe for concurrent use.
 type Conn struct {
 	conn       net.Conn
 	r          *bufio.Reader
@@ -29,17 +29,17 @@ type Conn struct {
 	hold       func(n int64) (release func(), err error)
 
 	holding, cut atomic.Bool
-	ended        chan struct{} // closed when the server has returned
+	ended        chan struct{} // closed after the server has returned
 
-	writing sync.Mutex // of conn, and of the order of messages
-	rest    []byte     // of a line the server has not ended yet; guarded by writing
-	// progress is that of the client; guarded by writing.
+	writing sync.Mutex // guards writes to conn and the order of messages
+	rest    []byte     // of a line that the server has not ended yet; guarded by writing
+	// progress is the progress of the client. Guarded by writing.
 	progress progress
 
 	mu      sync.Mutex
 	calls   map[string][]*call         // by id, the oldest first
-	asked   map[string]json.RawMessage // the server's ids by those that the client knows
-	refused []uint64                   // lines that the server took for no request; the next frames report them
+	asked   map[string]json.RawMessage // ids of the server by the ids that the client knows
+	refused []uint64                   // lines that the server did not accept as requests; the next frames report them as done
 }
 
 // call is a request of the client that has no answer yet.
@@ -47,15 +47,15 @@ type call struct {
 	message
 	number    uint64
 	again     bool
-	skip      int  // messages about it that the client has received already
-	delivered bool // the server has asked for its Delivery
-	withdrawn bool // the client waits for no answer
-	// restored is closed when a line of the connection's state is answered; nil for
-	// a line of the client.
+	skip      int  // messages about it that the client has already received
+	delivered bool // the server has called DeliveryOf
+	withdrawn bool // the client does not wait for the answer
+	// restored is closed when a line of the connection's state is answered. It is nil
+	// for a line of the client.
 	restored chan struct{}
 }
 
-// message is what a link reads of a JSON-RPC message.
+// message holds the members of a JSON-RPC message that a link reads.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -64,34 +64,36 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// Options set up a Conn.
+// Options configures a Conn. Protocol and Connection are required.
 type Options struct {
 	Protocol Protocol
-	// Connection identifies the client's connection to every owner; it is a secret
-	// of the two ends. Generation is how many owners the client had before.
+	// Connection identifies the client's connection to every owner. It is a secret of
+	// the two ends. Generation is the number of owners that the client had before.
 	Connection string
 	Generation int
-	// OnProblem is called with errors that neither end receives; nil ignores them.
+	// OnProblem is called with errors that neither end receives. nil ignores them.
 	OnProblem func(error)
-	// Pace is the least speed at which the client takes messages. The zero value asks
-	// for none. OnStall is called before the connection of a client that is slower is
-	// closed; nil does nothing.
+	// Pace is the minimum speed at which the client must receive messages. The zero
+	// value sets none. OnStall is called before the connection of a slower client is
+	// closed. nil does nothing.
 	Pace    Pace
 	OnStall func()
 	// HoldLine waits until n bytes of memory may be used for a line, which is read
-	// then. An error ends the connection. Nil waits for nothing. Lines of less than
-	// 64 KiB need no memory.
+	// after that. The owner calls release when the server has the line. An error ends
+	// the connection. nil never waits. HoldLine is not called for lines of at most 64
+	// KiB.
 	HoldLine func(n int64) (release func(), err error)
 }
 
 const (
-	// lineCopies is how often a line is in memory until the server has it, freeLine how
-	// much of it is not held, in bytes.
+	// lineCopies is the number of copies of a line in memory until the server has it.
+	// freeLine is the size in bytes up to which HoldLine is not called.
 	lineCopies = 3
 	freeLine   = 64 << 10
 )
 
-// NewConn makes the owner's end. r holds what was read from conn already.
+// NewConn returns the owner's end of a link. r is a reader of conn that may have
+// buffered data. The caller calls Serve, which closes conn.
 func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
 	if o.OnProblem == nil {
 		o.OnProblem = func(error) {}
@@ -108,8 +110,9 @@ func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
 	}
 }
 
-// Serve has the server serve the client until it returns, which it must do when
-// in ends or ctx is done. It closes the connection.
+// Serve calls server, which serves the client until it returns. The server MUST return
+// when in ends or ctx is done. Serve then closes the connection and returns the
+// server's error, which the client gets too.
 func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io.Reader, out io.Writer) error) error {
 	in, toServer := io.Pipe()
 	read := make(chan struct{})
@@ -126,7 +129,7 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 	}
 	c.writing.Lock()
 	if !c.cut.Load() {
-		_ = c.write(last) // a client that has left needs none
+		_ = c.write(last) // a client that has left needs no last frame
 	}
 	c.writing.Unlock()
 	c.conn.Close()
@@ -134,14 +137,14 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 	return err
 }
 
-// Hold reads no further lines. Their client sends them to the next owner.
+// Hold stops the reading of lines. The client sends the unread ones to the next owner.
 func (c *Conn) Hold() {
 	c.holding.Store(true)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// Cut closes the connection: what the server still writes is not sent, and the
-// client asks the next owner.
+// Cut closes the connection. Further messages of the server are not sent, and the
+// client attaches to the next owner.
 func (c *Conn) Cut() {
 	c.holding.Store(true)
 	c.cut.Store(true)
@@ -176,7 +179,7 @@ func (c *Conn) read(to *io.PipeWriter) {
 		if err != nil {
 			release()
 			if c.holding.Load() {
-				return // the server must not take this for the client's end
+				return // the server must not take this for the end of the client
 			}
 			to.Close()
 			return
@@ -193,12 +196,12 @@ func (c *Conn) read(to *io.PipeWriter) {
 	}
 }
 
-// restore sends the server a line of the connection's state and waits for its
-// answer, which is not the client's.
+// restore sends the server a line of the connection's state and waits for its answer,
+// which is not sent to the client.
 func (c *Conn) restore(to io.Writer, line []byte) error {
 	var m message
 	if err := json.Unmarshal(line, &m); err != nil {
-		c.onProblem(fmt.Errorf("restore a connection: %w", err))
+		c.onProblem(fmt.Errorf("restore connection: %w", err))
 		return nil
 	}
 	if id := idText(m.ID); id != "" {
@@ -223,8 +226,8 @@ func (c *Conn) restore(to io.Writer, line []byte) error {
 	return nil
 }
 
-// pass brings a line of the client to the server and reports it as done if no
-// answer follows.
+// pass sends a line of the client to the server, and reports it as done if no answer
+// follows.
 func (c *Conn) pass(to io.Writer, f frame) error {
 	done := frame{header: header{Done: []uint64{f.Line}}}
 	line := f.message
@@ -259,7 +262,7 @@ func (c *Conn) add(id string, r *call) {
 	c.calls[id] = append(c.calls[id], r)
 }
 
-// take removes the oldest call of an id, or returns nil.
+// take removes and returns the oldest call with an id, or returns nil.
 func (c *Conn) take(id string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,8 +276,8 @@ func (c *Conn) take(id string) *call {
 	return list[0]
 }
 
-// withdrawn returns the number of the request that a notification takes back, 0
-// for none. Its client waits for no answer, and may get one.
+// withdrawn returns the number of the request that a notification cancels, or 0. The
+// client of that request does not wait for an answer, but may get one.
 func (c *Conn) withdrawn(m message) uint64 {
 	id := idText(c.protocol.withdraws(m))
 	if id == "" {
@@ -289,8 +292,8 @@ func (c *Conn) withdrawn(m message) uint64 {
 	return 0
 }
 
-// toAsker gives a client's answer the id that the server asked with. It reports
-// false when this server has not asked.
+// toAsker replaces the id of a client's answer by the id of the server's request. It
+// reports false if this server has no such request.
 func (c *Conn) toAsker(line []byte, id string) ([]byte, bool) {
 	c.mu.Lock()
 	own, ok := c.asked[id]
@@ -302,7 +305,7 @@ func (c *Conn) toAsker(line []byte, id string) ([]byte, bool) {
 	return withID(line, own), true
 }
 
-// Write takes messages of the server, one a line.
+// Write sends messages of the server to the client, one per line.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -334,7 +337,7 @@ func (c *Conn) emit(line []byte) error {
 		case r == nil:
 		case r.restored != nil:
 			if m.Error != nil {
-				c.onProblem(fmt.Errorf("restore a connection: %s is answered with %s", r.Method, m.Error))
+				c.onProblem(fmt.Errorf("restore connection: %s failed: %s", r.Method, m.Error))
 			}
 			close(r.restored)
 			return nil
@@ -357,8 +360,9 @@ func (c *Conn) emit(line []byte) error {
 	return c.sendLocked(f)
 }
 
-// question notes a request of the server. Clients of an earlier owner may still
-// answer that one's: from the second owner on ids are its own.
+// question stores a request of the server, and returns it with the id for the client.
+// Clients may still answer requests of an earlier owner, so from the second owner on
+// the ids include the generation.
 func (c *Conn) question(line []byte, raw json.RawMessage, id string) []byte {
 	if c.generation > 0 {
 		own, err := json.Marshal(fmt.Sprintf("owner-%d-%s", c.generation, id))
@@ -372,8 +376,8 @@ func (c *Conn) question(line []byte, raw json.RawMessage, id string) []byte {
 	return line
 }
 
-// aboutCall returns the line that a notification belongs to, 0 for none, and
-// whether the client has received it from an earlier owner.
+// aboutCall returns the line that a notification belongs to, or 0, and whether the
+// client has received the notification from an earlier owner.
 func (c *Conn) aboutCall(m message) (number uint64, skip bool) {
 	subject := c.protocol.about(m)
 	if subject == "" {
@@ -381,7 +385,7 @@ func (c *Conn) aboutCall(m message) (number uint64, skip bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var first *call // another one is refused: a subject has one request at a time
+	var first *call // a subject has one request at a time; others are refused
 	for _, list := range c.calls {
 		for _, r := range list {
 			if r.restored == nil && c.protocol.subject(r.message) == subject && (first == nil || r.number < first.number) {
@@ -415,8 +419,8 @@ func (c *Conn) sendLocked(f frame) error {
 	return c.write(f)
 }
 
-// maxRefused is how many refused lines a frame reports, so that its header stays
-// within maxHeader.
+// maxRefused bounds the refused lines that a frame reports, so that its header is
+// shorter than maxHeader.
 const maxRefused = 1000
 
 func (c *Conn) takeRefused() []uint64 {
@@ -428,9 +432,9 @@ func (c *Conn) takeRefused() []uint64 {
 	return list
 }
 
-// refuseBefore removes the calls before a line that the server has not asked a
-// Delivery for: it reads lines in order, so it took them for no requests, and
-// answers to them name no id. The caller must hold c.mu.
+// refuseBefore removes the calls before a line for which the server has not called
+// DeliveryOf. The server reads lines in order, so it did not accept them as requests,
+// and its answers to them have no id. The caller must hold c.mu.
 func (c *Conn) refuseBefore(number uint64) {
 	for id, list := range c.calls {
 		list = slices.DeleteFunc(list, func(r *call) bool {
@@ -448,18 +452,18 @@ func (c *Conn) refuseBefore(number uint64) {
 
 // Delivery identifies a request of a client across owners.
 type Delivery struct {
-	// Key is the same whenever the line is sent, and no other line's: visible ASCII
-	// characters without spaces.
+	// Key is equal each time the line is sent, and differs from the keys of all other
+	// lines. It has visible ASCII characters without spaces.
 	Key string
-	// Again reports that an earlier owner may have handled the line.
+	// Again reports whether an earlier owner may have handled the line.
 	Again bool
 }
 
 type connKey struct{}
 
-// DeliveryOf identifies the next request with an id that came over the link that
-// ctx is of. It reports false when there is none. A server calls it for each
-// request that it accepts, in the order of their lines.
+// DeliveryOf identifies the next request with an id that came over the link of ctx. It
+// reports false if there is none. A server MUST call it for each request that it
+// accepts, in the order of their lines.
 func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	raw, err := json.Marshal(id)
@@ -479,8 +483,8 @@ func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, r.number), Again: r.again}, true
 }
 
-// Restoring reports whether the link that ctx is of restores its connection: the server
-// is to answer a line of the link, not of the client.
+// Restoring reports whether the link of ctx is restoring its connection: the server is
+// about to answer a line of the link, not of the client.
 func Restoring(ctx context.Context) bool {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	if c == nil {
@@ -499,28 +503,28 @@ func Restoring(ctx context.Context) bool {
 }
 
 // Forget leaves a session of the Agent Client Protocol to another client: the next
-// owner does not resume it for the client of the link that ctx is of.
+// owner will not resume it for the client of the link of ctx.
 func Forget(ctx context.Context, session string) {
 	if c, _ := ctx.Value(connKey{}).(*Conn); c != nil {
 		_ = c.send(frame{header: header{Keep: sessionSlot(session)}}) // a client that has left has no next owner
 	}
 }
 
-// Linked reports whether ctx is that of a client that asks the next owner when
+// Linked reports whether ctx belongs to a client that attaches to the next owner when
 // this one ends.
 func Linked(ctx context.Context) bool {
 	_, ok := ctx.Value(connKey{}).(*Conn)
 	return ok
 }
 
-// writeLine writes a line and its end at once.
+// writeLine writes a line and its end with one Write.
 func writeLine(to io.Writer, line []byte) error {
 	_, err := to.Write(append(bytes.Clone(line), '\n'))
 	return err
 }
 
-// idText is the one form of an id: 1 and 1.0 are equal, and so are two ways to
-// write a text. It is empty for what cannot be the id of a request.
+// idText returns the canonical form of an id: 1 and 1.0 are equal, and so are two
+// escapes of a string. It returns "" for a value that cannot be the id of a request.
 func idText(id json.RawMessage) string {
 	var v any
 	if json.Unmarshal(id, &v) != nil {
@@ -538,7 +542,7 @@ func idText(id json.RawMessage) string {
 	}
 }
 
-// withID replaces the id of a message.
+// withID returns a message with another id.
 func withID(line []byte, id json.RawMessage) []byte {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal(line, &members) != nil {

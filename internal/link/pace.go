@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Pace is the least speed at which a client takes messages. Only the time in which the
-// owner waits for the client counts, so a client without messages is not slow.
+// Pace is the minimum speed at which a client must receive messages. Only the time that
+// the owner waits for the client counts, so a client without messages is not slow.
 type Pace struct {
-	// Bytes is what a client must take in each Window. Without a Window nothing is
-	// asked for.
+	// Bytes is the number of bytes that a client must receive in each Window of
+	// waiting. A zero Window sets no minimum.
 	Bytes  int64
 	Window time.Duration
 }
 
-// errSlow ends the connection of a client that takes its messages too slowly. The client
-// attaches again once it reads, and sends the lines that have no answer.
+// errSlow is returned after the connection of a slow client was closed. The client
+// attaches again when it reads, and sends its unanswered lines again.
 var errSlow = errors.New("the client takes its messages too slowly")
 
-// writePiece is how much is written under one deadline, in bytes.
+// writePiece is the number of bytes that are written under one deadline.
 const writePiece = 64 << 10
 
-// write writes a frame at the client's pace. The caller must hold c.writing.
+// write writes a frame, with the minimum speed of Pace. The caller must hold c.writing.
 func (c *Conn) write(f frame) error {
 	if c.pace.Window == 0 {
 		return writeFrame(c.conn, f)
@@ -37,23 +37,23 @@ func (c *Conn) write(f frame) error {
 	return err
 }
 
-// progress is what a client did with the window that it is in: how long it was waited
-// for, and how many bytes it took.
+// progress is the state of the current window: how long the owner waited, and how many
+// bytes the client received.
 type progress struct {
 	waited time.Duration
 	moved  int64
 }
 
-// pacedWriter moves the deadline of a connection with the progress of its client.
+// pacedWriter extends the deadline of a connection with the progress of its client.
 type pacedWriter struct{ c *Conn }
 
-// Write writes p piece by piece, each under a deadline of its own.
+// Write writes p piece by piece, with a new deadline for each.
 func (w pacedWriter) Write(p []byte) (done int, err error) {
 	pace, at := w.c.pace, &w.c.progress
 	for done < len(p) && err == nil {
 		start := time.Now()
 		if err := w.c.conn.SetWriteDeadline(start.Add(max(pace.Window-at.waited, 0))); err != nil {
-			return done, fmt.Errorf("set a deadline: %w", err)
+			return done, fmt.Errorf("set write deadline: %w", err)
 		}
 		var n int
 		n, err = w.c.conn.Write(p[done:min(done+writePiece, len(p))])

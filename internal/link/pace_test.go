@@ -13,8 +13,8 @@ import (
 	"daybook/internal/link"
 )
 
-// A client that reads too little of its messages loses the connection. The server ends
-// then, and nothing waits.
+// A client that receives its messages too slowly loses the connection. The server then
+// ends, and nothing waits.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	const window = 50 * time.Millisecond
@@ -62,7 +62,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// A client that reads at once is not slow, however much comes.
+// A client that reads at once is not slow, for any number of messages.
 func TestSteadyClient(t *testing.T) {
 	t.Parallel()
 	const window, total = patience, 32
@@ -92,7 +92,7 @@ func TestSteadyClient(t *testing.T) {
 	}
 }
 
-// Memory is held for a large line before it is read, until the server has it.
+// Memory for a large line is held from before it is read until the server has it.
 func TestLinesHoldMemory(t *testing.T) {
 	t.Parallel()
 	near, far := pair(t)

@@ -7,21 +7,20 @@ import (
 	"slices"
 )
 
-// Protocol is what a link knows of the protocol it carries: which lines set up a
-// connection.
+// Protocol describes which lines of a protocol set up a connection.
 type Protocol struct {
-	// keep returns the slot that a request which succeeded, or a notification, sets,
-	// and the line that sets it for another owner; no line empties the slot, and no
-	// slot leaves all as it is.
+	// keep returns the slot that a successful request, or a notification, sets, and the
+	// line that sets it at another owner. No line means that the slot is emptied, and
+	// no slot that nothing changes.
 	keep func(m message, result json.RawMessage) (slot string, line []byte)
-	// restored returns messages for the client after a line was sent to another
-	// owner.
+	// restored returns messages for the client after a line was sent to another owner
+	// to restore the connection.
 	restored func(m message) [][]byte
-	// withdraws returns the id of the request that a notification takes back.
+	// withdraws returns the id of the request that a notification cancels.
 	withdraws func(m message) json.RawMessage
-	// subject is what a request's notifications are about, and about the subject of
-	// a notification; empty for none. Only protocols whose notifications are the
-	// same whenever they are made have any.
+	// subject returns the subject of a request's notifications, and about the subject
+	// of a notification, or "". Only a protocol whose notifications are the same at
+	// each repetition may have subjects.
 	subject, about func(m message) string
 }
 
@@ -54,12 +53,12 @@ func keepMCP(m message, _ json.RawMessage) (string, []byte) {
 	return "", nil
 }
 
-// resourceSlot names the slot of a subscription. A URI may be longer than the
-// header of a frame.
+// resourceSlot returns the slot of a subscription. It has a hash because a URI may be
+// longer than the header of a frame.
 func resourceSlot(uri string) string { return fmt.Sprintf("resource %x", sha256.Sum256([]byte(uri))) }
 
-// restoredMCP reports watched resources as changed: nothing watched them between
-// two owners.
+// restoredMCP reports watched resources as changed, because they may have changed
+// between two owners.
 func restoredMCP(m message) [][]byte {
 	var p struct {
 		URI string `json:"uri"`
@@ -81,15 +80,15 @@ func withdrawsMCP(m message) json.RawMessage {
 }
 
 // Reattached is the member of _meta that marks a session/resume for a client that
-// has the session open already, and whose owner has ended.
+// already has the session open, because its owner has ended.
 const Reattached = "daybook/reattached"
 
-// Announced is the member of _meta that marks an update which is made when a session
-// is opened, and belongs to no prompt.
+// Announced is the member of _meta that marks an update that is sent when a session is
+// opened and belongs to no prompt.
 const Announced = "daybook/announced"
 
-// ACP is the Agent Client Protocol. The updates of a prompt are made of recorded
-// events alone, so that those the client has received can be counted off.
+// ACP is the Agent Client Protocol. The updates of a prompt come only from recorded
+// events, so the ones that the client already received can be counted and skipped.
 var ACP = Protocol{
 	keep:      keepACP,
 	restored:  func(message) [][]byte { return nil },
@@ -122,7 +121,7 @@ func keepACP(m message, result json.RawMessage) (string, []byte) {
 		return "", nil
 	}
 	meta := map[string]json.RawMessage{}
-	_ = json.Unmarshal(params["_meta"], &meta) // without any it stays empty
+	_ = json.Unmarshal(params["_meta"], &meta) // stays empty without _meta
 	meta[Reattached] = json.RawMessage("true")
 	params["_meta"], params["sessionId"] = encode(meta), encode(id)
 	return slot, stateLine(slot, "session/resume", encode(params))
@@ -147,8 +146,8 @@ func promptedACP(m message) string {
 	return sessionACP(m.Params)
 }
 
-// updatedACP is the session whose prompt an update belongs to. Updates of the
-// session itself belong to none.
+// updatedACP returns the session whose prompt an update belongs to. Updates of the
+// session itself belong to no prompt.
 func updatedACP(m message) string {
 	var p struct {
 		Meta      map[string]json.RawMessage `json:"_meta"`
@@ -164,7 +163,7 @@ func updatedACP(m message) string {
 	return p.SessionID
 }
 
-// stateLine is a request in the client's name.
+// stateLine returns a request that restores a slot in the client's name.
 func stateLine(slot, method string, params json.RawMessage) []byte {
 	m := map[string]any{"jsonrpc": "2.0", "id": "daybook restores " + slot, "method": method}
 	if params != nil {
@@ -173,7 +172,7 @@ func stateLine(slot, method string, params json.RawMessage) []byte {
 	return encode(m)
 }
 
-// encode encodes texts and JSON that was read, which cannot fail.
+// encode encodes texts and decoded JSON, which cannot fail.
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
