@@ -1,5 +1,5 @@
-// Package lines reads messages that are a line each, from peers that may send
-// lines without end.
+// Package lines reads messages that are one line each, from peers that may send endless
+// lines. lines.go is its only file.
 package lines
 
 import (
@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// ErrTooLong reports a line that was longer than allowed.
+// ErrTooLong is returned for a line longer than the limit.
 var ErrTooLong = errors.New("line too long")
 
-// Read returns the next line, with its end if it has one: the last one may have
-// none, and comes with io.EOF. A line of more than limit bytes, its end included,
-// is read to its end, dropped, and reported as ErrTooLong; the next one can be
-// read. It holds no more than limit bytes and what r does.
+// Read returns the next line, including its end. The last line may have no end, and is
+// returned with io.EOF. For a line of more than limit bytes, including its end, Read
+// skips the line and returns ErrTooLong; the caller may then read the next line. Read
+// holds at most limit bytes besides the buffer of r.
 func Read(r *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	tooLong := false

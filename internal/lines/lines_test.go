@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever comes, the lines that fit are read as they were sent.
+// For any input, the lines within the limit are read unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("one\ntwo"), 3)
 	f.Add([]byte("\n\n\x00\r\n"), 1)
