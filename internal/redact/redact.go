@@ -1,6 +1,6 @@
-// Package redact makes arguments of calls fit to be kept where a conversation is
-// told: what is named like a secret is left out, and what is long is cut. It knows
-// nothing of secrets under other names.
+// Package redact prepares the arguments of calls for conversation contexts: it removes
+// values whose names look like secrets, and cuts long values. It does not recognize
+// secrets with other names. redact.go is its only file.
 package redact
 
 import (
@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what Excerpt keeps: characters of a text, and bytes of all.
+// MaxChars bounds a text in Excerpt, in characters. MaxBytes bounds its whole result,
+// in bytes.
 const (
 	MaxChars = 200
 	MaxBytes = 1 << 10
@@ -21,16 +22,16 @@ const (
 
 const redacted = `"[redacted]"`
 
-// Names tells which names look like those of secrets. The zero Names knows the
-// usual ones.
+// Names recognizes names that look like secrets. The zero value recognizes the common
+// ones.
 type Names struct {
-	// More are parts of names, besides the usual ones.
+	// More lists further parts of names.
 	More []string
 }
 
 // Hide returns arguments without the values, at any depth, whose names look like
-// secrets. The values are those that JSON decodes to. The maps and lists in args
-// are changed.
+// secrets. The values MUST be those that encoding/json decodes to. Hide modifies the
+// maps and slices in args.
 func (n Names) Hide(args map[string]any) map[string]any {
 	whole := make(map[string]any, len(args))
 	for name, v := range args {
@@ -56,8 +57,8 @@ func (n Names) hide(name string, v any) any {
 	return v
 }
 
-// Excerpt returns arguments with long texts cut, and of the largest only their
-// sizes. The maps and lists in args are changed.
+// Excerpt returns arguments with long texts cut, and with only the sizes of values that
+// do not fit into MaxBytes. It modifies the maps and slices in args.
 func Excerpt(args map[string]any) map[string]json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	room := MaxBytes
@@ -74,7 +75,7 @@ func Excerpt(args map[string]any) map[string]json.RawMessage {
 	return kept
 }
 
-// LeftOut stands for a value of so many bytes.
+// LeftOut returns the replacement for a value of a number of bytes.
 func LeftOut(bytes int) json.RawMessage { return fmt.Appendf(nil, `"… (%d bytes)"`, bytes) }
 
 func short(v any) any {
@@ -93,7 +94,8 @@ func short(v any) any {
 	return v
 }
 
-// Cut is a text of at most limit characters, the last a sign where there was more.
+// Cut returns the first limit characters of a text. If that cuts the text, the last
+// character is an ellipsis.
 func Cut(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
@@ -101,14 +103,14 @@ func Cut(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-// Words and joined words that make a name that of a secret.
+// Words, and joined words, that mark a name as a secret's.
 var (
 	secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "credential", "credentials", "cookie", "bearer"}
 	secretPairs = []string{"apikey", "privatekey", "accesskey", "secretkey", "signingkey", "authkey"}
 )
 
-// Secret reports whether a name looks like that of a secret: "apiKey" and
-// "db_password" do, "max_tokens" does not.
+// Secret reports whether a name looks like a secret's: "apiKey" and "db_password" do,
+// "max_tokens" does not.
 func (n Names) Secret(name string) bool {
 	lower := strings.ToLower(name)
 	for _, part := range n.More {
@@ -122,7 +124,7 @@ func (n Names) Secret(name string) bool {
 		slices.ContainsFunc(secretPairs, func(p string) bool { return strings.Contains(joined, p) })
 }
 
-// words splits a name at case changes and at everything that is no letter.
+// words splits a name at case changes and at all characters that are no letters.
 func words(name string) []string {
 	var list []string
 	var word []rune

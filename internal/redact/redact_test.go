@@ -20,7 +20,7 @@ func decode(t testing.TB, s string) map[string]any {
 	return args
 }
 
-// What is named like a secret is left out at any depth, and what is long is cut.
+// Values with names of secrets are removed at any depth, and long values are cut.
 func TestHideAndExcerpt(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 250)
@@ -50,8 +50,8 @@ func TestHideAndExcerpt(t *testing.T) {
 	}
 }
 
-// Whatever the arguments are, what is kept is JSON within the bounds, and no
-// value under the name of a secret is in it.
+// For any arguments, the result is JSON within the limits, without values under names
+// of secrets.
 func FuzzExcerpt(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":{"token":"s3cret"}}`, `{"Authorization":["s3cret"]}`, `{"x":"` + strings.Repeat("y", 2000) + `"}`, `{"":null}`} {
 		f.Add(s)
