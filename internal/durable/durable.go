@@ -1,9 +1,14 @@
 // Package durable writes files that survive a power cut.
 //
 // A write is durable after fsync of the file, and a name after fsync of its directory.
-// A rename replaces a file at once for other processes, but a power cut may leave an
-// empty file under the new name unless the content was synced first. Each function says
-// what is durable when it returns nil.
+// A rename replaces a file atomically for other processes. But a power cut may leave an
+// empty file under the new name unless the content was synced first. The comment of
+// each function says what is durable when it returns nil.
+//
+// The files:
+//
+//   - durable.go: writes, replaces and syncs files
+//   - filesystem.go: syncs a complete file system
 package durable
 
 import (
@@ -13,10 +18,11 @@ import (
 	"path/filepath"
 )
 
-// fsync waits until a file or directory is on disk. Tests replace it to observe the order of syncs and renames.
+// fsync waits until a file or directory is on disk. Tests replace it to observe the
+// order of syncs and renames.
 var fsync = (*os.File).Sync
 
-// besideSuffix ends the name that WriteFile writes to first.
+// besideSuffix is the end of the name of the file that WriteFile writes first.
 const besideSuffix = ".new"
 
 // WriteFile replaces the file at path, or creates it with the mode before the umask.
@@ -36,9 +42,9 @@ func WriteFile(path string, content []byte, mode os.FileMode) error {
 	})
 }
 
-// WriteFileUnsynced is WriteFile without syncs. When the process ends, the file has the
-// old content or the new content. After a power cut it may have either, or be empty: it is
-// for content that its readers check and can do without.
+// WriteFileUnsynced is WriteFile without syncs. If the process ends, the file has the
+// old content or the new content. After a power cut it may also be empty. Use it for
+// content that readers check and can do without.
 func WriteFileUnsynced(path string, content []byte, mode os.FileMode) error {
 	f, err := createBeside(path, mode)
 	if err != nil {
@@ -72,8 +78,8 @@ func Replace(path string, beside *os.File, write func(*os.File) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// rename closes a file and renames it. It removes the file if failed is an error, which it
-// returns, or if it fails itself.
+// rename closes a file and renames it. It removes the file if failed is not nil, or if
+// it fails itself, and returns the error.
 func rename(beside *os.File, path string, failed error) error {
 	err := errors.Join(failed, beside.Close())
 	if err == nil {

@@ -131,7 +131,8 @@ func TestSyncTreeSyncsEverythingBelow(t *testing.T) {
 	}
 }
 
-// A failing step is returned, leaves the old file, and removes the file beside it.
+// The error of a failing step is returned, the old file stays, and the new one is
+// removed.
 func TestFailingStepsLeaveTheOldFile(t *testing.T) {
 	failed := errors.New("the disk failed")
 	real := fsync
@@ -173,8 +174,8 @@ func TestFailingStepsLeaveTheOldFile(t *testing.T) {
 	}
 }
 
-// The file is in place when the sync of the directory fails, but the caller learns that its
-// name is not durable.
+// If the sync of the directory fails, the file is in place, but the caller gets an
+// error because its name is not durable.
 func TestFailingSyncOfTheDirectoryIsReturned(t *testing.T) {
 	dir := t.TempDir()
 	failed := errors.New("the disk failed")
@@ -192,7 +193,7 @@ func TestFailingSyncOfTheDirectoryIsReturned(t *testing.T) {
 	}
 }
 
-// A rename that fails leaves what is at the path.
+// If a rename fails, the old file stays.
 func TestFailingRename(t *testing.T) {
 	for name, write := range map[string]func(path string) error{
 		"WriteFile":         func(path string) error { return WriteFile(path, []byte("new"), 0o600) },

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncFileSystem makes the file system of a directory durable: all files and names on it.
-// One call is cheaper than SyncTree for hundreds of files.
+// SyncFileSystem makes all files and names of the file system of dir durable. For
+// hundreds of files, one call is cheaper than SyncTree.
 func SyncFileSystem(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
