@@ -35,10 +35,10 @@ const (
 // Finding is one problem with the stored data.
 type Finding struct {
 	// Radius is the affected part. Report replaces an empty Radius with OfLedger.
-	Radius Radius `json:"radius" enum:"ledger,blob" doc:"What it affects: ledger makes the server read-only, blob affects only what needs that heap or text."`
+	Radius Radius `json:"radius" enum:"ledger,blob" doc:"Affected part: ledger makes the server read-only, blob affects only operations that need that heap or text."`
 	// Blob is the damaged heap or text, if it is known. Its kind is heap, text, or base
 	// for a heap that others are stored against.
-	Blob *events.LostBlob `json:"blob,omitempty" doc:"The heap or text that is damaged; kind base is a heap that others are stored against."`
+	Blob *events.LostBlob `json:"blob,omitempty" doc:"Damaged heap or text; kind base is a heap that others are stored against."`
 	// Stream is a volume of the ledger or the store of blobs, or empty if the finding
 	// concerns no stream.
 	Stream string `json:"stream,omitempty"`
@@ -53,8 +53,8 @@ type Finding struct {
 	Time time.Time `json:"time"`
 	// Ended is the time when the damage was repaired or the blob removed, or nil while
 	// it lasts. Repair describes how it ended.
-	Ended  *time.Time `json:"ended,omitempty" doc:"When the damage ended; not set while it lasts."`
-	Repair string     `json:"repair,omitempty" doc:"How the damage ended."`
+	Ended  *time.Time `json:"ended,omitempty" doc:"Time when the damage ended; not set while it lasts."`
+	Repair string     `json:"repair,omitempty" doc:"Description of how the damage ended."`
 }
 
 // String describes the problem and its place.

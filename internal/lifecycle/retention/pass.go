@@ -27,21 +27,21 @@ type Report struct {
 	// Heaps is the number of stored heaps that the pass checked. Collected is the
 	// number of heaps that the rule collected, and Bytes is their size before
 	// compression.
-	Heaps     int   `json:"heaps" doc:"Heaps that were there and looked at."`
-	Collected int   `json:"collected" doc:"Heaps that the rule let go."`
-	Bytes     int64 `json:"bytes" doc:"Their size before compression."`
+	Heaps     int   `json:"heaps" doc:"Number of stored heaps that the pass checked."`
+	Collected int   `json:"collected" doc:"Number of heaps that the rule collected."`
+	Bytes     int64 `json:"bytes" doc:"Size of the collected heaps before compression, in bytes."`
 	// Finished counts deleted blobs of heaps whose collection was recorded by an
 	// earlier pass.
-	Finished int `json:"finished" doc:"Heaps collected before whose content was still there."`
+	Finished int `json:"finished" doc:"Number of heaps collected by earlier passes whose content was still stored."`
 	// Orphans counts deleted blobs that no event names.
-	Orphans int `json:"orphans" doc:"Contents that no event names, stored more than an hour ago."`
+	Orphans int `json:"orphans" doc:"Number of contents that no event names, stored more than an hour ago."`
 	// Chunks is the number of freed chunks, of up to 512 KiB each.
-	Chunks uint64 `json:"chunks" doc:"Pieces of up to 512 KiB that came free."`
+	Chunks uint64 `json:"chunks" doc:"Number of freed chunks of up to 512 KiB."`
 	// Decided is the position of the last event that the decision is based on.
-	Decided uint64 `json:"decided" doc:"Position up to which events were taken into account."`
-	DryRun  bool   `json:"dry_run" doc:"True when nothing was done."`
+	Decided uint64 `json:"decided" doc:"Position of the last event that the decision is based on."`
+	DryRun  bool   `json:"dry_run" doc:"Whether the pass only reported its decisions."`
 	// List holds the first 1000 collected heaps, longest unused first.
-	List []Collected `json:"list" doc:"The first 1000 of them, longest unused first."`
+	List []Collected `json:"list" doc:"The first 1000 collected heaps, longest unused first."`
 }
 
 // Collected is a heap that a pass collected, or would collect.

@@ -69,11 +69,11 @@ type ShredResult struct {
 	Last uint64 `json:"-"`
 	// Executions counts the runs whose content was destroyed, Heaps the heaps that they
 	// left.
-	Executions int `json:"executions" doc:"Runs whose content is gone."`
-	Heaps      int `json:"heaps" doc:"Heaps they left, which are gone too."`
+	Executions int `json:"executions" doc:"Number of runs whose content was destroyed."`
+	Heaps      int `json:"heaps" doc:"Number of heaps that these runs left."`
 	// Kept counts the runs of the session whose content stays because it was recorded
 	// without a key.
-	Kept int `json:"kept" doc:"Runs of the session whose content stays, because it was recorded before sessions were erasable."`
+	Kept int `json:"kept" doc:"Number of runs of the session whose content stays, because it was recorded without a key."`
 }
 
 // RefusedError is returned if Shred destroyed nothing. Message is a human-readable
