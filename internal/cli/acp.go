@@ -11,7 +11,7 @@ type acpCmd struct{ stdioFlags }
 
 // Help is shown by "daybook acp --help".
 func (c *acpCmd) Help() string {
-	return "Prompts are JavaScript or TypeScript, run in the heap of their session.\n\n" + fmt.Sprintf(ownerHelp, "") +
+	return "Prompts are JavaScript or TypeScript and run on the heap of their session.\n\n" + fmt.Sprintf(ownerHelp, "") +
 		"For an editor's configuration: {\"command\": \"daybook\", \"args\": [\"acp\"]}."
 }
 

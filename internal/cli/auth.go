@@ -10,27 +10,27 @@ import (
 
 // authFlags say who a server lets in, and how much each tenant may use.
 type authFlags struct {
-	Auth        []string `help:"Ask for bearer tokens: tokens=FILE takes those made by \"daybook token create\", oidc=ISSUER those of an OpenID Connect issuer; may be given once each." placeholder:"KIND=VALUE" sep:"none"`
-	Audience    string   `name:"auth-audience" help:"What the issuer's tokens must be made out for (aud); needed with oidc." placeholder:"NAME"`
+	Auth        []string `help:"Bearer tokens to require: tokens=FILE (created by \"daybook token create\") or oidc=ISSUER (an OpenID Connect issuer); one of each at most." placeholder:"KIND=VALUE" sep:"none"`
+	Audience    string   `name:"auth-audience" help:"Audience (aud) that the issuer's tokens must name; required with oidc." placeholder:"NAME"`
 	TenantClaim string   `name:"auth-tenant-claim" help:"Claim of the issuer's tokens that names the tenant." default:"tenant" placeholder:"NAME"`
 	Tenant      string   `name:"auth-tenant" help:"Tenant of all the issuer's tokens, instead of a claim." placeholder:"NAME"`
-	ScopeClaim  string   `name:"auth-scope-claim" help:"Claim of the issuer's tokens that holds the scopes; scope, then scp, if not given." placeholder:"NAME"`
-	BareScopes  bool     `name:"auth-bare-scopes" help:"Believe the issuer's scopes sign and admin also without the prefix daybook:. Any service in the audience that knows such a scope then has it here."`
+	ScopeClaim  string   `name:"auth-scope-claim" help:"Claim of the issuer's tokens that holds the scopes. Default: scope, then scp." placeholder:"NAME"`
+	BareScopes  bool     `name:"auth-bare-scopes" help:"Accept the issuer's scopes sign and admin also without the prefix daybook:. A token that has such a scope for another service of the audience then has it here."`
 
-	CertFile  string `name:"tls-cert" help:"Certificate, in PEM; HTTP then speaks TLS. Read again when it is replaced." placeholder:"FILE"`
-	KeyFile   string `name:"tls-key" help:"Private key of the certificate, in PEM." placeholder:"FILE"`
-	PublicURL string `name:"public-url" help:"Address that clients know the server by, where a proxy in front changes it; its host is accepted like --allowed-host." placeholder:"URL"`
+	CertFile  string `name:"tls-cert" help:"TLS certificate, in PEM; HTTP then uses TLS. A replaced file is read again." placeholder:"FILE"`
+	KeyFile   string `name:"tls-key" help:"Private key of the TLS certificate, in PEM." placeholder:"FILE"`
+	PublicURL string `name:"public-url" help:"URL that clients use if a proxy changes it; its host is accepted like --allowed-host." placeholder:"URL"`
 
-	Requests              float64 `name:"limit-requests" help:"HTTP requests, MCP messages and ACP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
-	Runs                  int     `name:"limit-runs" help:"Runs of each tenant that are queued or running; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
-	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted and no tags are set; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	Sessions              int     `name:"limit-sessions" help:"Sessions of each tenant, logical and named ones together, and likewise conversation contexts; more are refused with 429. Likewise short names of sessions; after that clients get ids in place of them. 0 is unlimited." default:"100000" placeholder:"N"`
-	TaggedHeaps           int     `name:"limit-tagged-heaps" help:"Heaps of each tenant that have tags and that no run has left; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`
-	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
-	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
-	Streams               *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
-	Turns                 int     `name:"limit-session-turns" help:"Turns of one logical session that may wait; 0 is unlimited." default:"1000" placeholder:"N"`
+	Requests              float64 `name:"limit-requests" help:"HTTP requests, MCP messages and ACP requests per second and tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	Runs                  int     `name:"limit-runs" help:"Queued and running runs per tenant; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
+	OutputBytes           int64   `name:"limit-output-bytes" help:"Stored output per tenant, in bytes; no run is accepted above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
+	HeapBytes             int64   `name:"limit-heap-bytes" help:"Stored heaps per tenant, in bytes of restored size; no run is accepted and no tags are set above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
+	Sessions              int     `name:"limit-sessions" help:"Sessions per tenant, logical and named ones together, and as many conversation contexts; more are refused with 429. Also short names of sessions; further sessions have only ids. 0 is unlimited." default:"100000" placeholder:"N"`
+	TaggedHeaps           int     `name:"limit-tagged-heaps" help:"Tagged heaps per tenant that no run has left; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`
+	Connections           int     `name:"limit-connections" help:"Open HTTP connections; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
+	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"Open HTTP connections per client address; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
+	Streams               *int    `name:"limit-streams" help:"Open event streams per principal; 0 is unlimited. Default: 64 with --auth, else unlimited." placeholder:"N"`
+	Turns                 int     `name:"limit-session-turns" help:"Waiting turns per logical session; 0 is unlimited." default:"1000" placeholder:"N"`
 }
 
 // defaultStreams is how many streams a principal may hold open when it can be

@@ -30,32 +30,32 @@ const (
 )
 
 // exitHelp describes them at the end of the help.
-const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or a file that it names, or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
-	"5 no server answers, or it cannot do this now, 6 the ledger is not signed with the key given (verify)."
+const exitHelp = "Exit status: 0 success, 1 failure, 2 mistake in the command line or a file that it names, or request refused by the server, 3 run cancelled, 4 run timed out, " +
+	"5 server unreachable or temporarily unavailable, 6 ledger not signed with a given key (verify)."
 
 // commands is the whole command line, in the order of its help.
 type commands struct {
-	Config configFlag `help:"Read values for flags that are not given from a JSON file: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
-	Raw    rawFlag    `help:"Write control and hidden characters to a terminal as to a file, without escapes." env:"-"`
+	Config configFlag `help:"JSON file with values for flags that are not given: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
+	Raw    rawFlag    `help:"Write control and hidden characters to a terminal without escapes, as to a file." env:"-"`
 
-	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP in one process."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output, for agents that start their servers."`
-	ACP        acpCmd        `cmd:"" name:"acp" help:"Be an agent of the Agent Client Protocol over standard input and output, for editors that start their agents."`
-	Owner      ownerCmd      `cmd:"" hidden:"" help:"Own a data directory for clients on standard input and output."`
-	Run        runCmd        `cmd:"" help:"Run JavaScript or TypeScript on a server and wait for its end."`
-	Repl       replCmd       `cmd:"" help:"Run what you type, each input on the heap of the one before."`
-	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`
-	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
-	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
-	Context    contextCmd    `cmd:"" help:"Show, set and clear what a session remembers."`
-	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
-	Volume     volumeCmd     `cmd:"" help:"List, seal and export the volumes that the ledger is kept in."`
-	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
-	NATS       natsCmd       `cmd:"" name:"nats" help:"Manage the credentials of subscribers on NATS."`
-	Webhook    webhookCmd    `cmd:"" help:"Register webhooks and see what became of their deliveries."`
-	Status     statusCmd     `cmd:"" help:"Tell whether anything is wrong with a server's ledger."`
-	Verify     verifyCmd     `cmd:"" help:"Prove that a ledger, or an export of it, is what was signed."`
-	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
+	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP on stdin and stdout."`
+	ACP        acpCmd        `cmd:"" name:"acp" help:"Serve the Agent Client Protocol on stdin and stdout."`
+	Owner      ownerCmd      `cmd:"" hidden:"" help:"Own a data directory for clients on stdin and stdout."`
+	Run        runCmd        `cmd:"" help:"Run JavaScript or TypeScript and wait for the result."`
+	Repl       replCmd       `cmd:"" help:"Run each typed input on the heap of the previous one."`
+	Exec       execCmd       `cmd:"" help:"List, show, follow and cancel executions."`
+	Heap       heapCmd       `cmd:"" help:"List, show, tag, find and collect heaps."`
+	Session    sessionCmd    `cmd:"" help:"List, show, open, reset, replay and shred sessions."`
+	Context    contextCmd    `cmd:"" help:"Show, set and clear the conversation context of a session."`
+	Events     eventsCmd     `cmd:"" help:"Print, follow and export events of the ledger."`
+	Volume     volumeCmd     `cmd:"" help:"List, seal, export and remove volumes of the ledger."`
+	Token      tokenCmd      `cmd:"" help:"Create, list and revoke access tokens."`
+	NATS       natsCmd       `cmd:"" name:"nats" help:"Manage credentials of NATS subscribers."`
+	Webhook    webhookCmd    `cmd:"" help:"Manage webhooks and their deliveries."`
+	Status     statusCmd     `cmd:"" help:"Show whether a server's ledger is damaged."`
+	Verify     verifyCmd     `cmd:"" help:"Verify a ledger or export against its signed checkpoints."`
+	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild a stopped server's projections from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 
@@ -130,7 +130,7 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 	var cmds commands
 	return kong.New(&cmds,
 		kong.Name("daybook"),
-		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal.\n\n"+exitHelp),
+		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and records every run, output line, status change and tag edit as an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal.\n\n"+exitHelp),
 		kong.Writers(std.out, std.err),
 		kong.Exit(exit),
 		kong.Bind(std),

@@ -17,13 +17,13 @@ import (
 
 // clientFlags are shared by the commands that talk to a running server.
 type clientFlags struct {
-	Server    string `help:"Server to talk to; if not given, http://127.0.0.1:8080, or the process that owns the data directory." placeholder:"URL"`
-	DataDir   string `help:"Data directory whose owner to talk to, if --server is not given." placeholder:"DIR"`
-	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
+	Server    string `help:"Server URL. Default: http://127.0.0.1:8080, or the process that owns the data directory." placeholder:"URL"`
+	DataDir   string `help:"Data directory whose owner to contact if --server is not given." placeholder:"DIR"`
+	Token     string `help:"Bearer token, if the server requires one. Flags are visible to other users; prefer $DAYBOOK_TOKEN or --token-file." placeholder:"TOKEN"`
 	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE"`
-	CA        string `name:"ca" help:"File of certificates in PEM to trust besides those of the system, for a server over https." placeholder:"FILE"`
-	Insecure  bool   `help:"Send the token to another machine over http, where anybody on the way can read it."`
-	JSON      bool   `help:"Print JSON instead of text for people."`
+	CA        string `name:"ca" help:"File of PEM certificates to trust for https, besides those of the system." placeholder:"FILE"`
+	Insecure  bool   `help:"Send the token to another machine over plain HTTP, unencrypted."`
+	JSON      bool   `help:"Print JSON."`
 }
 
 // Validate checks the address before anything is sent to it.

@@ -10,15 +10,15 @@ import (
 
 type heapCollectCmd struct {
 	clientFlags
-	DryRun      bool          `help:"Only show what would go."`
-	OlderThan   time.Duration `help:"How long ago the last use of a heap must be, 1h or more." default:"720h" placeholder:"DURATION"`
-	KeepEntries int           `help:"How many entries of each session, from the newest, keep their heaps." default:"100" placeholder:"N"`
+	DryRun      bool          `help:"Report the heaps to delete without deleting them."`
+	OlderThan   time.Duration `help:"Minimum time since the last use of a heap, 1h or more." default:"720h" placeholder:"DURATION"`
+	KeepEntries int           `help:"Number of newest entries of each session that keep their heaps." default:"100" placeholder:"N"`
 }
 
 // Help is shown by "daybook heap collect --help".
 func (c *heapCollectCmd) Help() string {
-	return "A heap goes when it has no tags, was last made, restored or tagged longer ago than --older-than, and nothing refers to it: no run that waits or goes on, none of the newest entries of a session, " +
-		"no session that keeps state. Each heap that goes is an event; a run that asks for it afterwards is refused, naming that event. What no event names goes too."
+	return "Deletes each heap that has no tags, was last created, restored or tagged longer ago than --older-than, and is not referenced by a queued or active run, one of the newest entries of a session, " +
+		"or a logical session. Each deletion is recorded as an event; a later run that requests the heap is refused with that event. Blobs that no event references are deleted too."
 }
 
 // Run asks the server for a pass and prints what it did.

@@ -249,7 +249,7 @@ func TestHelp(t *testing.T) {
 		"run --help":       {"Usage: daybook run", "Exit status: 0 completed, 1 failed", "http://127.0.0.1:8080,", "($DAYBOOK_SERVER)", "--data-dir=DIR", "-e, --eval=CODE"},
 		"serve --help":     {"--http-addr=HOST:PORT", "$DAYBOOK_DATA_DIR", "(default 10s"},
 		"mcp --help":       {`"args": ["mcp"]`},
-		"heap --help":      {"List every heap that a run left"},
+		"heap --help":      {"List the heaps that runs left"},
 		"heap list -h":     {"--limit=N", "(default 20"},
 		"completion -h":    {"source <(daybook completion bash)"},
 		"exec watch -h":    {"Usage: daybook exec watch <id>"},
@@ -258,7 +258,7 @@ func TestHelp(t *testing.T) {
 		"session log -h":   {"<name>"},
 		"exec --help":      {"cancel"},
 		"version --help":   {"--json"},
-		"heap untag -h":    {"all when none is named"},
+		"heap untag -h":    {"Keys to delete. Default: all."},
 		"exec list --help": {"--status=STATUS"},
 	} {
 		got := daybook("", strings.Fields(args)...)
@@ -279,7 +279,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server to talk to; if not given, http://127.0.0.1:8080, or the process that owns the data directory. |  | DAYBOOK_SERVER |"} {
+	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server URL. Default: http://127.0.0.1:8080, or the process that owns the data directory. |  | DAYBOOK_SERVER |"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the reference does not say %q", want)
 		}

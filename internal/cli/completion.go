@@ -16,12 +16,12 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: ${enum}."`
 }
 
 // Help is shown by "daybook completion --help".
 func (c *completionCmd) Help() string {
-	return "To load it, put this into ~/.bashrc or ~/.zshrc:\n\n" +
+	return "To load it, add this line to ~/.bashrc or ~/.zshrc:\n\n" +
 		"    source <(daybook completion bash)    # or zsh\n\n" +
 		"For fish: daybook completion fish > ~/.config/fish/completions/daybook.fish"
 }

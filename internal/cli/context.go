@@ -12,15 +12,15 @@ import (
 )
 
 type contextCmd struct {
-	Get   contextGetCmd   `cmd:"" help:"Show what a session did and set so far."`
+	Get   contextGetCmd   `cmd:"" help:"Show the conversation context of a session."`
 	Set   contextSetCmd   `cmd:"" help:"Set values and preferences of a session."`
-	Clear contextClearCmd `cmd:"" help:"Clear the context of a session; what happened stays recorded."`
+	Clear contextClearCmd `cmd:"" help:"Clear the conversation context of a session."`
 }
 
 // contextArgs names a context by its session.
 type contextArgs struct {
-	Session string `arg:"" help:"Session name, or with --logical the intent, ref or id of a session that keeps state, or a unique beginning." placeholder:"SESSION"`
-	Logical bool   `help:"SESSION is a session that keeps state."`
+	Session string `arg:"" help:"Session name; with --logical the intent, ref or id of a logical session, or a unique prefix." placeholder:"SESSION"`
+	Logical bool   `help:"Look up SESSION among the logical sessions."`
 }
 
 // path is the REST path of the context.
@@ -92,7 +92,7 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 type contextSetCmd struct {
 	clientFlags
 	contextArgs
-	Values []string          `arg:"" optional:"" help:"Values as KEY=JSON, or KEY=TEXT for what is no JSON; KEY= removes one." placeholder:"KEY=VALUE"`
+	Values []string          `arg:"" optional:"" help:"Values as KEY=JSON, or KEY=TEXT if it is not JSON; KEY= removes a value." placeholder:"KEY=VALUE"`
 	Prefer map[string]string `help:"Preferences: output_format (json, markdown, plain), max_results, language." placeholder:"NAME=VALUE"`
 }
 

@@ -12,22 +12,22 @@ import (
 )
 
 type eventsCmd struct {
-	Tail   eventsTailCmd   `cmd:"" help:"Print recorded events, then new ones as they come."`
-	Export eventsExportCmd `cmd:"" help:"Write events, with their proofs, to a directory."`
+	Tail   eventsTailCmd   `cmd:"" help:"Print recorded events and follow new ones."`
+	Export eventsExportCmd `cmd:"" help:"Export events with their proofs to a directory."`
 }
 
 type eventsTailCmd struct {
 	clientFlags
-	After     uint64   `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
-	Types     []string `name:"type" sep:"none" help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
-	Execution string   `help:"Only events of this execution: its id, the beginning of it, or @last." placeholder:"ID"`
-	Session   string   `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
+	After     uint64   `help:"Position to start after, the sequence of an event. Default: the beginning." placeholder:"SEQUENCE"`
+	Types     []string `name:"type" sep:"none" help:"Event type to print, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
+	Execution string   `help:"Execution whose events to print: its id, a unique prefix, or @last." placeholder:"ID"`
+	Session   string   `help:"Session to print, with its runs: a name, intent, ref or id, or a unique prefix." placeholder:"SESSION"`
 	NoFollow  bool     `help:"Stop after the newest recorded event."`
 }
 
 // Help is shown by "daybook events tail --help".
 func (c *eventsTailCmd) Help() string {
-	return "Prints a line for each event: position, time, type, subject and content in short. With --json each line is the whole event, as a CloudEvent."
+	return "Prints one line per event: position, time, type, subject and a summary of the content. With --json each line is the complete event, as a CloudEvent."
 }
 
 // Run prints events until interrupted.

@@ -14,14 +14,14 @@ import (
 
 type execCmd struct {
 	List   execListCmd   `cmd:"" help:"List executions, newest first."`
-	Show   execShowCmd   `cmd:"" help:"Show the course of an execution as a timeline."`
+	Show   execShowCmd   `cmd:"" help:"Show the timeline of an execution."`
 	Get    execGetCmd    `cmd:"" help:"Show every field of an execution."`
-	Output execOutputCmd `cmd:"" help:"Print the output an execution has written so far."`
-	Text   execTextCmd   `cmd:"" help:"Print the code, the result or the error of an execution, whole."`
-	Watch  execWatchCmd  `cmd:"" help:"Print the output of an execution as it comes, then its result; exit like \"daybook run\"."`
+	Output execOutputCmd `cmd:"" help:"Print the output of an execution so far."`
+	Text   execTextCmd   `cmd:"" help:"Print the code, result or error of an execution in full."`
+	Watch  execWatchCmd  `cmd:"" help:"Follow the output of an execution; exit like \"daybook run\"."`
 	Cancel execCancelCmd `cmd:"" help:"Cancel a running execution."`
-	Calls  execCallsCmd  `cmd:"" help:"List what an execution called on MCP servers."`
-	Events execEventsCmd `cmd:"" help:"Print the events of an execution, one CloudEvent a line."`
+	Calls  execCallsCmd  `cmd:"" help:"List the host calls of an execution."`
+	Events execEventsCmd `cmd:"" help:"Print the events of an execution, one CloudEvent per line."`
 }
 
 type execGetCmd struct {

@@ -10,18 +10,18 @@ import (
 
 type execListCmd struct {
 	clientFlags
-	Search  string   `arg:"" optional:"" help:"Only runs whose code contains this text, without regard to case." placeholder:"TEXT"`
-	Status  string   `help:"Only this status: running, completed, failed, timed_out or cancelled." placeholder:"STATUS"`
-	Session string   `help:"Only runs of this session: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
-	Tags    []string `name:"tag" sep:"none" help:"Only runs whose heap has this tag; may be repeated." placeholder:"KEY=VALUE"`
-	Since   moment   `help:"Only runs accepted since then: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
-	Limit   int      `short:"n" help:"Most runs to list; 0 lists all." default:"20" placeholder:"N"`
+	Search  string   `arg:"" optional:"" help:"Text that the code contains, ignoring case." placeholder:"TEXT"`
+	Status  string   `help:"Status of the runs: running, completed, failed, timed_out or cancelled." placeholder:"STATUS"`
+	Session string   `help:"Session of the runs: a name, intent, ref or id, or a unique prefix." placeholder:"SESSION"`
+	Tags    []string `name:"tag" sep:"none" help:"Tag that the output heap has, as KEY=VALUE; may be repeated." placeholder:"KEY=VALUE"`
+	Since   moment   `help:"Earliest time of acceptance: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
+	Limit   int      `short:"n" help:"Maximum number of runs to list; 0 lists all." default:"20" placeholder:"N"`
 }
 
 // Help is shown by "daybook exec list --help".
 func (c *execListCmd) Help() string {
-	return "TEXT is searched in the code as given, without patterns; of code above 64 KiB only the beginning is searched. A script's name from a stack trace, such as main.ts#1a2b3c4d, finds the runs of that code. The server reads the runs one by one, from the newest: a search through a million of them takes seconds.\n\n" +
-		"On a terminal times are relative, the table fits the width, and an id may be cut: its beginning is enough wherever an id is wanted."
+	return "TEXT is matched literally; only the first 64 KiB of the code are searched. A script name from a stack trace, such as main.ts#1a2b3c4d, finds the runs of that code. The server searches the runs one by one, newest first; a search of a million runs takes seconds.\n\n" +
+		"On a terminal, times are relative, the table fits the width, and ids may be shortened; every command accepts a unique prefix of an id."
 }
 
 // Validate checks the limit.

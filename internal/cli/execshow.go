@@ -14,12 +14,12 @@ import (
 type execShowCmd struct {
 	clientFlags
 	oneExecution
-	Lines int `help:"Most lines of output to show, half of them from the end, and of each its beginning; 0 shows all." default:"40" placeholder:"N"`
+	Lines int `help:"Maximum number of output lines to show, half of them from the end, each shortened; 0 shows all." default:"40" placeholder:"N"`
 }
 
 // Help is shown by "daybook exec show --help".
 func (c *execShowCmd) Help() string {
-	return "Shows the events of an execution in order: accepted, each attempt, output, calls, end. Times are in UTC; the second column counts from acceptance. A line marked void was written by an attempt that did not count."
+	return "Shows the events of an execution in order: acceptance, attempts, output, host calls, end. Times are in UTC; the second column is the time since acceptance. A line marked void was written by an attempt that does not count."
 }
 
 // Validate checks the bound.

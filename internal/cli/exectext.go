@@ -11,12 +11,12 @@ import (
 type execTextCmd struct {
 	clientFlags
 	oneExecution
-	Text string `arg:"" optional:"" help:"Which text: code, result or error." default:"result" enum:"code,result,error" placeholder:"TEXT"`
+	Text string `arg:"" optional:"" help:"Text to print: code, result or error." default:"result" enum:"code,result,error" placeholder:"TEXT"`
 }
 
 // Help is shown by "daybook exec text --help".
 func (c *execTextCmd) Help() string {
-	return "Prints the text as it is recorded, also one that \"daybook exec get\" shows only the beginning of because it is larger than one answer of the server. With --json it is a JSON string."
+	return "Prints the complete recorded text, also if it is larger than one answer of the server and \"daybook exec get\" shows only its beginning. With --json the text is a JSON string."
 }
 
 // Run prints the text.

@@ -13,25 +13,25 @@ import (
 
 type eventsExportCmd struct {
 	clientFlags
-	Dir        string   `arg:"" help:"Directory to make." placeholder:"DIR"`
-	AuditKey   string   `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
-	From       position `help:"First position, 1 or more; that of the first event that is left if not given." placeholder:"SEQUENCE"`
-	To         position `help:"Last position, included; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
-	Since      moment   `help:"Only events of this time or later: a time such as 2026-11-21T09:30:00Z, a day, or an age such as 2h or 7d." placeholder:"TIME"`
-	Until      moment   `help:"Only events of this time or earlier; likewise." placeholder:"TIME"`
-	Execution  string   `help:"Only events about this execution: its id, the beginning of it, or @last." placeholder:"ID"`
-	Session    string   `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
-	Heaps      bool     `help:"Add the heaps, and the texts too large for their events."`
-	Checkpoint string   `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`
-	Resume     bool     `help:"Go on with an unfinished export."`
-	Decrypt    string   `help:"Also write the events to this file, outside of the export, with the content of erasable sessions in plain, as far as the keys are there. Erasing does not reach it." placeholder:"FILE" env:"-"`
-	KeyDir     string   `name:"key-dir" help:"With --decrypt: the directory of the keys; not needed with --data-dir." placeholder:"DIR" env:"-"`
+	Dir        string   `arg:"" help:"Directory to create." placeholder:"DIR"`
+	AuditKey   string   `help:"File of the signing key, if it is kept outside of --data-dir." placeholder:"FILE" env:"-"`
+	From       position `help:"First position, 1 or more. Default: that of the first event that is not removed." placeholder:"SEQUENCE"`
+	To         position `help:"Last position, inclusive. Default: the last one that the checkpoint covers." placeholder:"SEQUENCE"`
+	Since      moment   `help:"Earliest time of the events: a time such as 2026-11-21T09:30:00Z, a day, or an age such as 2h or 7d." placeholder:"TIME"`
+	Until      moment   `help:"Latest time of the events, in the same forms." placeholder:"TIME"`
+	Execution  string   `help:"Execution whose events to export: its id, a unique prefix, or @last." placeholder:"ID"`
+	Session    string   `help:"Session to export, with its runs: a name, intent, ref or id, or a unique prefix." placeholder:"SESSION"`
+	Heaps      bool     `help:"Include heaps, and texts that are too large for their events."`
+	Checkpoint string   `help:"File of the signed checkpoint to use instead of the newest, to repeat an export byte for byte." placeholder:"FILE" env:"-"`
+	Resume     bool     `help:"Continue an unfinished export."`
+	Decrypt    string   `help:"Additional file, outside of the export, for the events with decrypted content of erasable sessions, as far as the keys are available. Shredding does not reach it." placeholder:"FILE" env:"-"`
+	KeyDir     string   `name:"key-dir" help:"Directory of the content keys for --decrypt; not needed with --data-dir." placeholder:"DIR" env:"-"`
 }
 
 // Help is shown by "daybook events export --help".
 func (c *eventsExportCmd) Help() string {
-	return "Writes a directory that proves itself: events as CloudEvents with every byte their leaves are computed from, a signed checkpoint, proofs, and a manifest. " +
-		"\"daybook verify --export DIR\" verifies it without the server; so does examples/verify-python."
+	return "Writes a directory that can be verified without the server: events as CloudEvents with every byte that their leaves are computed from, a signed checkpoint, proofs, and a manifest. " +
+		"Verify it with \"daybook verify --export DIR\" or with examples/verify-python."
 }
 
 // Validate checks the flags against each other.

@@ -13,19 +13,19 @@ import (
 )
 
 type heapCmd struct {
-	List  heapListCmd  `cmd:"" help:"List every heap that a run left, newest first; \"heap find\" lists those with given tags."`
-	Show  heapShowCmd  `cmd:"" help:"Show a heap and the runs that led to it."`
+	List  heapListCmd  `cmd:"" help:"List the heaps that runs left, newest first."`
+	Show  heapShowCmd  `cmd:"" help:"Show a heap and its lineage."`
 	Tags  heapTagsCmd  `cmd:"" help:"Show the tags of a heap."`
-	Tag   heapTagCmd   `cmd:"" help:"Replace the tags of a heap: those given are all it has afterwards."`
-	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the keys named, or all."`
-	Find  heapFindCmd  `cmd:"" help:"Find heaps that carry all the tags given."`
+	Tag   heapTagCmd   `cmd:"" help:"Replace all tags of a heap."`
+	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the given keys, or all."`
+	Find  heapFindCmd  `cmd:"" help:"Find the heaps that have all given tags."`
 
-	Collect heapCollectCmd `cmd:"" help:"Remove heaps that nobody needs: untagged, unreferenced, unused for long."`
+	Collect heapCollectCmd `cmd:"" help:"Delete unused heaps."`
 }
 
 type heapListCmd struct {
 	clientFlags
-	Limit int `short:"n" help:"Most heaps to list; 0 lists all." default:"20" placeholder:"N"`
+	Limit int `short:"n" help:"Maximum number of heaps to list; 0 lists all." default:"20" placeholder:"N"`
 }
 
 // Validate checks the limit.
@@ -38,8 +38,8 @@ func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
 
 type heapFindCmd struct {
 	clientFlags
-	Tags  []string `arg:"" help:"Tags as KEY=VALUE." placeholder:"KEY=VALUE"`
-	Limit int      `short:"n" help:"Most heaps to list; 0 lists all." default:"100" placeholder:"N"`
+	Tags  []string `arg:"" help:"Tags that the heaps have, as KEY=VALUE." placeholder:"KEY=VALUE"`
+	Limit int      `short:"n" help:"Maximum number of heaps to list; 0 lists all." default:"100" placeholder:"N"`
 }
 
 // Validate checks the limit.
@@ -145,7 +145,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 type heapTagsCmd struct {
 	clientFlags
 	oneHeap
-	History bool `help:"Show every edit that led to them instead, oldest first."`
+	History bool `help:"Show the edits of the tags instead, oldest first."`
 }
 
 // Run prints the tags of a heap, or their history.
@@ -246,7 +246,7 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) er
 type heapTagCmd struct {
 	clientFlags
 	oneHeap
-	Tags []string `arg:"" help:"All the tags the heap is to have, as KEY=VALUE." placeholder:"KEY=VALUE"`
+	Tags []string `arg:"" help:"New tags of the heap, as KEY=VALUE; other tags are deleted." placeholder:"KEY=VALUE"`
 }
 
 // Run replaces the tags of a heap and prints the new tags.
@@ -274,7 +274,7 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 type heapUntagCmd struct {
 	clientFlags
 	oneHeap
-	Keys []string `arg:"" optional:"" help:"Keys to delete; all when none is named." placeholder:"KEY"`
+	Keys []string `arg:"" optional:"" help:"Keys to delete. Default: all." placeholder:"KEY"`
 }
 
 // Run deletes tags of a heap.

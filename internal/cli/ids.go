@@ -16,8 +16,8 @@ var (
 const (
 	// lastID stands for the newest execution or heap.
 	lastID        = "@last"
-	executionHelp = "Execution id, or its beginning, or @last."
-	heapHelp      = "Heap key, or its beginning, or @last."
+	executionHelp = "Execution id, a unique prefix, or @last."
+	heapHelp      = "Heap key, a unique prefix, or @last."
 )
 
 // execution is the id that a text on the command line stands for: itself, the

@@ -8,14 +8,14 @@ import (
 )
 
 type natsCmd struct {
-	Credentials natsCredentialsCmd `cmd:"" help:"Create, list, rotate and revoke the credentials of subscribers."`
+	Credentials natsCredentialsCmd `cmd:"" help:"Create, list, rotate and revoke credentials."`
 }
 
 type natsCredentialsCmd struct {
 	Create natsCreateCmd `cmd:"" help:"Create a credential for the events of a tenant."`
-	List   natsListCmd   `cmd:"" help:"List credentials, without keys."`
+	List   natsListCmd   `cmd:"" help:"List credentials without their keys."`
 	Rotate natsRotateCmd `cmd:"" help:"Replace the key of a credential."`
-	Revoke natsRevokeCmd `cmd:"" help:"End a credential permanently."`
+	Revoke natsRevokeCmd `cmd:"" help:"Revoke a credential permanently."`
 }
 
 // credentialFlags are shared by the commands about credentials, which need no
@@ -29,14 +29,14 @@ func (f credentialFlags) dir() string { return filepath.Join(f.DataDir, "nats") 
 type natsCreateCmd struct {
 	credentialFlags
 	Tenant string `help:"Tenant whose events the credential reads: 1 to 64 characters of a-z, 0-9, _ and -." default:"default" placeholder:"NAME"`
-	Name   string `help:"Name of the credential and its file, in the same characters; the tenant's if not given." placeholder:"NAME"`
+	Name   string `help:"Name of the credential and its file, in the same characters. Default: that of the tenant." placeholder:"NAME"`
 }
 
 // Help is shown by "daybook nats credentials create --help".
 func (c *natsCreateCmd) Help() string {
-	return "Run it on the server's machine, with the --data-dir of the server. Prints the path of a credentials file, which only its owner can read. Every NATS client takes it: nats --server URL --creds FILE sub 'events.TENANT.>'. " +
-		"It holds the only copy of the private key; give it to the subscriber and keep it secret. A running server accepts the credential within a second. " +
-		"A subscriber reads the events of the tenant, live and from the streams, and changes nothing. A server that was started with --auth listens for subscribers only with --nats-addr."
+	return "Run it on the server's machine, with the --data-dir of the server. It prints the path of a credentials file, which only its owner can read. Every NATS client accepts the file: nats --server URL --creds FILE sub 'events.TENANT.>'. " +
+		"The file holds the only copy of the private key; give it to the subscriber and keep it secret. A running server accepts the credential within a second. " +
+		"A subscriber reads the events of the tenant, live and from the streams, and cannot change anything. A server that was started with --auth listens for subscribers only with --nats-addr."
 }
 
 // Run creates the credential and prints the path of its file.
@@ -59,7 +59,7 @@ func (c *natsCreateCmd) Run(std *streams) error {
 
 type natsListCmd struct {
 	credentialFlags
-	JSON bool `help:"Print JSON instead of text for people."`
+	JSON bool `help:"Print JSON."`
 }
 
 // listedCredential is a credential as it is listed.
@@ -110,12 +110,12 @@ func (c *natsListCmd) Run(std *streams) error {
 
 type natsRotateCmd struct {
 	credentialFlags
-	Which string `arg:"" help:"Name of the credential, or its id or a unique beginning." placeholder:"NAME"`
+	Which string `arg:"" help:"Name or id of the credential, or a unique prefix of the id." placeholder:"NAME"`
 }
 
 // Help is shown by "daybook nats credentials rotate --help".
 func (c *natsRotateCmd) Help() string {
-	return "Writes a new credentials file in place of the old one and prints its path. A running server closes the connections of the old key within a second and refuses it from then on. Consumers keep their place."
+	return "Writes a new credentials file in place of the old one and prints its path. A running server closes the connections of the old key within a second and refuses it from then on. Consumers keep their position."
 }
 
 // Run replaces the key and prints the path of the new file.
@@ -134,7 +134,7 @@ func (c *natsRotateCmd) Run(std *streams) error {
 
 type natsRevokeCmd struct {
 	credentialFlags
-	Which string `arg:"" help:"Name of the credential, or its id or a unique beginning." placeholder:"NAME"`
+	Which string `arg:"" help:"Name or id of the credential, or a unique prefix of the id." placeholder:"NAME"`
 }
 
 // Help is shown by "daybook nats credentials revoke --help".

@@ -25,7 +25,7 @@ import (
 // streams.
 type stdioFlags struct {
 	engineFlags
-	IdleExit time.Duration `name:"idle-exit" help:"Time without a client or a run after which the background process ends; 0 lets it run on." default:"5m" placeholder:"DURATION"`
+	IdleExit time.Duration `name:"idle-exit" help:"Time without a client or a run after which the background process exits; 0 is unlimited." default:"5m" placeholder:"DURATION"`
 }
 
 // Validate checks the flags.
@@ -37,8 +37,8 @@ func (f stdioFlags) Validate() error {
 }
 
 // ownerHelp is the part of the help that both commands share.
-const ownerHelp = "One process owns a data directory. This command passes messages to it, and starts it in the background if there is none. " +
-	"While another process owns the directory, such as a server, that process's options apply, and of this command's only --data-dir%s.\n\n"
+const ownerHelp = "One process owns a data directory. This command passes messages to the owner, and starts one in the background if there is none. " +
+	"If another process owns the directory, such as a server, the options of that process apply, and of this command only --data-dir%s.\n\n"
 
 // attach passes messages between the standard streams and the owner of the data
 // directory.

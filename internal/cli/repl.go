@@ -16,19 +16,19 @@ import (
 
 type replCmd struct {
 	clientFlags
-	Heap    string `help:"Start from this heap: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
-	Last    bool   `name:"continue" help:"Start from the heap of the newest run: of those in --session if given, else of all." xor:"start"`
-	Session string `help:"Log the runs under this name." placeholder:"NAME"`
-	In      string `help:"Run each input as a turn of a session opened with \"daybook session open\": its id, intent, ref or a unique beginning." placeholder:"SESSION" xor:"start"`
-	Timeout *int   `help:"Wall-clock limit of each run in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
-	Memory  *int   `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
+	Heap    string `help:"Heap to start from: its key, a unique prefix, or @last." placeholder:"HASH" xor:"start"`
+	Last    bool   `name:"continue" help:"Start from the heap of the newest run, of --session if given." xor:"start"`
+	Session string `help:"Named session to log the runs under." placeholder:"NAME"`
+	In      string `help:"Logical session to run each input in as a turn: its id, intent or ref, or a unique prefix." placeholder:"SESSION" xor:"start"`
+	Timeout *int   `help:"Wall-clock limit of each run, in seconds, 1 to 300. Default: that of the server." placeholder:"SECONDS"`
+	Memory  *int   `help:"V8 heap limit, in MB. Default: that of the server." placeholder:"MB"`
 }
 
 // Help is shown by "daybook repl --help".
 func (c *replCmd) Help() string {
-	return "Each input is a run of its own, recorded like any other; it starts from the heap that the one before left. Input with an open bracket, text or comment continues on the next line.\n\n" + replHelp +
-		"\nCtrl-C cancels the running script, or discards the input; Ctrl-D ends. With --in each input is a turn of a session, and starts from where its last turn ended. Tab completes names that inputs and earlier runs on this heap declared. " +
-		"Through a pipe there is no prompt, and the exit status is that of the last run."
+	return "Each input is an execution and is recorded like any other; it starts from the heap that the previous one left. Input with an open bracket, string or comment continues on the next line.\n\n" + replHelp +
+		"\nCtrl-C cancels the running script, or discards the input; Ctrl-D exits. With --in each input is a turn of a logical session and starts from its session head. Tab completes names that were declared by inputs and by earlier runs on this heap. " +
+		"With piped input there is no prompt, and the exit status is that of the last run."
 }
 
 // replHelp lists what is no script.

@@ -16,17 +16,17 @@ type sessionReplayCmd struct {
 	oneSession
 	Speed     string `help:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1" placeholder:"FACTOR"`
 	MaxPause  string `help:"Longest pause between two events, such as 5s." placeholder:"DURATION"`
-	From      string `help:"Begin at this position." placeholder:"SEQUENCE"`
-	To        string `help:"End after this position." placeholder:"SEQUENCE"`
-	FromEntry string `help:"Only runs of the entries from this index on." placeholder:"INDEX"`
-	ToEntry   string `help:"Only runs of the entries up to this index." placeholder:"INDEX"`
-	Subject   string `help:"Publish the events under this NATS subject instead of printing them; it must be one below replay.TENANT., such as replay.default.review." placeholder:"SUBJECT"`
+	From      string `help:"First position to replay." placeholder:"SEQUENCE"`
+	To        string `help:"Last position to replay, inclusive." placeholder:"SEQUENCE"`
+	FromEntry string `help:"First index of the session entries to replay." placeholder:"INDEX"`
+	ToEntry   string `help:"Last index of the session entries to replay, inclusive." placeholder:"INDEX"`
+	Subject   string `help:"NATS subject to publish the events under instead of printing them, below replay.TENANT., such as replay.default.review." placeholder:"SUBJECT"`
 }
 
 // Help is shown by "daybook session replay --help".
 func (c *sessionReplayCmd) Help() string {
-	return "Tells the events of a session once more, in order and with the pauses they had, one CloudEvent a line. " +
-		"They are those on record, marked with \"replayed\": true. Nothing is run again, and nothing is recorded."
+	return "Prints or publishes the recorded events of a session in order and with their original pauses, one CloudEvent per line, marked with \"replayed\": true. " +
+		"Nothing is run again, and nothing is recorded."
 }
 
 // Run prints or publishes the events of a session.

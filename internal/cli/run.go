@@ -14,25 +14,25 @@ import (
 
 type runCmd struct {
 	clientFlags
-	File    string   `arg:"" optional:"" help:"Script to run; - reads standard input." placeholder:"FILE"`
-	Eval    *string  `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
-	Heap    string   `help:"Restore this heap and continue with its state: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
-	Last    bool     `name:"continue" help:"Restore the heap of the newest run: of those in --session if given, else of all." xor:"start"`
-	Session string   `help:"Log the run under this name." placeholder:"NAME"`
-	In      string   `help:"Run in a session opened with \"daybook session open\", by id, intent, ref or a unique beginning: start from where its last run ended." placeholder:"SESSION"`
-	Tags    []string `name:"tag" sep:"none" help:"Tag the heap the run leaves; may be repeated." placeholder:"KEY=VALUE"`
-	Timeout *int     `help:"Wall-clock limit in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
-	Memory  *int     `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
-	Key     string   `name:"idempotency-key" help:"Submitting again with the same key finds the same execution." placeholder:"KEY"`
-	Detach  bool     `help:"Print the execution id and return at once."`
+	File    string   `arg:"" optional:"" help:"Script file; - reads stdin." placeholder:"FILE"`
+	Eval    *string  `short:"e" help:"Script text instead of a file." placeholder:"CODE"`
+	Heap    string   `help:"Heap to restore and continue from: its key, a unique prefix, or @last." placeholder:"HASH" xor:"start"`
+	Last    bool     `name:"continue" help:"Restore the heap of the newest run, of --session if given." xor:"start"`
+	Session string   `help:"Named session to log the run under." placeholder:"NAME"`
+	In      string   `help:"Logical session to run in, from its session head: its id, intent or ref, or a unique prefix." placeholder:"SESSION"`
+	Tags    []string `name:"tag" sep:"none" help:"Tag of the output heap, as KEY=VALUE; may be repeated." placeholder:"KEY=VALUE"`
+	Timeout *int     `help:"Wall-clock limit, in seconds, 1 to 300. Default: that of the server." placeholder:"SECONDS"`
+	Memory  *int     `help:"V8 heap limit, in MB. Default: that of the server." placeholder:"MB"`
+	Key     string   `name:"idempotency-key" help:"Idempotency key; a repeated submission with the same key returns the same execution." placeholder:"KEY"`
+	Detach  bool     `help:"Print the execution id and exit without waiting."`
 }
 
 // Help is shown by "daybook run --help".
 func (c *runCmd) Help() string {
-	return "What the script writes goes to stdout as it comes, its result after it; the status and the key of the heap it leaves go to stderr. " +
+	return "The output of the script goes to stdout as it is written, followed by the result; the status and the key of the output heap go to stderr. " +
 		"Ctrl-C cancels the execution.\n\n" +
 		"Exit status: 0 completed, 1 failed, 2 mistake in the command line or request refused by the server, 3 cancelled, 4 timed out, " +
-		"5 no server answers, or it cannot take the run now."
+		"5 server unreachable or temporarily unable to take the run."
 }
 
 // Run submits the script, follows its output, and ends with the status that

@@ -22,41 +22,41 @@ import (
 
 // engineFlags are shared by the commands that hold a ledger themselves.
 type engineFlags struct {
-	DataDir          string         `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
-	Slots            *int           `name:"max-concurrent-executions" help:"How many scripts run at once; the number of cores if not given." placeholder:"N"`
+	DataDir          string         `help:"Directory of the ledger and of all data derived from it." default:"${datadir}" placeholder:"DIR"`
+	Slots            *int           `name:"max-concurrent-executions" help:"Number of scripts that run at once. Default: the number of cores." placeholder:"N"`
 	LimitSlots       int            `name:"limit-slots" help:"Scripts of one tenant that run at once; 0 is unlimited." default:"0" placeholder:"N"`
-	TenantWeights    map[string]int `name:"tenant-weights" mapsep:"," help:"Shares of the slots that tenants get while several of them wait, in comparison with each other: as tenant=N, 1 to 1000, or an object in the file of --config. A tenant that is not named has 1." placeholder:"TENANT=N"`
-	ExtraSlots       int            `name:"extra-slots" help:"Scripts that run besides, for tenants that wait while others keep all slots; 0 is none." default:"2" placeholder:"N"`
-	FairAfter        time.Duration  `name:"fair-after" help:"How long a tenant waits, while others keep all slots, before its script runs in an extra slot." default:"500ms" placeholder:"DURATION"`
-	Stateless        bool           `help:"Plain isolates: optimising compiler and WebAssembly, but no heaps; MCP offers a blocking run_js only."`
-	HeapMemoryMax    int            `help:"Default heap limit of a run, in MB." default:"64" placeholder:"MB"`
-	HeapCeiling      *int           `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
+	TenantWeights    map[string]int `name:"tenant-weights" mapsep:"," help:"Relative shares of the slots while several tenants wait: tenant=N, 1 to 1000, or an object in the file of --config. A tenant that is not listed has 1." placeholder:"TENANT=N"`
+	ExtraSlots       int            `name:"extra-slots" help:"Number of additional slots for tenants that wait while others keep all slots; 0 is none." default:"2" placeholder:"N"`
+	FairAfter        time.Duration  `name:"fair-after" help:"Time that a tenant waits, while others keep all slots, before its script runs in an extra slot." default:"500ms" placeholder:"DURATION"`
+	Stateless        bool           `help:"Run scripts in plain isolates, with the optimizing compiler and WebAssembly but without heaps; MCP offers only a blocking run_js."`
+	HeapMemoryMax    int            `help:"Default V8 heap limit of a run, in MB." default:"64" placeholder:"MB"`
+	HeapCeiling      *int           `name:"heap-memory-ceiling" help:"Largest V8 heap limit that a run may request, in MB. Default: 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int            `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
-	OutputMaxBytes   int64          `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
-	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 to 1048576; 512, or half of the memory limit of the Go runtime where that is less, if not given." placeholder:"MIB"`
-	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
-	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort logs what is missing and continues." enum:"strict,best-effort" default:"strict"`
-	WorkerReuse      string         `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
-	WorkerMaxRuns    int            `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
+	OutputMaxBytes   int64          `help:"Stored output per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 to 1048576. Default: 512, or half of the memory limit of the Go runtime if that is less." placeholder:"MIB"`
+	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or receive in each 30 s in which the server waits for it; 0 requires any progress." default:"65536" placeholder:"BYTES"`
+	Sandbox          string         `help:"Action if the sandbox is incomplete: strict (refuse to start) or best-effort (log the missing layers and continue)." enum:"strict,best-effort" default:"strict"`
+	WorkerReuse      string         `help:"Runs that may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
+	WorkerMaxRuns    int            `help:"Number of runs after which a worker process is replaced." default:"1000" placeholder:"N"`
 	WorkerMaxAge     time.Duration  `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
-	DrainWait        time.Duration  `help:"Time that running scripts get at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
-	MCPServers       []string       `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
-	MCPConfig        string         `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
-	HostCallBodies   string         `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
-	ContextIdle      time.Duration  `name:"context-idle" help:"Idle time after which the context of a session is reset." default:"30m" placeholder:"DURATION"`
-	ContextSessions  int            `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
-	ContextMemory    int            `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
-	ContextHighWater int            `name:"context-high-water" help:"Size of the process's heap, in MB, from which contexts are dropped from memory." default:"512" placeholder:"MB"`
-	ContextScope     string         `name:"context-scope" help:"Who shares the context of a session name where tokens are asked for: principal (each has its own) or tenant." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
-	ContextSecrets   []string       `name:"context-secret-key" help:"Part of the names whose values are kept out of contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
-	SessionID        string         `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
-	Instructions     string         `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
-	RunJSDescription string         `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
-	AuditKey         string         `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
-	WitnessURL       string         `name:"witness-url" help:"URL that gets every signed checkpoint by POST, for a copy outside the server." placeholder:"URL"`
-	ScrubRate        int            `name:"scrub-rate" help:"Events per second that the scrub reads again in the background and compares with their hashes, 1 MiB/s at most; 0 turns the scrub off." default:"2000" placeholder:"N"`
-	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MIB"`
-	LogLevel         string         `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
+	DrainWait        time.Duration  `help:"Time that running scripts have at shutdown before they are handed back, to continue at the next start." default:"10s" placeholder:"DURATION"`
+	MCPServers       []string       `name:"mcp-server" sep:"none" help:"MCP server whose tools scripts may call, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
+	MCPConfig        string         `name:"mcp-config" help:"File of MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} is replaced from the environment." placeholder:"FILE"`
+	HostCallBodies   string         `name:"host-call-bodies" help:"Recorded part of host calls: arguments and results (full), or only their hashes (hash)." enum:"full,hash" default:"full"`
+	ContextIdle      time.Duration  `name:"context-idle" help:"Idle time after which a conversation context is reset." default:"30m" placeholder:"DURATION"`
+	ContextSessions  int            `name:"context-max-sessions" help:"Conversation contexts held in memory; others are read when needed." default:"10000" placeholder:"N"`
+	ContextMemory    int            `name:"context-memory" help:"Memory for conversation contexts, in MB." default:"64" placeholder:"MB"`
+	ContextHighWater int            `name:"context-high-water" help:"Size of the Go heap, in MB, above which conversation contexts are dropped from memory." default:"512" placeholder:"MB"`
+	ContextScope     string         `name:"context-scope" help:"Sharing of the conversation context of a session name with --auth: principal (each has its own) or tenant (one for all)." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
+	ContextSecrets   []string       `name:"context-secret-key" help:"Part of the names whose values are kept out of conversation contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
+	SessionID        string         `name:"session-id" help:"Named session to log runs over stdio MCP under." placeholder:"NAME"`
+	Instructions     string         `help:"Instructions for MCP clients, in place of the usual ones." placeholder:"TEXT"`
+	RunJSDescription string         `name:"run-js-description" help:"Description of the run_js tool, in place of the usual one." placeholder:"TEXT"`
+	AuditKey         string         `help:"File of the signing key for checkpoints, created if it does not exist. Default: a file in the data directory." placeholder:"FILE"`
+	WitnessURL       string         `name:"witness-url" help:"URL of a witness that receives every signed checkpoint by POST." placeholder:"URL"`
+	ScrubRate        int            `name:"scrub-rate" help:"Events per second that the scrub re-reads and compares with their hashes, at most 1 MiB/s; 0 turns the scrub off." default:"2000" placeholder:"N"`
+	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824; below it no new run is accepted. 0 keeps nothing free. Default: 256, at most 5 % of the disk." placeholder:"MIB"`
+	LogLevel         string         `help:"Least severe level of log records written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
 // Validate checks what package embed would complain of in its own words.
@@ -177,20 +177,20 @@ const (
 type serveCmd struct {
 	engineFlags
 	authFlags
-	HTTPAddr             string        `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
-	HTTPPort             int           `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
-	SSEPort              int           `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
-	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy, and off with --auth; off closes it." placeholder:"HOST:PORT"`
-	NATSURL              string        `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
-	AllowPrivate         bool          `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
-	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
-	HeapRetentionEntries int           `name:"heap-retention-entries" help:"The newest entries of each session that keep their heaps all the same." default:"100" placeholder:"N"`
-	ErasableSessions     bool          `name:"erasable-sessions" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can erase it. Consumers on NATS, webhooks and exports then see cipher text."`
-	KeyDir               string        `name:"key-dir" help:"Directory of the keys that sessions are encrypted under; where they were the last time, and at first keys in the data directory, if not given." placeholder:"DIR"`
-	SealEvery            string        `name:"seal-every" help:"When a volume of the ledger is complete: with its month, or never." enum:"month,never" default:"month"`
-	SealBytes            int64         `name:"seal-bytes" help:"The size at which a volume is complete in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
-	AcceptDamage         bool          `name:"accept-damage" help:"Go on although the ledger is damaged: a new volume is opened, whose first event names what is lost, and the damaged files are kept aside. Needed for one start only."`
-	AllowedHosts         []string      `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
+	HTTPAddr             string        `name:"http-addr" help:"Listen address of HTTP and MCP. Default: 127.0.0.1:8080, or a free port if it is busy." placeholder:"HOST:PORT" xor:"http"`
+	HTTPPort             int           `name:"http-port" help:"Listen port, short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
+	SSEPort              int           `name:"sse-port" help:"Listen port, as --http-port; the legacy SSE transport uses the same address." placeholder:"PORT" xor:"http"`
+	NATSAddr             string        `name:"nats-addr" help:"Listen address of NATS for subscribers, or off. Default: 127.0.0.1:4222, or a free port if it is busy; off with --auth." placeholder:"HOST:PORT"`
+	NATSURL              string        `name:"nats-url" help:"URL of an outside NATS server or cluster that stores the ledger." placeholder:"URL"`
+	AllowPrivate         bool          `name:"webhook-allow-private" help:"Allow webhooks to this machine and private networks, and over plain HTTP."`
+	HeapRetention        time.Duration `name:"heap-retention" help:"Time without use after which untagged and unreferenced heaps are deleted automatically, 1h or more; 0 keeps all heaps." default:"0" placeholder:"DURATION"`
+	HeapRetentionEntries int           `name:"heap-retention-entries" help:"Number of newest entries of each session that keep their heaps in any case." default:"100" placeholder:"N"`
+	ErasableSessions     bool          `name:"erasable-sessions" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can shred it. NATS subscribers, webhooks and exports then receive ciphertext."`
+	KeyDir               string        `name:"key-dir" help:"Directory of the content keys. Default: the directory that was used last, at first keys in the data directory." placeholder:"DIR"`
+	SealEvery            string        `name:"seal-every" help:"Schedule for volume rotation: month (UTC) or never." enum:"month,never" default:"month"`
+	SealBytes            int64         `name:"seal-bytes" help:"Size at which a volume is sealed in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
+	AcceptDamage         bool          `name:"accept-damage" help:"Start although the ledger is damaged: a new volume is opened, its first event names what is lost, and the damaged files are quarantined. Needed for one start only."`
+	AllowedHosts         []string      `name:"allowed-host" help:"Host header to accept besides loopback names; may be repeated." placeholder:"HOST"`
 }
 
 // Validate checks the flags that package embed does not check.
@@ -298,10 +298,10 @@ func (c *mcpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) erro
 }
 
 type rebuildCmd struct {
-	DataDir     string `help:"Directory that holds the ledger." default:"${datadir}" placeholder:"DIR"`
-	NATSURL     string `name:"nats-url" help:"The outside NATS server or cluster that the ledger is on." placeholder:"URL"`
-	KeyDir      string `name:"key-dir" help:"Directory of the keys that sessions are encrypted under, if it was moved since the server ran." placeholder:"DIR"`
-	WithoutKeys bool   `name:"without-keys" help:"Leave out content whose keys are lost. Without it that is refused, because it may be all that is left of the content."`
+	DataDir     string `help:"Directory of the ledger." default:"${datadir}" placeholder:"DIR"`
+	NATSURL     string `name:"nats-url" help:"URL of the outside NATS server or cluster that stores the ledger." placeholder:"URL"`
+	KeyDir      string `name:"key-dir" help:"Directory of the content keys, if it moved since the server ran." placeholder:"DIR"`
+	WithoutKeys bool   `name:"without-keys" help:"Omit content whose keys are lost. Without it the rebuild is refused, because the projections may have the only copy of the content."`
 }
 
 // Run builds the projections again beside the old ones and swaps them. It takes over

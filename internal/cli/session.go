@@ -9,19 +9,19 @@ import (
 )
 
 type sessionCmd struct {
-	List   sessionListCmd   `cmd:"" help:"List sessions of every kind, the last used first."`
-	Show   sessionShowCmd   `cmd:"" help:"Show the conversation of a session: code, output, results, resets."`
+	List   sessionListCmd   `cmd:"" help:"List sessions of all kinds, the last used first."`
+	Show   sessionShowCmd   `cmd:"" help:"Show the code, output, results and resets of a session."`
 	Log    sessionLogCmd    `cmd:"" help:"List the ended runs of a session, oldest first."`
-	Open   sessionOpenCmd   `cmd:"" help:"Open a session whose runs share state, and print its id."`
-	Reset  sessionResetCmd  `cmd:"" help:"Set a session to one of its heaps, or to nothing."`
-	Replay sessionReplayCmd `cmd:"" help:"Print or publish the events of a session once more, at their original speed or faster."`
-	Shred  sessionShredCmd  `cmd:"" help:"Erase the content of the runs logged under a name, for good."`
+	Open   sessionOpenCmd   `cmd:"" help:"Open a logical session and print its id."`
+	Reset  sessionResetCmd  `cmd:"" help:"Reset a session to one of its heaps, or to none."`
+	Replay sessionReplayCmd `cmd:"" help:"Replay the recorded events of a session."`
+	Shred  sessionShredCmd  `cmd:"" help:"Shred the content of a session permanently."`
 }
 
 type sessionListCmd struct {
 	clientFlags
-	Kind  string `help:"Only this kind: named, logical or acp." enum:"all,named,logical,acp" default:"all" placeholder:"KIND"`
-	Limit int    `short:"n" help:"Most sessions to list, 1 to 1000." default:"100" placeholder:"N"`
+	Kind  string `help:"Kind of the sessions: all, named, logical or acp." enum:"all,named,logical,acp" default:"all" placeholder:"KIND"`
+	Limit int    `short:"n" help:"Maximum number of sessions to list, 1 to 1000." default:"100" placeholder:"N"`
 }
 
 // listedSession is a session as the server describes it.
@@ -111,14 +111,14 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 type sessionResetCmd struct {
 	clientFlags
 	oneSession
-	Heap string `help:"Heap of the session to continue from: its key, or the beginning of it; nothing if not given." placeholder:"HASH"`
-	Key  string `name:"idempotency-key" help:"Resetting again with the same key finds the first reset." placeholder:"KEY"`
+	Heap string `help:"Heap of the session to continue from: its key, or a unique prefix. Default: none." placeholder:"HASH"`
+	Key  string `name:"idempotency-key" help:"Idempotency key; a repeated reset with the same key returns the first reset." placeholder:"KEY"`
 }
 
 // Help is shown by "daybook session reset --help".
 func (c *sessionResetCmd) Help() string {
-	return "Runs accepted before the reset keep their state; later ones start from the heap. In a named session the heap is where \"daybook run --continue --session NAME\" starts. " +
-		"The heap must be one that a run of the session left or started from: \"daybook session log\" lists them. The reset is recorded; nothing is deleted."
+	return "Runs accepted before the reset keep their state; later ones start from the heap. In a named session, \"daybook run --continue --session NAME\" starts from the heap. " +
+		"A run of the session must have left the heap or started from it; \"daybook session log\" lists these heaps. The reset is recorded; nothing is deleted."
 }
 
 // Run resets a session and prints where it continues.

@@ -11,7 +11,7 @@ import (
 )
 
 // sessionHelp says what a session may be named by.
-const sessionHelp = "Name, intent or ref of a session, its id, or a unique beginning of one of them."
+const sessionHelp = "Name, intent, ref or id of a session, or a unique prefix."
 
 // oneSession is embedded in commands about one session.
 type oneSession struct {

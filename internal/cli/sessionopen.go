@@ -9,8 +9,8 @@ import (
 
 type sessionOpenCmd struct {
 	clientFlags
-	Intent string   `arg:"" help:"What the session is for; the same text opens the same session." placeholder:"INTENT"`
-	Seed   []string `help:"What code is to be told of: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
+	Intent string   `arg:"" help:"Purpose of the session; the same text opens the same session." placeholder:"INTENT"`
+	Seed   []string `help:"APIs for code: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
 }
 
 // Run prints the id of the session, for "daybook run --in", and to standard

@@ -12,15 +12,15 @@ import (
 type sessionShowCmd struct {
 	clientFlags
 	oneSession
-	Last  int `short:"n" help:"Most runs to show, the newest, 1 to 200." default:"20" placeholder:"N"`
-	Lines int `help:"Most lines of each code, output, result and error to show; 0 shows all within --bytes." default:"12" placeholder:"N"`
-	Bytes int `help:"Most bytes of each code, output, result and error to show, 0 to 65536." default:"2048" placeholder:"N"`
+	Last  int `short:"n" help:"Maximum number of runs to show, the newest, 1 to 200." default:"20" placeholder:"N"`
+	Lines int `help:"Maximum number of lines of each code, output, result and error to show; 0 shows all within --bytes." default:"12" placeholder:"N"`
+	Bytes int `help:"Maximum number of bytes of each code, output, result and error to show, 0 to 65536." default:"2048" placeholder:"N"`
 }
 
 // Help is shown by "daybook session show --help".
 func (c *sessionShowCmd) Help() string {
-	return "Shows the last runs of a session in the order in which they were accepted, each with its code, output, result or error, and the heap it left. Resets stand between them. Times are in UTC. " +
-		"Control characters are escaped, also where the output goes to a pager or a file; --json has the bytes."
+	return "Shows the newest runs of a session in the order of their acceptance, each with its code, output, result or error, and output heap, and the resets between them. Times are in UTC. " +
+		"Control characters are escaped, also in the output to a pager or a file; --json has the original bytes."
 }
 
 // shownTurns is the conversation of a session.

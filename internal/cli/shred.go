@@ -9,14 +9,14 @@ import (
 
 type sessionShredCmd struct {
 	clientFlags
-	Name  string `arg:"" help:"Session name." placeholder:"NAME"`
-	Force bool   `help:"Remove heaps that runs outside of the session have use of, too."`
+	Name  string `arg:"" help:"Name of the session." placeholder:"NAME"`
+	Force bool   `help:"Also delete heaps that runs outside of the session use."`
 }
 
 // Help is shown by "daybook session shred --help".
 func (c *sessionShredCmd) Help() string {
-	return "Destroys the keys that the content of the session's runs is encrypted under: source, output, results, errors, the tags they gave, the heaps they left. It cannot be undone. " +
-		"That they ran, when and how they ended stays on record, and every proof holds. Only for runs recorded while the server was started with --erasable-sessions."
+	return "Destroys the content keys of the session: the source, output, results, errors, tags and heaps of its runs become unreadable. This cannot be undone. " +
+		"The ledger still records that the runs existed, when, and how they ended, and every proof remains valid. Only runs recorded while the server ran with --erasable-sessions can be shredded."
 }
 
 // Run asks the server to erase a session and prints what is gone.

@@ -14,15 +14,15 @@ import (
 )
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token and print it, once."`
-	List   tokenListCmd   `cmd:"" help:"List the tokens of a file, without their secrets."`
-	Revoke tokenRevokeCmd `cmd:"" help:"End a token. Servers that use the file refuse it within a second."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token and print it once."`
+	List   tokenListCmd   `cmd:"" help:"List tokens without their secrets."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token; servers refuse it within a second."`
 }
 
 // tokenFlags are shared by the commands that work on a token file, which needs
 // no server to run.
 type tokenFlags struct {
-	File    string `help:"Token file; tokens.jsonl in the data directory if not given." placeholder:"FILE"`
+	File    string `help:"Token file. Default: tokens.jsonl in the data directory." placeholder:"FILE"`
 	DataDir string `help:"Data directory of the server." default:"${datadir}" placeholder:"DIR"`
 }
 
@@ -36,16 +36,16 @@ func (f tokenFlags) path() string {
 type tokenCreateCmd struct {
 	tokenFlags
 	Tenant    string        `help:"Tenant whose data the token gives access to: 1 to 64 characters of a-z, 0-9, _ and -." default:"default" placeholder:"NAME"`
-	Principal string        `required:"" help:"Who the token is for; recorded with everything it does." placeholder:"NAME"`
-	Scopes    []string      `name:"scope" help:"What it allows: read, run, sign, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
-	Expires   time.Duration `help:"How long it is good, such as 720h; for ever if not given." placeholder:"DURATION"`
-	Out       string        `help:"New file for the token, which only its owner can read; stdout if not given. An existing file is not overwritten." placeholder:"FILE"`
+	Principal string        `required:"" help:"Principal that the token is for; recorded with all of its actions." placeholder:"NAME"`
+	Scopes    []string      `name:"scope" help:"Scopes of the token: read, run, sign, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
+	Expires   time.Duration `help:"Lifetime, such as 720h. Default: unlimited." placeholder:"DURATION"`
+	Out       string        `help:"New file for the token, readable only by its owner; an existing file is not overwritten. Default: stdout." placeholder:"FILE"`
 }
 
 // Help is shown by "daybook token create --help".
 func (c *tokenCreateCmd) Help() string {
-	return "The token is the only thing on stdout, or in the file of --out, and is kept nowhere else: the token file holds its hash. " +
-		"The token file is made if it is missing; without --file the data directory must be that of a server. " +
+	return "Only the token is written to stdout or to the file of --out. It is stored nowhere else; the token file holds its hash. " +
+		"The token file is created if it does not exist; without --file the data directory must be that of a server. " +
 		"Start the server with \"daybook serve --auth tokens=FILE\", and give the token to clients as DAYBOOK_TOKEN or in an Authorization header."
 }
 
@@ -134,7 +134,7 @@ func ends(t access.Token) string {
 
 type tokenListCmd struct {
 	tokenFlags
-	JSON bool `help:"Print JSON instead of text for people."`
+	JSON bool `help:"Print JSON."`
 }
 
 // listedToken is a token as it is listed: without even its hash.
@@ -172,7 +172,7 @@ func (c *tokenListCmd) Run(std *streams) error {
 
 type tokenRevokeCmd struct {
 	tokenFlags
-	ID string `arg:"" help:"Id of the token, the part between the underscores, or its beginning." placeholder:"ID"`
+	ID string `arg:"" help:"Id of the token, the part between the underscores, or a unique prefix." placeholder:"ID"`
 }
 
 // Run ends the token.

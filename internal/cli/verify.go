@@ -13,15 +13,15 @@ import (
 )
 
 type verifyCmd struct {
-	DataDir   string   `help:"Data directory of the ledger to verify. A process that owns the directory is asked." default:"${datadir}" placeholder:"DIR"`
+	DataDir   string   `help:"Data directory of the ledger to verify, through the process that owns it, if any." default:"${datadir}" placeholder:"DIR"`
 	Server    string   `help:"Server to verify instead of a data directory." placeholder:"URL"`
-	Export    string   `help:"Directory of an export to verify instead; needs no server." placeholder:"DIR" env:"-"`
+	Export    string   `help:"Directory of an export to verify instead, without a server." placeholder:"DIR" env:"-"`
 	Keys      []string `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
-	Token     string   `help:"Bearer token, if the server requires one. Other users of the machine can see flags; prefer the environment variable or --token-file." placeholder:"TOKEN"`
+	Token     string   `help:"Bearer token, if the server requires one. Flags are visible to other users; prefer $DAYBOOK_TOKEN or --token-file." placeholder:"TOKEN"`
 	TokenFile string   `help:"File that holds the bearer token." placeholder:"FILE"`
-	CA        string   `name:"ca" help:"File of certificates in PEM to trust besides those of the system, for a server over https." placeholder:"FILE"`
-	Insecure  bool     `help:"Send the token to another machine over http, unencrypted."`
-	KeyDir    string   `name:"key-dir" help:"Directory of the encryption keys of sessions, if it moved since the server ran." placeholder:"DIR"`
+	CA        string   `name:"ca" help:"File of PEM certificates to trust for https, besides those of the system." placeholder:"FILE"`
+	Insecure  bool     `help:"Send the token to another machine over plain HTTP, unencrypted."`
+	KeyDir    string   `name:"key-dir" help:"Directory of the content keys, if it moved since the server ran." placeholder:"DIR"`
 	SkipBlobs bool     `help:"Skip heaps and texts."`
 	JSON      bool     `help:"Print JSON."`
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type versionCmd struct {
-	JSON bool `help:"Print JSON instead of text for people."`
+	JSON bool `help:"Print JSON."`
 }
 
 // Run prints the versions of the program, of V8 and of what is stored.

@@ -11,10 +11,10 @@ import (
 )
 
 type volumeCmd struct {
-	List   volumeListCmd   `cmd:"" help:"List the volumes that the ledger is kept in."`
-	Seal   volumeSealCmd   `cmd:"" help:"End the volume that is written and open the next one."`
-	Export volumeExportCmd `cmd:"" help:"Export a sealed volume to a directory that proves itself."`
-	Remove volumeRemoveCmd `cmd:"" help:"Remove the oldest volume, of which an export exists."`
+	List   volumeListCmd   `cmd:"" help:"List the volumes of the ledger."`
+	Seal   volumeSealCmd   `cmd:"" help:"Seal the active volume and open the next one."`
+	Export volumeExportCmd `cmd:"" help:"Export a sealed volume to a verifiable directory."`
+	Remove volumeRemoveCmd `cmd:"" help:"Remove the oldest volume, which must be exported."`
 }
 
 // shownVolume is a volume as the server describes it.
@@ -66,7 +66,7 @@ type volumeSealCmd struct{ clientFlags }
 
 // Help is shown by "daybook volume seal --help".
 func (c *volumeSealCmd) Help() string {
-	return "Volumes are sealed by themselves: each month, and when they have grown large (serve --seal-every, --seal-bytes). Runs that are under way go on in the next volume. It cannot be undone."
+	return "The server seals volumes automatically, each month and above a size (serve --seal-every, --seal-bytes). Active runs continue in the next volume. Sealing cannot be undone."
 }
 
 // Run seals the active volume and tells which that was.
@@ -89,14 +89,14 @@ func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
 type volumeExportCmd struct {
 	clientFlags
 	Volume int    `arg:"" help:"Number of the volume." placeholder:"VOLUME"`
-	Dir    string `arg:"" help:"Directory to make." placeholder:"DIR"`
-	Heaps  bool   `help:"Add the heaps, and the texts too large for their events."`
-	Resume bool   `help:"Go on with an unfinished export."`
+	Dir    string `arg:"" help:"Directory to create." placeholder:"DIR"`
+	Heaps  bool   `help:"Include heaps, and texts that are too large for their events."`
+	Resume bool   `help:"Continue an unfinished export."`
 }
 
 // Help is shown by "daybook volume export --help".
 func (c *volumeExportCmd) Help() string {
-	return "The same as \"daybook events export\" from the volume's first position to its last: verified without the server by \"daybook verify --export DIR\" and by examples/verify-python."
+	return "The same as \"daybook events export\" from the volume's first position to its last. Verify the export without the server with \"daybook verify --export DIR\" or with examples/verify-python."
 }
 
 // Run finds out what the volume holds and exports that.
@@ -129,15 +129,15 @@ func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 
 type volumeRemoveCmd struct {
 	clientFlags
-	Volume int      `arg:"" help:"Number of the volume, the oldest there is." placeholder:"VOLUME"`
-	Export string   `required:"" help:"Directory of an export of exactly that volume, which is verified first." placeholder:"DIR" env:"-"`
-	Keys   []string `name:"key" sep:"none" help:"Verify the export with this key, as in the file audit/vkey, or a file of keys; may be repeated." placeholder:"KEY"`
+	Volume int      `arg:"" help:"Number of the volume, the oldest one." placeholder:"VOLUME"`
+	Export string   `required:"" help:"Directory of an export of exactly this volume, which is verified first." placeholder:"DIR" env:"-"`
+	Keys   []string `name:"key" sep:"none" help:"Verification key for the export, as in the file audit/vkey, or a file of keys; may be repeated." placeholder:"KEY"`
 }
 
 // Help is shown by "daybook volume remove --help".
 func (c *volumeRemoveCmd) Help() string {
-	return "The server computes the same export anew and compares its hash. It refuses while something rests on the volume, and says what. What of the volume is still needed is kept; everything else is " +
-		"gone from the server but for its hashes, so that all proofs hold. It cannot be undone: keep the export, and copies of the directory \"audit\", without which the hashes of what was removed are lost."
+	return "The server computes the same export again and compares its hash. It refuses while the volume is needed, and lists the reasons. Kept events, on which later state depends, stay on the server; of all others it keeps only the hashes, " +
+		"so that all proofs remain valid. Removal cannot be undone: keep the export, and copies of the directory \"audit\", without which the hashes of the removed events are lost."
 }
 
 // Run verifies the export and has the volume removed.

@@ -8,20 +8,20 @@ import (
 )
 
 type webhookCmd struct {
-	Add    webhookAddCmd    `cmd:"" help:"Register a URL that events are posted to."`
-	List   webhookListCmd   `cmd:"" help:"List webhooks and how each fares."`
+	Add    webhookAddCmd    `cmd:"" help:"Add a webhook, a URL that events are posted to."`
+	List   webhookListCmd   `cmd:"" help:"List webhooks and their state."`
 	Remove webhookRemoveCmd `cmd:"" help:"Delete a webhook."`
-	Dead   webhookDeadCmd   `cmd:"" help:"List the events that could not be delivered."`
-	Retry  webhookRetryCmd  `cmd:"" help:"Deliver dead letters after all, and let a disabled webhook go on."`
+	Dead   webhookDeadCmd   `cmd:"" help:"List the dead letters of a webhook."`
+	Retry  webhookRetryCmd  `cmd:"" help:"Redeliver dead letters and re-enable a webhook."`
 }
 
 type webhookAddCmd struct {
 	clientFlags
-	URL       string   `arg:"" help:"Where deliveries are posted. It is on record for ever: put no secret into it." placeholder:"URL"`
-	Type      []string `help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
-	Session   string   `help:"Only events of runs logged under this session." placeholder:"NAME"`
-	Execution string   `help:"Only events of this execution." placeholder:"ID"`
-	After     *uint64  `help:"Begin after this position, 0 for the beginning; if not given, with what is recorded from now on." placeholder:"SEQUENCE"`
+	URL       string   `arg:"" help:"URL that events are posted to. It is recorded permanently; put no secret into it." placeholder:"URL"`
+	Type      []string `help:"Event type to post, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
+	Session   string   `help:"Named session whose run events to post." placeholder:"NAME"`
+	Execution string   `help:"Execution whose events to post." placeholder:"ID"`
+	After     *uint64  `help:"Position to start after, 0 for the beginning. Default: the current end of the ledger." placeholder:"SEQUENCE"`
 }
 
 // Run prints the id, and the secret that deliveries are signed with, which is
@@ -90,7 +90,7 @@ func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 
 // oneWebhook is shared by the commands about one webhook.
 type oneWebhook struct {
-	ID string `arg:"" help:"Webhook id, or its beginning." placeholder:"ID"`
+	ID string `arg:"" help:"Webhook id, or a unique prefix." placeholder:"ID"`
 }
 
 // path is the REST path of the webhook, and what follows it.
@@ -172,7 +172,7 @@ func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
 type webhookRetryCmd struct {
 	clientFlags
 	oneWebhook
-	Sequences []string `arg:"" optional:"" help:"Positions of the events, as \"daybook webhook dead\" shows them; without any the oldest 1000." placeholder:"SEQUENCE"`
+	Sequences []string `arg:"" optional:"" help:"Positions of the events, as in \"daybook webhook dead\". Default: the oldest 1000." placeholder:"SEQUENCE"`
 }
 
 // Run asks for dead letters to be delivered once more.
