@@ -8,7 +8,7 @@ import (
 	"daybook/embed"
 )
 
-// authFlags say who a server lets in, and how much each tenant may use.
+// authFlags select who may use a server, and what each tenant may use of it.
 type authFlags struct {
 	Auth        []string `help:"Bearer tokens to require: tokens=FILE (created by \"daybook token create\") or oidc=ISSUER (an OpenID Connect issuer); one of each at most." placeholder:"KIND=VALUE" sep:"none"`
 	Audience    string   `name:"auth-audience" help:"Audience (aud) that the issuer's tokens must name; required with oidc." placeholder:"NAME"`
@@ -33,11 +33,9 @@ type authFlags struct {
 	Turns                 int     `name:"limit-session-turns" help:"Waiting turns per logical session; 0 is unlimited." default:"1000" placeholder:"N"`
 }
 
-// defaultStreams is how many streams a principal may hold open when it can be
-// told from others.
+// defaultStreams limits the open streams of a principal on a server with --auth.
 const defaultStreams = 64
 
-// apply reads the flags into options.
 func (f authFlags) apply(o *embed.Options) error {
 	for _, spec := range f.Auth {
 		kind, value, ok := strings.Cut(spec, "=")

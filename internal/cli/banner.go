@@ -6,9 +6,9 @@ import (
 	"daybook/embed"
 )
 
-// printBanner says where a server can be reached. A busy default port is named,
-// because clients look for the server there. No secret is printed: terminals are
-// shared and logged.
+// printBanner prints the addresses of a server. It names a busy default port, because
+// clients look for the server there. It prints no secret: terminals are shared and
+// logged.
 func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
 	out.printf("Daybook %s\n", version())
 	out.printf("  data     %s\n", book.DataDir())
@@ -31,7 +31,6 @@ func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
 	}
 }
 
-// hostOf is the host and port of a URL.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -40,7 +39,7 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// withoutPassword is a URL that can be shown.
+// withoutPassword returns a URL that can be shown.
 func withoutPassword(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// httpClient returns the client for a server that is named. It trusts the certificates
-// of --ca besides those of the system.
+// httpClient returns the client for --server. It trusts the certificates of --ca
+// besides those of the system.
 func (f clientFlags) httpClient() (*http.Client, error) {
 	if f.CA == "" {
 		return client, nil
@@ -21,7 +21,7 @@ func (f clientFlags) httpClient() (*http.Client, error) {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // the system has none
+		roots = x509.NewCertPool() // the system has no certificates
 	}
 	if !roots.AppendCertsFromPEM(raw) {
 		return nil, usageError{fmt.Errorf("--ca %s: the file holds no certificate in PEM", f.CA)}
@@ -32,7 +32,7 @@ func (f clientFlags) httpClient() (*http.Client, error) {
 	}}, nil
 }
 
-// certificateHint says what to do about a certificate that is not trusted.
+// certificateHint adds to an error about an untrusted certificate what the user can do.
 func certificateHint(err error) error {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return fmt.Errorf("%w; name the certificate of the server, or of its authority, with --ca FILE or DAYBOOK_CA", err)

@@ -9,7 +9,7 @@ import (
 	"daybook/events"
 )
 
-// mcpServers reads what scripts may call into the options.
+// mcpServers sets the tool servers that scripts may call.
 func (f engineFlags) mcpServers(o *embed.Options) error {
 	servers, err := embed.ReadMCPServers(f.MCPServers, f.MCPConfig)
 	if err != nil {
@@ -24,7 +24,7 @@ type execCallsCmd struct {
 	oneExecution
 }
 
-// Run prints a table of the calls, or all that is known of them with --json.
+// Run prints a table of the host calls, or all recorded data of them with --json.
 func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 	})
 }
 
-// shortBody is the beginning of a text in one line, quoted: a server may say
-// anything.
+// shortBody returns the beginning of a text in one line. The text is quoted, because it
+// is what a tool server sent.
 func shortBody(b *events.Body) string {
 	if b == nil {
 		return "-"

@@ -1,6 +1,3 @@
-// Package cli is the daybook command line: one file per command, each turning
-// flags into a call of package embed or of a server's HTTP interface. It holds
-// no logic of its own.
 package cli
 
 import (
@@ -18,22 +15,22 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit statuses, the same for every command.
+// Exit statuses of every command.
 const (
 	exitOK          = 0
-	exitFailed      = 1 // the script, or a command without a server
-	exitUsage       = 2 // the command line, or a request that the server refused
+	exitFailed      = 1 // the script failed, or a command without a server
+	exitUsage       = 2 // a mistake in the command line, or a request that the server refused
 	exitCancelled   = 3
 	exitTimedOut    = 4
-	exitUnavailable = 5 // no server, or none that can answer now
-	exitWrongKey    = 6 // the ledger is intact, but signed with other keys than those given
+	exitUnavailable = 5 // no server answered, or the server cannot answer now
+	exitWrongKey    = 6 // the ledger is intact, but no given key signed it
 )
 
-// exitHelp describes them at the end of the help.
+// exitHelp lists the exit statuses at the end of the help.
 const exitHelp = "Exit status: 0 success, 1 failure, 2 mistake in the command line or a file that it names, or request refused by the server, 3 run cancelled, 4 run timed out, " +
 	"5 server unreachable or temporarily unavailable, 6 ledger not signed with a given key (verify)."
 
-// commands is the whole command line, in the order of its help.
+// commands is the complete command line. The help lists the commands in this order.
 type commands struct {
 	Config configFlag `help:"JSON file with values for flags that are not given: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
 	Raw    rawFlag    `help:"Write control and hidden characters to a terminal without escapes, as to a file." env:"-"`
@@ -62,21 +59,23 @@ type commands struct {
 	CompleteSessions completeSessionsCmd `cmd:"" hidden:"" help:"Print session names for completion."`
 }
 
-// streams are the standard streams of the process, passed to every command.
+// streams are the standard streams of the process. Every command receives them.
 type streams struct {
 	in       io.Reader
 	out, err *screen
 }
 
-// exitError ends the process with a status without printing anything more.
+// exitError ends the process with a status and prints nothing.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is a mistake in the command line found after parsing.
+// usageError is a mistake in the command line that is found after parsing.
 type usageError struct{ error }
 
-// Main runs the command line and returns the process's exit status.
+// Main runs the command line args, without the name of the program, and returns the
+// exit status of the process. It blocks until the command ends; SIGINT and SIGTERM
+// cancel the command.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	std := &streams{in: stdin, out: newScreen(stdout), err: newScreen(stderr)}
 	exited := -1
@@ -98,7 +97,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	kctx, err := parser.Parse(args)
-	if exited >= 0 { // help was asked for and printed
+	if exited >= 0 { // the help was requested and printed
 		return exited
 	}
 	if err != nil {
@@ -106,8 +105,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	preferGiven(kctx)
-	// The first signal asks the command to end; a second one is left to the
-	// default action, which ends the process at once.
+	// The first signal asks the command to end. The second one has the default action,
+	// which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -115,7 +114,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitStatus(inFlags(kctx.Run(std), kctx.Selected()), std.err)
 }
 
-// commandOf is the command that a mistake was made in, as far as it is known.
+// commandOf returns the command with the mistake, or "daybook" if it is not known.
 func commandOf(err error) string {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) && wrong.Context != nil {
@@ -141,8 +140,8 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 	)
 }
 
-// helpOf adds to the help of a flag what it is without being given, which kong
-// leaves out where there is a placeholder.
+// helpOf adds the default and the environment variable to the help of a flag. Kong
+// omits the default if the flag has a placeholder.
 func helpOf(v *kong.Value) string {
 	if v.Flag == nil {
 		return v.Help
@@ -191,7 +190,7 @@ func exitStatus(err error, stderr io.Writer) int {
 	}
 }
 
-// defaultDataDir follows the XDG base directory specification.
+// defaultDataDir returns the data directory of the XDG base directory specification.
 func defaultDataDir() string {
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "daybook")

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// clientFlags are shared by the commands that talk to a running server.
+// clientFlags are the flags of the commands that send requests to a server.
 type clientFlags struct {
 	Server    string `help:"Server URL. Default: http://127.0.0.1:8080, or the process that owns the data directory." placeholder:"URL"`
 	DataDir   string `help:"Data directory whose owner to contact if --server is not given." placeholder:"DIR"`
@@ -26,7 +26,7 @@ type clientFlags struct {
 	JSON      bool   `help:"Print JSON."`
 }
 
-// Validate checks the address before anything is sent to it.
+// Validate checks the address before any request is sent.
 func (f clientFlags) Validate() error {
 	if f.Server == "" {
 		return nil
@@ -38,8 +38,8 @@ func (f clientFlags) Validate() error {
 	return nil
 }
 
-// call sends one request, with header names and values in pairs, and decodes
-// the JSON answer into out, if not nil.
+// call sends a request, with header names and values in pairs, and decodes the JSON
+// answer into out unless out is nil.
 func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
 	resp, err := f.send(ctx, method, path, body, append(header, "Accept", "application/json")...)
 	if err != nil {
@@ -61,8 +61,8 @@ func (f clientFlags) call(ctx context.Context, method, path string, body, out an
 	return nil
 }
 
-// send sends one request, with header names and values in pairs; the caller
-// closes the body of the answer. An answer that is an error is returned as one.
+// send sends a request, with header names and values in pairs. It returns an answer
+// with an error status as *serverError. The caller MUST close the body of the answer.
 func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -111,11 +111,12 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	return resp, nil
 }
 
-// unavailableError is a server that gives no answer, or none that can be
-// understood.
+// unavailableError is returned if a server gives no answer, or none that can be
+// decoded.
 type unavailableError struct{ error }
 
-// asUnavailable marks an error as one of the server, unless it is an interrupt.
+// asUnavailable returns err as *unavailableError, or unchanged if ctx is done: an
+// interrupt is no fault of the server.
 func asUnavailable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -123,11 +124,12 @@ func asUnavailable(ctx context.Context, err error) error {
 	return &unavailableError{err}
 }
 
-// client follows no redirects: a token is for the server that was named.
+// client follows no redirects, because a token must reach only the server that the user
+// named.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// token is what the flags say, or empty. One that is given as a flag wins over
-// one in the environment, whichever of the two it is.
+// token returns the token, or an empty string. A flag takes precedence over an
+// environment variable, for --token and --token-file alike.
 func (f clientFlags) token() (string, error) {
 	text := f.Token != "" && f.Token != os.Getenv("DAYBOOK_TOKEN")
 	switch {
@@ -147,33 +149,33 @@ func (f clientFlags) token() (string, error) {
 	return token, nil
 }
 
-// thisMachine reports whether a host is the machine itself.
+// isLoopback reports whether host is this machine.
 func thisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// serverError is an error the server answered with.
+// serverError is an error answer of the server.
 type serverError struct {
 	status  int
 	message string
-	// code is the class of the error, or empty.
+	// code is the class of the error, may be empty.
 	code string
-	// field is the part of the request at fault, or empty.
+	// field is the rejected part of the request, may be empty.
 	field string
-	// permanent is true for a limit that waiting alone does not free.
+	// permanent is true for a limit that waiting does not lift.
 	permanent bool
 }
 
 func (e *serverError) Error() string { return e.message }
 
-// Status is the HTTP status of the answer.
+// Status returns the HTTP status of the answer.
 func (e *serverError) Status() int { return e.status }
 
-// Code is the class of the error, as the answer names it.
+// Code returns the class of the error, as in the answer.
 func (e *serverError) Code() string { return e.code }
 
-// temporary reports whether the server cannot do it now, but may later.
+// temporary reports whether the same request may succeed later.
 func (e *serverError) temporary() bool {
 	return !e.permanent && (e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests)
 }
@@ -201,7 +203,7 @@ func answerError(resp *http.Response) error {
 	return &serverError{status: resp.StatusCode, message: message, code: problem.Code, field: problem.Field, permanent: problem.Permanent}
 }
 
-// query renders the non-empty parameters of a URL.
+// query returns the non-empty parameters as the query of a URL.
 func query(pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

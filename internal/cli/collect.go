@@ -21,7 +21,7 @@ func (c *heapCollectCmd) Help() string {
 		"or a logical session. Each deletion is recorded as an event; a later run that requests the heap is refused with that event. Blobs that no event references are deleted too."
 }
 
-// Run asks the server for a pass and prints what it did.
+// Run requests a collection and prints its result.
 func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
 	body := map[string]any{"older_than_secs": int64(c.OlderThan / time.Second), "keep_entries": c.KeepEntries, "dry_run": c.DryRun}

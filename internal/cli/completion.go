@@ -26,7 +26,8 @@ func (c *completionCmd) Help() string {
 		"For fish: daybook completion fish > ~/.config/fish/completions/daybook.fish"
 }
 
-// Run prints a script that completes commands, flags, and the values of some.
+// Run prints a script that completes commands, flags, sessions and the values of some
+// flags.
 func (c *completionCmd) Run(kctx *kong.Context, std *streams) error {
 	words := map[string][]string{}
 	completionWords(kctx.Model.Node, nil, words)
@@ -53,8 +54,8 @@ func sessionCommands(n *kong.Node, path []string) (list []string) {
 	return list
 }
 
-// completionWords maps each command, by its names from the outermost in, to
-// what may follow it.
+// completionWords maps each command, with the names of its parents, to the words that
+// may follow it.
 func completionWords(n *kong.Node, path []string, into map[string][]string) {
 	var list []string
 	for _, child := range n.Children {
@@ -78,7 +79,7 @@ func completionWords(n *kong.Node, path []string, into map[string][]string) {
 	into[strings.Join(path, " ")] = list
 }
 
-// commandPaths lists the commands that words knows, each in single quotes.
+// commandPaths returns the commands of words, each in single quotes.
 func commandPaths(words map[string][]string, separator string) string {
 	var quoted []string
 	for _, path := range slices.Sorted(maps.Keys(words)) {
@@ -89,9 +90,9 @@ func commandPaths(words map[string][]string, separator string) string {
 	return strings.Join(quoted, separator)
 }
 
-// bashCompletion finds the command typed so far by adding words as long as
-// that gives a command, which leaves out arguments and flags. Session names are
-// compared by the script itself: compgen would expand what stands in them.
+// bashCompletion writes the script for bash. The script finds the command by appending
+// words as long as the result is a command, which skips arguments and flags. It
+// compares session names without compgen, which would expand them.
 func bashCompletion(out io.Writer, words map[string][]string, sessions []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `_daybook_sessions() {
@@ -137,8 +138,8 @@ complete -o default -F _daybook daybook
 	return err
 }
 
-// bashSessionCases are the patterns of a command, the word before and the word to
-// complete, where the word before ends the name of the command.
+// bashSessionCases returns the patterns of the command, the word before the cursor and
+// the word at the cursor, for commands whose next argument is a session.
 func bashSessionCases(sessions []string) string {
 	patterns := make([]string, len(sessions))
 	for i, path := range sessions {
@@ -147,7 +148,7 @@ func bashSessionCases(sessions []string) string {
 	return "    " + strings.Join(patterns, "|") + ")\n"
 }
 
-// flagValues are the values that a flag may have, by its name.
+// flagValues maps flags to their possible values.
 func flagValues() map[string][]string {
 	types := make([]string, 0, len(events.Types()))
 	for _, t := range events.Types() {
@@ -156,7 +157,7 @@ func flagValues() map[string][]string {
 	return map[string][]string{"status": {"running", "completed", "failed", "timed_out", "cancelled"}, "type": types}
 }
 
-// bashValues are cases for the flags whose values are known.
+// bashValues returns the cases of the flags in flagValues.
 func bashValues() string {
 	var b strings.Builder
 	values := flagValues()
@@ -166,11 +167,11 @@ func bashValues() string {
 	return b.String()
 }
 
-// completeSessionsCmd prints the session names that completion offers. It says
-// nothing where no server answers.
+// completeSessionsCmd prints session names for completion. It prints nothing if no
+// server answers.
 type completeSessionsCmd struct{ clientFlags }
 
-// Run prints a name a line.
+// Run prints one name per line.
 func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
@@ -181,7 +182,7 @@ func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 		return exitError(exitUnavailable)
 	}
 	for _, s := range answer.Items {
-		if s.Name != nil && visible(*s.Name, "") == *s.Name { // others cannot be typed
+		if s.Name != nil && visible(*s.Name, "") == *s.Name { // names with hidden characters cannot be typed
 			fmt.Fprintln(std.out, *s.Name)
 		}
 	}
@@ -201,7 +202,7 @@ func fishCompletion(out io.Writer, words map[string][]string, sessions []string)
 end
 `, commandPaths(words, " "))
 	for _, path := range slices.Sorted(maps.Keys(words)) {
-		// Files are only an answer where no subcommand is expected.
+		// Complete files only if no subcommand is expected.
 		files := ""
 		if slices.ContainsFunc(words[path], func(w string) bool { return !strings.HasPrefix(w, "-") }) {
 			files = " -f"

@@ -10,11 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// configFlag loads defaults from a JSON file before other flags get theirs.
+// configFlag loads values from a JSON file before the other flags are resolved.
 type configFlag string
 
-// BeforeResolve reads the file and registers it as a source of defaults, below
-// the command line and the environment.
+// BeforeResolve reads the file. Its values rank below the command line and the
+// environment.
 func (c configFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Path) error {
 	path := string(kctx.FlagValue(flagNamed(app.Model.Flags, "config")).(configFlag))
 	raw, err := os.ReadFile(path)

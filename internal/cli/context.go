@@ -17,13 +17,13 @@ type contextCmd struct {
 	Clear contextClearCmd `cmd:"" help:"Clear the conversation context of a session."`
 }
 
-// contextArgs names a context by its session.
+// contextArgs identify a conversation context by its session.
 type contextArgs struct {
 	Session string `arg:"" help:"Session name; with --logical the intent, ref or id of a logical session, or a unique prefix." placeholder:"SESSION"`
 	Logical bool   `help:"Look up SESSION among the logical sessions."`
 }
 
-// path is the REST path of the context.
+// path returns the REST path of the context.
 func (c contextArgs) path(ctx context.Context, f clientFlags) (string, error) {
 	if !c.Logical {
 		return "/api/context" + query("session", c.Session), nil
@@ -37,7 +37,7 @@ type contextGetCmd struct {
 	contextArgs
 }
 
-// Run prints the context as text for people.
+// Run prints the context as text.
 func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -96,7 +96,7 @@ type contextSetCmd struct {
 	Prefer map[string]string `help:"Preferences: output_format (json, markdown, plain), max_results, language." placeholder:"NAME=VALUE"`
 }
 
-// Run sends the values as one patch.
+// Run sends all values in one patch.
 func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 	patch := map[string]any{}
 	if len(c.Values) > 0 {
@@ -135,8 +135,8 @@ func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// jsonOrText is what a value on the command line means: nothing is null, JSON is
-// itself, and everything else a text.
+// jsonOrText returns the value for KEY=value: nil if it is empty, the value itself if
+// it is JSON, else a string.
 func jsonOrText(value string) any {
 	switch {
 	case value == "":

@@ -30,7 +30,7 @@ func (c *eventsTailCmd) Help() string {
 	return "Prints one line per event: position, time, type, subject and a summary of the content. With --json each line is the complete event, as a CloudEvent."
 }
 
-// Run prints events until interrupted.
+// Run prints events until it is interrupted, or until the newest one with --no-follow.
 func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 	execution := c.Execution
 	if execution != "" {
@@ -64,15 +64,16 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // an interrupt is how following ends
+		return nil //nolint:nilerr // an interrupt is the usual end of following
 	}
 	return err
 }
 
-// subjectWidth is how much of a subject a line shows: enough of an id to name it.
+// subjectWidth is the number of characters of a subject in a line, enough to identify
+// an id.
 const subjectWidth = 18
 
-// printEvent prints an event as a line.
+// printEvent prints an event in one line.
 func printEvent(out *screen, e events.CloudEvent) {
 	clock := e.Time
 	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && out.terminal {

@@ -9,7 +9,7 @@ import (
 	"daybook/events"
 )
 
-// eventKind is the type of an event without what all types share.
+// eventKind returns the type of an event without the parts that all types share.
 func eventKind(t string) string {
 	t = strings.TrimPrefix(t, "daybook.")
 	if i := strings.LastIndex(t, ".v"); i > 0 {
@@ -18,15 +18,13 @@ func eventKind(t string) string {
 	return t
 }
 
-// payload decodes the data of an event.
 func payload[T any](e events.CloudEvent) T {
 	var d T
-	_ = json.Unmarshal(e.Data, &d) // what cannot be read is left out
+	_ = json.Unmarshal(e.Data, &d) // members that cannot be decoded stay empty
 	return d
 }
 
-// eventText says in one line what an event records. It may hold control
-// characters.
+// eventText summarizes an event in one line. The text may hold control characters.
 func eventText(e events.CloudEvent) string {
 	switch events.Type(e.Type) {
 	case events.TypeExecutionRequested:
@@ -100,7 +98,7 @@ func outputText(d events.ExecutionOutput) string {
 	return fmt.Sprintf("line %d: %s%s", d.FirstLine, oneLine(lines[0].Text, 200), more)
 }
 
-// endText is the result or the error of an execution.
+// endText returns the result or the error of an execution.
 func endText(d events.Ending) string {
 	content := d.Content.Value()
 	var parts []string
@@ -120,7 +118,7 @@ func endText(d events.Ending) string {
 	return strings.Join(parts, "; ")
 }
 
-// actorText says who asked for something, and how the request came.
+// actorText describes the actor of a request and the interface of the request.
 func actorText(a events.Actor) string {
 	text := a.Principal
 	if text == "" {
@@ -132,7 +130,7 @@ func actorText(a events.Actor) string {
 	return text
 }
 
-// bodyText is a text, or its beginning where it is stored apart.
+// bodyText returns a text, or its beginning if it is stored as a blob.
 func bodyText(b *events.Body) string {
 	switch {
 	case b == nil:
@@ -144,10 +142,10 @@ func bodyText(b *events.Body) string {
 	}
 }
 
-// short is the beginning of a hash, enough to name it.
+// shortHash returns the beginning of a hash, enough to identify it.
 func short(hash string) string { return hash[:min(len(hash), 12)] }
 
-// memberText lists the plain members of an object.
+// memberText lists the members of an object that are neither objects nor lists.
 func memberText(raw json.RawMessage) string {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

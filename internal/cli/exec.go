@@ -29,7 +29,7 @@ type execGetCmd struct {
 	oneExecution
 }
 
-// Run prints everything on record about an execution.
+// Run prints every recorded field of an execution.
 func (c *execGetCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -45,7 +45,7 @@ type execOutputCmd struct {
 	oneExecution
 }
 
-// Run prints the output page by page until there is no more.
+// Run prints the output page by page.
 func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 	base, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -93,7 +93,7 @@ type execWatchCmd struct {
 	oneExecution
 }
 
-// Run follows an execution; an interrupt only stops watching.
+// Run follows an execution. An interrupt ends the command, not the execution.
 func (c *execWatchCmd) Run(ctx context.Context, std *streams) error {
 	id, err := c.execution(ctx, c.ID)
 	if err != nil {
@@ -110,7 +110,7 @@ type execCancelCmd struct {
 	oneExecution
 }
 
-// Run cancels; it succeeds only once "cancelled" is on record.
+// Run cancels an execution. It succeeds only after the cancellation is recorded.
 func (c *execCancelCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -132,7 +132,7 @@ type execEventsCmd struct {
 	oneExecution
 }
 
-// Run prints one CloudEvent a line.
+// Run prints one CloudEvent per line.
 func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -150,8 +150,7 @@ func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// show gets a path and prints the answer: as it came with --json, else through
-// people.
+// show requests a path and prints the answer: unchanged with --json, else with people.
 func (f clientFlags) show(ctx context.Context, out *screen, path string, people func(raw []byte) error) error {
 	var raw json.RawMessage
 	if err := f.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
@@ -163,7 +162,7 @@ func (f clientFlags) show(ctx context.Context, out *screen, path string, people 
 	return people(raw)
 }
 
-// flushPage ends a table, and tells when it is not all there is.
+// flushPage prints a table and notes on stderr if more rows exist.
 func flushPage(w *grid, std *streams, cursor string, limit int) error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -174,8 +173,8 @@ func flushPage(w *grid, std *streams, cursor string, limit int) error {
 	return nil
 }
 
-// printFields prints the members of a JSON object in the order they came. The
-// lines of a value stand beside its name, so that no value looks like a field.
+// printFields prints the members of a JSON object in their order. Further lines of a
+// value are indented, so that no value looks like a field.
 func printFields(out *screen, raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {

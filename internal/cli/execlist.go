@@ -27,7 +27,6 @@ func (c *execListCmd) Help() string {
 // Validate checks the limit.
 func (c *execListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
-// listedExecution is a row of the list.
 type listedExecution struct {
 	ExecutionID    string  `json:"execution_id"`
 	Status         string  `json:"status"`
@@ -41,7 +40,6 @@ type listedExecution struct {
 	CodePreview    string  `json:"code_preview"`
 }
 
-// Run prints a table of executions.
 func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
@@ -68,7 +66,7 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		started := "-" // a queued run has not started: started_at is when it was accepted
+		started := "-" // started_at of a queued run is the time of its acceptance
 		if !e.Queued {
 			started = std.out.when(e.StartedAt)
 		}
@@ -81,7 +79,7 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// state is the status, and what there is to say of it.
+// state returns the status with the attempt or the reason.
 func (e listedExecution) state() string {
 	switch {
 	case e.Queued:
@@ -93,7 +91,7 @@ func (e listedExecution) state() string {
 	}
 }
 
-// took is how long it ran, up to now if it still does.
+// runTime returns the time that the run took, up to now if it has not ended.
 func (e listedExecution) took(now time.Time) string {
 	if e.CompletedAt == nil && !e.Queued {
 		text := now.UTC().Format(time.RFC3339Nano)

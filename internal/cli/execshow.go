@@ -22,7 +22,7 @@ func (c *execShowCmd) Help() string {
 	return "Shows the events of an execution in order: acceptance, attempts, output, host calls, end. Times are in UTC; the second column is the time since acceptance. A line marked void was written by an attempt that does not count."
 }
 
-// Validate checks the bound.
+// Validate checks --lines.
 func (c *execShowCmd) Validate() error {
 	if c.Lines < 0 {
 		return fmt.Errorf("--lines is %d: it must be 0 or more", c.Lines)
@@ -30,7 +30,7 @@ func (c *execShowCmd) Validate() error {
 	return c.clientFlags.Validate()
 }
 
-// Run prints a head and the timeline.
+// Run prints a summary and the timeline.
 func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// shownExecution is what the head shows.
+// shownExecution holds the fields of the summary.
 type shownExecution struct {
 	listedExecution
 	RequestedAt  string  `json:"requested_at"`
@@ -76,11 +76,11 @@ type shownExecution struct {
 	} `json:"shredded"`
 }
 
-// codeLines is how many lines of the code the head shows.
+// codeLines is the maximum number of code lines in the summary.
 const codeLines = 6
 
-// leastWaitMillis is how long an execution waits for a slot, or for its turn in a
-// session, before the head shows it; the timeline shows shorter waits too.
+// leastWaitMillis is the minimum wait for a slot, or for the turn in a session, that
+// the summary shows, in ms. The timeline also shows shorter waits.
 const leastWaitMillis = 1000
 
 func (e shownExecution) print(out *screen) {
@@ -124,21 +124,19 @@ func (e shownExecution) print(out *screen) {
 	}
 }
 
-// timeline prints events with their times.
 type timeline struct {
 	out   *screen
 	begin time.Time
-	// hide leaves out the lines from one number up to another.
+	// Lines with a number from hideFrom to hideTo are hidden.
 	hideFrom, hideTo int64
 	hidden           bool
-	// from is, by attempt, the number of the first line it writes: what an earlier
-	// attempt wrote from there on is void.
+	// from maps an attempt to the number of its first line. Lines of earlier attempts
+	// from that number on are void.
 	from map[int]int64
-	last int // the newest attempt
+	last int // newest attempt
 	long longLines
 }
 
-// add prints an event.
 func (t *timeline) add(e events.CloudEvent) {
 	switch events.Type(e.Type) {
 	case events.TypeExecutionRequested:
@@ -207,7 +205,7 @@ func (t *timeline) end(e events.CloudEvent) {
 	t.warnings(d.AllWarnings())
 }
 
-// line prints a line with the time of an event.
+// line prints a text with the time of an event.
 func (t *timeline) line(e events.CloudEvent, text, color string) {
 	clock, since := "", ""
 	if at, err := time.Parse(time.RFC3339, e.Time); err == nil {
@@ -222,10 +220,10 @@ func (t *timeline) line(e events.CloudEvent, text, color string) {
 	t.out.printf("%s  %s\n", span{dim, fmt.Sprintf("%-12s  %-10s", clock, since)}, span{color, cut(t.out, text, timelineIndent)})
 }
 
-// timelineIndent is the width of what stands before the text of a line.
+// timelineIndent is the width before the text of a line.
 const timelineIndent = 26
 
-// note prints a line that belongs to the one before.
+// note prints a continuation of the line before.
 func (t *timeline) note(format string, args ...any) {
 	text := cut(t.out, fmt.Sprintf(format, args...), timelineIndent+2)
 	t.out.printf("%*s%s\n", timelineIndent+2, "", text)

@@ -7,12 +7,12 @@ import (
 	"daybook/events"
 )
 
-// mostLineBytes is how much of a line "exec show" prints, where the terminal does
-// not set a smaller bound.
+// mostLineBytes is the maximum length of an output line in "exec show", in bytes,
+// unless the terminal is narrower.
 const mostLineBytes = 2000
 
-// firstBytes returns at most some bytes of a text, whole characters only, and how
-// many bytes are left.
+// firstBytes returns at most most bytes of a text, in complete characters, and the
+// number of remaining bytes.
 func firstBytes(text string, most int) (first string, rest int) {
 	if len(text) <= most {
 		return text, 0
@@ -23,22 +23,22 @@ func firstBytes(text string, most int) (first string, rest int) {
 	return text[:most], len(text) - most
 }
 
-// outputLine identifies a line of output: an attempt may write a line again that
-// an earlier one wrote.
+// outputLine identifies a line of output. The attempt is part of it, because a later
+// attempt may write a line again.
 type outputLine struct {
 	attempt int
 	number  int64
 }
 
-// longLines holds the lengths, in bytes, of lines that are cut.
+// longLines holds the lengths of shortened lines, in bytes.
 type longLines struct {
 	bytes map[outputLine]int
-	// open is the line whose next piece is yet to come; zero if none is.
+	// open is the line whose next piece has not arrived, or zero.
 	open outputLine
 }
 
-// pieces calls visit for each piece of the lines of a chunk. begins is false for a
-// piece that continues the line of the piece before.
+// pieces calls visit for each piece of a line in a chunk. begins is false if the piece
+// continues the line of the piece before.
 func (l *longLines) pieces(d events.ExecutionOutput, visit func(at outputLine, begins bool, piece events.Line)) {
 	at := outputLine{d.Attempt, d.FirstLine}
 	for _, piece := range d.Content.Value().Lines {
@@ -79,7 +79,6 @@ func newTimeline(out *screen, list []events.CloudEvent, most int) *timeline {
 	return t
 }
 
-// output prints the lines of a chunk.
 func (t *timeline) output(e events.CloudEvent) {
 	d := payload[events.ExecutionOutput](e)
 	t.long.pieces(d, func(at outputLine, begins bool, piece events.Line) {

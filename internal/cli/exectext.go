@@ -44,7 +44,7 @@ func (c *execTextCmd) Run(ctx context.Context, std *streams) error {
 	return std.out.writeJSON(string(raw))
 }
 
-// copyText prints a text of the execution at a path, and ends the line.
+// copyText prints a text of the execution and ends the line.
 func (f clientFlags) copyText(ctx context.Context, std *streams, path, name string) error {
 	resp, err := f.send(ctx, http.MethodGet, path+"/texts/"+name, nil)
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *eventsExportCmd) Validate() error {
 	return c.clientFlags.Validate()
 }
 
-// position is the position of an event, given on the command line.
+// position is a position in the ledger, from the command line.
 type position uint64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -61,7 +61,7 @@ func (p *position) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Run writes the export and tells what is in it.
+// Run writes the export and prints a summary.
 func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	p := newProgress(std.err, "exported")
 	opts := embed.ExportOptions{
@@ -78,7 +78,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		}
 	}
 	exported, err := embed.Export(ctx, opts)
-	if errors.Is(err, embed.ErrLocked) { // its owner has the ledger open
+	if errors.Is(err, embed.ErrLocked) { // the owner of the directory has the ledger open
 		opts.Server, opts.ServerPost, opts.DataDir = c.get, c.post, ""
 		exported, err = embed.Export(ctx, opts)
 	}
@@ -108,12 +108,12 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	return err
 }
 
-// post asks the server for a path with the method POST and no body.
+// post sends a POST request without a body.
 func (f clientFlags) post(ctx context.Context, path string, header ...string) (*http.Response, error) {
 	return f.send(ctx, http.MethodPost, path, nil, header...)
 }
 
-// get asks the server for a path.
+// get sends a GET request.
 func (f clientFlags) get(ctx context.Context, path string, header ...string) (*http.Response, error) {
 	return f.send(ctx, http.MethodGet, path, nil, header...)
 }

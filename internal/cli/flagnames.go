@@ -10,11 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// flagNames are the flags whose names differ from those of the request's fields.
+// flagNames maps fields of requests to flags of other names.
 var flagNames = map[string]string{"execution_timeout_secs": "timeout", "heap_memory_max_mb": "memory", "logical_session": "in", "execution": "execution", "tags": "tag", "seeds": "seed", "older_than": "older-than", "older_than_secs": "older-than"}
 
-// inFlags lets a refusal by the server speak of flags instead of the fields of
-// the request that they became.
+// withFlagNames replaces fields of requests in an error of the server by the flags of
+// the command.
 func inFlags(err error, command *kong.Node) error {
 	if command == nil {
 		return err
@@ -26,7 +26,7 @@ func inFlags(err error, command *kong.Node) error {
 	return inNamedFlags(err, names)
 }
 
-// inNamedFlags is inFlags for a command with these flags.
+// replaceFieldNames is withFlagNames for a list of flags.
 func inNamedFlags(err error, names []string) error {
 	var refused *serverError
 	if !errors.As(err, &refused) {
@@ -37,7 +37,7 @@ func inNamedFlags(err error, names []string) error {
 			refused.message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.message, "--"+flag)
 		}
 	}
-	// This flag is set by the command, not by the user.
+	// The command sets this field, not the user.
 	if before, _, found := strings.Cut(refused.message, " is not recorded here and require_heap is set"); found {
 		refused.message = "--" + before + ` is not recorded; check the key: "daybook heap list" lists heaps`
 	}
@@ -56,11 +56,11 @@ func inNamedFlags(err error, names []string) error {
 	return err
 }
 
-// inMemoryFlag names the flag in a text of the server about the limit of the heap:
-// a warning, or the error of a run that ended for this reason.
+// replaceMemoryField names the flag in a text of the server about the heap limit: a
+// warning, or the error of an execution that ended for this reason.
 func inMemoryFlag(text string) string {
 	return strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
 }
 
-// outOfMemory is the reason of a run that ended at the limit of its heap.
+// outOfMemory is the reason of an execution that exceeded its heap limit.
 const outOfMemory = "out_of_memory"

@@ -28,10 +28,9 @@ type heapListCmd struct {
 	Limit int `short:"n" help:"Maximum number of heaps to list; 0 lists all." default:"20" placeholder:"N"`
 }
 
-// Validate checks the limit.
+// Validate checks --limit.
 func (c *heapListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
-// Run prints a table of heaps, tagged or not.
 func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
 	return c.showHeaps(ctx, std, url.Values{}, c.Limit)
 }
@@ -42,10 +41,10 @@ type heapFindCmd struct {
 	Limit int      `short:"n" help:"Maximum number of heaps to list; 0 lists all." default:"100" placeholder:"N"`
 }
 
-// Validate checks the limit.
+// Validate checks --limit.
 func (c *heapFindCmd) Validate() error { return c.checkLimit(c.Limit) }
 
-// Run prints the heaps whose tags include every pair.
+// Run prints the heaps that have every given tag.
 func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
 	return c.showHeaps(ctx, std, url.Values{"tag": c.Tags}, c.Limit)
 }
 
-// tagsOf reads KEY=VALUE pairs. The value may hold anything, also "=".
+// tagsOf parses KEY=VALUE pairs. A value may contain "=".
 func tagsOf(pairs []string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, pair := range pairs {
@@ -112,7 +111,7 @@ type heapShowCmd struct {
 	oneHeap
 }
 
-// Run prints what is on record about a heap and how it came to be.
+// Run prints a heap and its lineage.
 func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -148,7 +147,6 @@ type heapTagsCmd struct {
 	History bool `help:"Show the edits of the tags instead, oldest first."`
 }
 
-// Run prints the tags of a heap, or their history.
 func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {
@@ -172,12 +170,13 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 	})
 }
 
-// checkKnown returns the server's error about a heap that no run has left and whose tags
-// were never edited. The server answers its tags like those of a heap without tags.
+// checkKnown returns the error of the server about a heap that no run has left and
+// whose tags were never edited. The tags of such a heap read like those of a heap
+// without tags.
 func (c *heapTagsCmd) checkKnown(ctx context.Context, path string) error {
 	err := c.call(ctx, http.MethodGet, path, nil, nil)
 	if !isNotFound(err) {
-		return nil // any other error, the read of the tags returns too
+		return nil // reading the tags returns any other error too
 	}
 	var answer struct {
 		History []json.RawMessage `json:"history"`
@@ -191,13 +190,13 @@ func (c *heapTagsCmd) checkKnown(ctx context.Context, path string) error {
 	return err
 }
 
-// isNotFound reports whether a server answered that it does not have something.
+// isNotFound reports whether the server answered 404.
 func isNotFound(err error) bool {
 	refused, ok := errors.AsType[*serverError](err)
 	return ok && refused.status == http.StatusNotFound
 }
 
-// printTags prints a tag a line.
+// printTags prints one tag per line.
 func printTags(out *screen, tags map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		out.printf("%s=%s\n", key, tags[key])
@@ -249,7 +248,7 @@ type heapTagCmd struct {
 	Tags []string `arg:"" help:"New tags of the heap, as KEY=VALUE; other tags are deleted." placeholder:"KEY=VALUE"`
 }
 
-// Run replaces the tags of a heap and prints the new tags.
+// Run replaces the tags of a heap and prints the new ones.
 func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	tags, err := tagsOf(c.Tags)
 	if err != nil {
@@ -277,7 +276,6 @@ type heapUntagCmd struct {
 	Keys []string `arg:"" optional:"" help:"Keys to delete. Default: all." placeholder:"KEY"`
 }
 
-// Run deletes tags of a heap.
 func (c *heapUntagCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags)
 	if err != nil {

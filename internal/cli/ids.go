@@ -14,14 +14,14 @@ var (
 )
 
 const (
-	// lastID stands for the newest execution or heap.
+	// lastID means the newest execution or heap.
 	lastID        = "@last"
 	executionHelp = "Execution id, a unique prefix, or @last."
 	heapHelp      = "Heap key, a unique prefix, or @last."
 )
 
-// execution is the id that a text on the command line stands for: itself, the
-// one that begins with it, or for @last the newest.
+// execution returns the id that a text on the command line means: the text itself, the
+// only id with this prefix, or the newest one for @last.
 func (f clientFlags) execution(ctx context.Context, text string) (string, error) {
 	if wholeExecution.MatchString(text) {
 		return text, nil
@@ -29,7 +29,7 @@ func (f clientFlags) execution(ctx context.Context, text string) (string, error)
 	return f.resolve(ctx, "execution", text, "")
 }
 
-// heapKey is execution for heaps.
+// heapKey is the same as execution, for heaps.
 func (f clientFlags) heapKey(ctx context.Context, text string) (string, error) {
 	if wholeHeap.MatchString(text) {
 		return text, nil
@@ -37,7 +37,7 @@ func (f clientFlags) heapKey(ctx context.Context, text string) (string, error) {
 	return f.resolve(ctx, "heap", text, "")
 }
 
-// resolve asks the server for the id that a text stands for.
+// resolve asks the server for the id that a text means.
 func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (string, error) {
 	if text == "" {
 		return "", usageError{fmt.Errorf("the %s is empty: name it by its id, the beginning of it, or %s", kind, lastID)}
@@ -49,7 +49,7 @@ func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (s
 	return answer.ID, err
 }
 
-// beginningWith returns the only one of some ids that begins with a text.
+// uniqueByPrefix returns the only id that starts with a text.
 func beginningWith(what, text string, ids []string) (string, error) {
 	var found []string
 	for _, id := range ids {
@@ -75,7 +75,7 @@ type oneExecution struct {
 	ID string `arg:"" help:"${execution_help}" placeholder:"ID"`
 }
 
-// path is the REST path of the execution.
+// path returns the REST path of the execution.
 func (o oneExecution) path(ctx context.Context, f clientFlags) (string, error) {
 	id, err := f.execution(ctx, o.ID)
 	return "/api/executions/" + id, err
@@ -86,7 +86,7 @@ type oneHeap struct {
 	Heap string `arg:"" help:"${heap_help}" placeholder:"HASH"`
 }
 
-// path is the REST path of the heap.
+// path returns the REST path of the heap.
 func (o oneHeap) path(ctx context.Context, f clientFlags) (string, error) {
 	key, err := f.heapKey(ctx, o.Heap)
 	return "/api/heaps/" + key, err

@@ -10,15 +10,15 @@ import (
 	"daybook/embed"
 )
 
-// inputFailures are the errors of the system that the user resolves by naming
-// something else.
+// inputFailures are the system errors that the user can resolve by naming another file,
+// directory or address.
 var inputFailures = []syscall.Errno{
 	syscall.ENOENT, syscall.EEXIST, syscall.EACCES, syscall.EPERM, syscall.ENOTDIR, syscall.EISDIR,
 	syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EROFS, syscall.EADDRNOTAVAIL,
 }
 
-// inputError marks an error of a command that only reads its arguments and files as a
-// mistake of the user. An error of the system, such as a full disk, stays what it is.
+// inputError returns an error of a command that only reads its arguments and files as a
+// usageError. Other errors of the system, such as a full disk, are returned unchanged.
 func inputError(err error) error {
 	if err == nil {
 		return nil
@@ -29,8 +29,8 @@ func inputError(err error) error {
 	return usageError{err}
 }
 
-// optionError is inputError for the errors of package embed that are about an option, which
-// name the flag instead of the option, or about the directory of an export.
+// optionError is inputError for errors of package embed about an option or about the
+// directory of an export. The message names the flag instead of the option.
 func optionError(err error) error {
 	if _, ok := errors.AsType[*embed.ExportDirError](err); ok {
 		return inputError(err)
@@ -41,7 +41,7 @@ func optionError(err error) error {
 	return err
 }
 
-// checkExportDir refuses a directory of an export that does not exist.
+// checkExportDir returns an error unless dir is a directory.
 func checkExportDir(dir string) error {
 	switch info, err := os.Stat(dir); {
 	case err != nil:

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// checkLedgerIn returns an error unless dir is the data directory of a server, of
-// which a server makes both files before it is ready. A command that writes into another
-// directory reports success, and no server sees what it wrote. other names a flag that
-// does without the directory; it may be empty.
+// checkLedgerIn returns an error unless dir is the data directory of a server. A server
+// creates both files before it is ready. In another directory a command would report
+// success, although no server reads what it wrote. other names a flag that makes the
+// directory unnecessary; it may be empty.
 func checkLedgerIn(dir, other string) error {
-	for _, name := range []string{"jetstream", "projections.db"} { // the second alone with an outside NATS server
+	for _, name := range []string{"jetstream", "projections.db"} { // with an outside NATS server only the second one exists
 		_, err := os.Stat(filepath.Join(dir, name))
 		if err == nil {
 			return nil

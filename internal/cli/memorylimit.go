@@ -12,13 +12,13 @@ import (
 // use. Workers, SQLite and the page cache need the rest.
 const serverShare = 0.5
 
-// minMemoryLimit is the least limit, in bytes: with less the collector would run all
-// the time.
+// minMemoryLimit is the smallest limit, in bytes. With less, the garbage collector
+// would run all the time.
 const minMemoryLimit = 256 << 20
 
 // limitMemory sets the memory limit of the Go runtime from the cgroup of the process,
-// or from the machine without a cgroup that limits it. A limit from the environment
-// (GOMEMLIMIT) stays, unless it is empty. It logs the limit once.
+// or from the memory of the machine if the cgroup has no limit. It keeps a limit from
+// the environment (GOMEMLIMIT) unless that is empty. It logs the limit once.
 func limitMemory(log *slog.Logger) {
 	if limit := os.Getenv("GOMEMLIMIT"); limit != "" {
 		log.Info("the memory limit of the Go runtime is set by GOMEMLIMIT", "limit", limit)

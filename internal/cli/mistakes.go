@@ -2,7 +2,7 @@ package cli
 
 import "regexp"
 
-// parserTexts are mistakes in the parser's words, and how they are shown.
+// parserTexts are messages of the parser with their replacements.
 var parserTexts = []struct {
 	text  *regexp.Regexp
 	shown string
@@ -16,7 +16,8 @@ var parserTexts = []struct {
 	{regexp.MustCompile(`^(--[\w-]+): expected duration but got ("[^"]*").*$`), `$1: $2 is not a duration such as 500ms, 90s or 2h`},
 }
 
-// plain rewrites a mistake that the parser found in its own words.
+// rewriteParserText replaces a message of the parser by one for users of the command
+// line.
 func plain(message string) string {
 	for _, t := range parserTexts {
 		if t.text.MatchString(message) {

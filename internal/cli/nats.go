@@ -18,8 +18,8 @@ type natsCredentialsCmd struct {
 	Revoke natsRevokeCmd `cmd:"" help:"Revoke a credential permanently."`
 }
 
-// credentialFlags are shared by the commands about credentials, which need no
-// server to run.
+// credentialFlags are the flags of the commands about credentials. These commands need
+// no running server.
 type credentialFlags struct {
 	DataDir string `help:"Data directory of the server." default:"${datadir}" placeholder:"DIR"`
 }
@@ -39,7 +39,6 @@ func (c *natsCreateCmd) Help() string {
 		"A subscriber reads the events of the tenant, live and from the streams, and cannot change anything. A server that was started with --auth listens for subscribers only with --nats-addr."
 }
 
-// Run creates the credential and prints the path of its file.
 func (c *natsCreateCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
 		return inputError(err)
@@ -62,7 +61,6 @@ type natsListCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// listedCredential is a credential as it is listed.
 type listedCredential struct {
 	ID      string     `json:"id"`
 	Name    string     `json:"name"`
@@ -74,7 +72,7 @@ type listedCredential struct {
 	File *string `json:"file"`
 }
 
-// Run prints one credential a line, oldest first.
+// Run prints one credential per line, oldest first.
 func (c *natsListCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
 		return inputError(err)
@@ -118,7 +116,6 @@ func (c *natsRotateCmd) Help() string {
 	return "Writes a new credentials file in place of the old one and prints its path. A running server closes the connections of the old key within a second and refuses it from then on. Consumers keep their position."
 }
 
-// Run replaces the key and prints the path of the new file.
 func (c *natsRotateCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
 		return inputError(err)
@@ -142,7 +139,7 @@ func (c *natsRevokeCmd) Help() string {
 	return "Deletes the credentials file. A running server closes the connections of the credential within a second and refuses it from then on."
 }
 
-// Run ends the credential.
+// Run revokes the credential.
 func (c *natsRevokeCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
 		return inputError(err)

@@ -6,7 +6,7 @@ import (
 	"daybook/embed"
 )
 
-// optionFlags are the flags that set the fields of embed.Options.
+// optionFlags maps fields of embed.Options to their flags.
 var optionFlags = map[string]string{
 	"AllowedHosts":        "--allowed-host",
 	"AuditKey":            "--audit-key",
@@ -28,13 +28,12 @@ var optionFlags = map[string]string{
 	"WitnessURL":          "--witness-url",
 }
 
-// flagError is an error of an option as the command line shows it.
+// flagError is an error about an option, with a message for the command line.
 type flagError struct{ error }
 
-// Unwrap returns the error that names the option.
 func (e flagError) Unwrap() error { return e.error }
 
-// Error returns the message with flags in the place of options.
+// Error returns the message with flags instead of options.
 func (e flagError) Error() string {
 	text := e.error.Error()
 	for _, f := range fieldErrors(e.error) {
@@ -51,9 +50,9 @@ func (e flagError) Error() string {
 	return text
 }
 
-// fieldErrors returns the errors of fields that an error wraps.
+// fieldErrors returns all field errors that err wraps.
 func fieldErrors(err error) (list []*embed.FieldError) {
-	switch e := err.(type) { //nolint:errorlint // all of the tree is looked at
+	switch e := err.(type) { //nolint:errorlint // the function visits the complete tree
 	case *embed.FieldError:
 		return []*embed.FieldError{e}
 	case interface{ Unwrap() error }:

@@ -21,14 +21,12 @@ import (
 	"daybook/embed"
 )
 
-// stdioFlags are shared by the commands that speak a protocol on the standard
-// streams.
+// stdioFlags are the flags of the commands that speak a protocol on stdin and stdout.
 type stdioFlags struct {
 	engineFlags
 	IdleExit time.Duration `name:"idle-exit" help:"Time without a client or a run after which the background process exits; 0 is unlimited." default:"5m" placeholder:"DURATION"`
 }
 
-// Validate checks the flags.
 func (f stdioFlags) Validate() error {
 	if f.IdleExit < 0 {
 		return fmt.Errorf("--idle-exit is %s: it must be 0 or more", f.IdleExit)
@@ -36,7 +34,7 @@ func (f stdioFlags) Validate() error {
 	return f.engineFlags.Validate()
 }
 
-// ownerHelp is the part of the help that both commands share.
+// ownerHelp is the part of the help that these commands share.
 const ownerHelp = "One process owns a data directory. This command passes messages to the owner, and starts one in the background if there is none. " +
 	"If another process owns the directory, such as a server, the options of that process apply, and of this command only --data-dir%s.\n\n"
 
@@ -58,8 +56,8 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	}, std.in, std.out)
 }
 
-// settingsOf returns the flags of a command whose values are not the defaults, as
-// --name=value. Flags of a connection are left out.
+// settingsOf returns the flags of a command whose values differ from the defaults, as
+// --name=value. It omits the flags that belong to one client.
 func settingsOf(kctx *kong.Context) (list []string) {
 	for _, f := range kctx.Selected().Flags {
 		if slices.Contains([]string{"data-dir", "session-id", "report-fd"}, f.Name) {
@@ -85,8 +83,7 @@ func settingsOf(kctx *kong.Context) (list []string) {
 	return list
 }
 
-// sharedSettingsOf returns the settings of a server that clients on standard streams
-// have as well.
+// sharedSettingsOf returns the settings of a server that "daybook mcp" has too.
 func sharedSettingsOf(kctx *kong.Context) []string {
 	shared := map[string]bool{}
 	for _, command := range kctx.Model.Children {
@@ -100,8 +97,8 @@ func sharedSettingsOf(kctx *kong.Context) []string {
 	})
 }
 
-// configOf is a file for --config with these settings. Other users can see a command
-// line, and settings may have come from a file or a variable.
+// configOf returns a file for --config with these settings. Settings may come from a
+// file or an environment variable, and other users can read a command line.
 func configOf(settings []string) ([]byte, error) {
 	values := map[string][]string{}
 	for _, setting := range settings {
@@ -117,9 +114,9 @@ func configOf(settings []string) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// closeInheritedOnExec keeps the descriptors that this process inherited from the
-// process that started it, such as a pipe or a file with a lock. Go opens its own
-// files like that.
+// closeInheritedOnExec marks the descriptors that this process inherited, such as a
+// pipe or a locked file, as close-on-exec. The background owner must not keep them
+// open. Go marks its own files itself.
 func closeInheritedOnExec() {
 	open, _ := os.ReadDir("/proc/self/fd") // without /proc there is no owner either
 	for _, entry := range open {
@@ -129,7 +126,7 @@ func closeInheritedOnExec() {
 	}
 }
 
-// valuesOf returns the texts of a flag's value, none for one that is not set.
+// valuesOf returns the values of a flag as texts, or nil if it is not set.
 func valuesOf(v reflect.Value) (list []string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -159,30 +156,30 @@ func valuesOf(v reflect.Value) (list []string) {
 	}
 }
 
-// report is what a background owner tells the process that started it, as one
+// ownerReport is what a background owner reports to the process that started it, as one
 // line of JSON.
 type report struct {
 	Ready bool `json:"ready,omitempty"`
 	// Locked reports that another process owns the directory.
 	Locked bool `json:"locked,omitempty"`
-	// Stopped reports that a signal ended the start.
+	// Stopped reports that a signal interrupted the start.
 	Stopped bool `json:"stopped,omitempty"`
-	// Usage reports that an option, such as the data directory, cannot be used.
+	// Usage reports that an option is invalid, such as the data directory.
 	Usage bool     `json:"usage,omitempty"`
 	Error string   `json:"error,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// reportFD is the file descriptor that a report is written to.
+// reportFD is the file descriptor for the report.
 const reportFD = 3
 
-// startOwner starts the owner of a data directory in the background and returns
-// once it serves.
+// startOwner starts the owner of a data directory in the background. It blocks until
+// the owner serves, reports an error or exits, or ctx is done.
 func startOwner(ctx context.Context, dir string, settings []string, notice func(string)) error {
 	program, err := os.Executable()
 	if err == nil {
 		if _, missing := os.Stat(program); missing != nil {
-			program = "/proc/self/exe" // it was replaced or removed
+			program = "/proc/self/exe" // the program file was replaced or removed
 		}
 	} else {
 		return fmt.Errorf("find the program to start: %w", err)
@@ -202,7 +199,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return fmt.Errorf("start the process that owns %s: %w", dir, err)
 	}
 	closeInheritedOnExec()
-	cmd := exec.Command(program, "owner", "--data-dir="+dir, fmt.Sprintf("--report-fd=%d", reportFD), "--config=/proc/self/fd/0") //nolint:noctx // it outlives this process
+	cmd := exec.Command(program, "owner", "--data-dir="+dir, fmt.Sprintf("--report-fd=%d", reportFD), "--config=/proc/self/fd/0") //nolint:noctx // the owner outlives this process
 	cmd.Stdin = bytes.NewReader(config)
 	cmd.Stderr, cmd.ExtraFiles = log, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -211,7 +208,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	if err != nil {
 		return fmt.Errorf("start the process that owns %s: %w", dir, err)
 	}
-	go func() { _ = cmd.Wait() }() // so that it leaves no zombie
+	go func() { _ = cmd.Wait() }() // reaps the process if it exits first
 	stop := context.AfterFunc(ctx, func() { r.Close() })
 	defer stop()
 	var got report
@@ -238,22 +235,20 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	}
 }
 
-// ownerCmd is the process that owns a data directory for clients on standard
-// streams.
+// ownerCmd is the background process that owns a data directory for attached clients.
 type ownerCmd struct {
 	stdioFlags
 	ReportFD int `name:"report-fd" hidden:"" env:"-"`
 }
 
-// Run serves until it is asked to end, another process takes over, or nothing has
-// used it for a while.
+// Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
 	tell := func(report) {}
 	if c.ReportFD == reportFD {
 		to := os.NewFile(reportFD, "report")
 		syscall.CloseOnExec(reportFD)
 		tell = func(r report) {
-			_ = json.NewEncoder(to).Encode(r) // a starter that has ended needs none
+			_ = json.NewEncoder(to).Encode(r) // a starter that has exited needs no report
 			to.Close()
 		}
 	}
@@ -272,7 +267,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	}
 	defer log.Close()
 	opts := c.options(log)
-	opts.SessionID = "" // each client names its own
+	opts.SessionID = "" // each client names its own session
 	opts.Background, opts.IdleExit, opts.Settings = true, c.IdleExit, settings
 	if err := c.mcpServers(&opts); err != nil {
 		return err

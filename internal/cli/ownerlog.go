@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// ownerLogName is the file in the data directory that a background owner logs
-	// to; it is private like everything there.
+	// ownerLogName is the log file of a background owner in the data directory. Only
+	// the owner of the directory can read it.
 	ownerLogName = "owner.log"
-	// maxOwnerLog bounds it, in bytes; one older file of that size is kept.
+	// maxOwnerLog is the maximum size of the file, in bytes. One older file of this
+	// size is kept.
 	maxOwnerLog = 1 << 20
 )
 
@@ -25,8 +26,8 @@ func openOwnerLog(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// boundedLog is the log of a background owner. Its standard error is the same
-// file, for what the Go runtime writes.
+// boundedLog is the log of a background owner. The standard error of the process is the
+// same file, for messages of the Go runtime.
 type boundedLog struct {
 	dir string
 
@@ -40,7 +41,7 @@ func newBoundedLog(dir string) (*boundedLog, error) {
 	return l, l.open()
 }
 
-// open opens the file. The caller must hold l.mu, or own l alone.
+// open opens the file. The caller MUST hold l.mu or be the only user of l.
 func (l *boundedLog) open() error {
 	f, err := openOwnerLog(l.dir)
 	if err != nil {
@@ -59,7 +60,6 @@ func (l *boundedLog) open() error {
 	return nil
 }
 
-// Write appends to the log.
 func (l *boundedLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *boundedLog) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate moves a full file aside. It does not sync: a power cut may undo the rename, and
-// the file continues to grow until the next one. The caller must hold l.mu.
+// rotate renames a full file. It does not sync: after a power cut the old name may be
+// back, and the file grows until the next rotation. The caller MUST hold l.mu.
 func (l *boundedLog) rotate(full *os.File) error {
 	if err := os.Rename(full.Name(), full.Name()+".1"); err != nil {
 		return fmt.Errorf("move the log of the background process aside: %w", err)
@@ -85,7 +85,6 @@ func (l *boundedLog) rotate(full *os.File) error {
 	return full.Close()
 }
 
-// Close closes the log.
 func (l *boundedLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

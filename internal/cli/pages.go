@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// mostRows is the largest page that the server answers.
+// mostRows is the maximum size of a page of the server.
 const mostRows = 1000
 
-// pages reads a list page by page until there are as many rows as the limit, or
-// all with a limit of 0. The rows are a member of each answer; the cursor is empty
-// after the last row.
+// pages reads a list page by page until it has as many rows as the limit, or all rows
+// if the limit is 0. The rows are a member of each answer. The cursor is empty after
+// the last row.
 func (f clientFlags) pages(ctx context.Context, path, member string, params url.Values, limit int) (rows []json.RawMessage, cursor string, err error) {
 	for {
 		want := mostRows
@@ -47,7 +47,7 @@ func (f clientFlags) pages(ctx context.Context, path, member string, params url.
 	}
 }
 
-// checkLimit checks the limit of a list together with the flags of every client.
+// checkLimit checks --limit and the flags of every client.
 func (f clientFlags) checkLimit(limit int) error {
 	if limit < 0 {
 		return fmt.Errorf("--limit is %d: it must be 0 or more", limit)
@@ -55,7 +55,7 @@ func (f clientFlags) checkLimit(limit int) error {
 	return f.Validate()
 }
 
-// printPage prints rows as the server would answer them on one page.
+// printPage prints rows as one page of the server.
 func printPage(out *screen, name string, rows []json.RawMessage, cursor string) error {
 	list := make([]string, len(rows))
 	for i, row := range rows {

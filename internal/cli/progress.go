@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// progress shows how much of a task is done, and how long the rest will take, on
-// a terminal only. It is safe for concurrent use.
+// progress shows on a terminal how much of a task is done, and the estimated time that
+// is left. It is safe for concurrent use.
 type progress struct {
-	out  *screen // nil where nothing is shown
+	out  *screen // nil if nothing is shown
 	what string
-	unit string // what is counted
+	unit string // the noun for the counts
 	now  func() time.Time
 
 	mu    sync.Mutex
-	began time.Time // of the first report, which may come late
-	first uint64    // what was done then
+	began time.Time // of the first report, which may be late
+	first uint64    // the count of the first report
 	shown time.Time
 }
 
@@ -30,14 +30,13 @@ func newProgress(out *screen, what string) *progress {
 }
 
 const (
-	// progressPause is the least time between two reports.
+	// progressPause is the minimum time between two reports.
 	progressPause = 100 * time.Millisecond
-	// estimateAfter is how long a task runs before the rest is estimated.
+	// estimateAfter is the time after which the end is estimated.
 	estimateAfter = 2 * time.Second
 	barWidth      = 20
 )
 
-// show reports that done of total are done.
 func (p *progress) show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +54,8 @@ func (p *progress) show(done, total uint64) {
 	p.out.printf("\r\x1b[K%s", cut(p.out, line, 1))
 }
 
-// rest estimates the time that is left from the speed so far, or is empty.
+// remaining estimates the time that is left from the speed so far. It may return an
+// empty text.
 func (p *progress) rest(now time.Time, done, total uint64) string {
 	elapsed := now.Sub(p.began)
 	if elapsed < estimateAfter || done <= p.first || done == total {
@@ -65,7 +65,6 @@ func (p *progress) rest(now time.Time, done, total uint64) string {
 	return ", about " + took(max(left, time.Second).Round(time.Second)) + " left"
 }
 
-// clear removes what is shown.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

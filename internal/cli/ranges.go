@@ -8,7 +8,7 @@ import (
 	"daybook/embed"
 )
 
-// Largest values of flags. They are far above any use, and keep sums and products of
+// Largest values of flags. They are far above any use and keep sums and products of
 // them within their types.
 const (
 	maxCount       = 1_000_000_000
@@ -21,8 +21,9 @@ const (
 	maxStoredBytes = 1 << 60
 )
 
-// inRange returns an error that names the flag, its value, the permitted values and an
-// example, unless the value is between the bounds. NaN is never in a range.
+// inRange returns an error unless the value is between the bounds, both included. The
+// error names the flag, its value, the permitted values and an example. NaN is in no
+// range.
 func inRange[T cmp.Ordered](flag string, value, least, most T, unit, example string) error {
 	if value >= least && value <= most {
 		return nil
@@ -34,7 +35,7 @@ func outOfRange(flag, value, permitted, example string) error {
 	return fmt.Errorf("--%s is %s: the range is %s; for example --%s %s", flag, value, permitted, flag, example)
 }
 
-// checkRanges checks the flags that bound resources.
+// checkRanges checks the flags that limit resources.
 func (f engineFlags) checkRanges() error {
 	checks := []error{
 		inRange("limit-slots", f.LimitSlots, 0, maxProcesses, ", 0 is unlimited", "2"),

@@ -15,17 +15,17 @@ import (
 	"daybook/embed"
 )
 
-// defaultServer is the address of a server with default flags.
+// defaultServer is the address of a server that was started with default flags.
 const defaultServer = "http://" + defaultHTTPAddr
 
-// lookWait bounds how long the program at the default address may take to show
-// that it is a Daybook server.
+// lookWait is the maximum time in which the program at the default address must prove
+// to be a Daybook server.
 const lookWait = 5 * time.Second
 
-// do sends a request to the server that is named, or else to the owner of the data
-// directory that is named, or else to the default server, and without one to the
-// owner of the default data directory. Another program at the default address
-// receives neither the request nor the token.
+// do sends a request to the named server, else to the owner of the named data
+// directory, else to the default server, and if that does not answer to the owner of
+// the default data directory. Another program at the default address receives neither
+// the request nor the token.
 func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	if f.Server != "" {
 		return f.doNamed(req)
@@ -42,7 +42,7 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 		case err == nil:
 			absent = fmt.Sprintf("another program answers at %s (%s)", address(req), stranger)
 		}
-		if req.GetBody != nil { // the first attempt has used it up
+		if req.GetBody != nil { // the first attempt consumed the body
 			if req.Body, err = req.GetBody(); err != nil {
 				return nil, asked(err)
 			}
@@ -50,13 +50,13 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	}
 	dir := cmp.Or(f.DataDir, defaultDataDir())
 	owner := &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{
-		DisableKeepAlives: true, // nothing is left open
+		DisableKeepAlives: true, // no connection stays open
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
 	}}
 	resp, err := owner.Do(req)
 	var outer *url.Error
 	if errors.As(err, &outer) {
-		err = outer.Err // its URL is no address of the owner
+		err = outer.Err // the URL in the error is not the address of the owner
 	}
 	switch {
 	case err == nil:
@@ -87,8 +87,8 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s is no Daybook server: %s; name another with --server", address(req), strangerText(resp))
 }
 
-// look asks what program answers at an address: empty for a Daybook server. The
-// error is that of an address where nothing listens.
+// probeServer describes the program that answers at an address, and returns an empty
+// text for a Daybook server. The error is that of an address without a listener.
 func look(ctx context.Context, address string) (stranger string, err error) {
 	ctx, stop := context.WithTimeout(ctx, lookWait)
 	defer stop()
@@ -105,19 +105,19 @@ func look(ctx context.Context, address string) (stranger string, err error) {
 	}
 	defer resp.Body.Close()
 	if isDaybook(resp) {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // lets the connection be used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // the connection can be used again
 		return "", nil
 	}
 	return strangerText(resp), nil
 }
 
-// isRefusedConnection reports whether a request failed because nothing listens.
+// isRefusedConnection reports whether a request failed because no program listens at
+// the address.
 func isRefusedConnection(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// asked says what an error came from.
 func asked(err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +125,7 @@ func asked(err error) error {
 	return fmt.Errorf("ask the server: %w", certificateHint(err))
 }
 
-// address is the URL of the server that a request is for.
+// address returns the URL of the server of a request.
 func address(req *http.Request) string { return req.URL.Scheme + "://" + req.URL.Host }
 
 // isDaybook reports whether an answer comes from a Daybook server.
@@ -135,9 +135,9 @@ func isRedirect(resp *http.Response) bool {
 	return resp.StatusCode >= 300 && resp.StatusCode < 400
 }
 
-// strangerText describes an answer of another program in a few words.
+// strangerText describes the answer of another program in a few words.
 func strangerText(resp *http.Response) string {
-	beginning, _ := io.ReadAll(io.LimitReader(resp.Body, 256)) // what cannot be read says nothing
+	beginning, _ := io.ReadAll(io.LimitReader(resp.Body, 256)) // an unreadable answer counts as empty
 	if resp.StatusCode == http.StatusBadRequest && strings.Contains(string(beginning), "HTTP request to an HTTPS server") {
 		return "it speaks TLS, as in https://"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Reference renders every command and flag as Markdown, for docs/reference.
+// Reference returns every command and flag as Markdown, for docs/reference/cli.md.
 func Reference() ([]byte, error) {
 	parser, err := newParser(&streams{out: newScreen(io.Discard), err: newScreen(io.Discard)}, func(int) {})
 	if err != nil {
@@ -64,7 +64,7 @@ func describeFlags(b *bytes.Buffer, n *kong.Node) {
 		}
 		value := f.Default
 		if f.Name == "data-dir" {
-			value = "$XDG_DATA_HOME/daybook or ~/.local/share/daybook" // not the building user's
+			value = "$XDG_DATA_HOME/daybook or ~/.local/share/daybook" // not the directory of the user who builds
 		}
 		if value != "" {
 			value = "`" + value + "`"

@@ -31,7 +31,7 @@ func (c *replCmd) Help() string {
 		"With piped input there is no prompt, and the exit status is that of the last run."
 }
 
-// replHelp lists what is no script.
+// replHelp lists the commands.
 const replHelp = `Commands:
 
     .heap [HASH]      show the heap, or continue from another one
@@ -42,40 +42,39 @@ const replHelp = `Commands:
     .exit             end
 `
 
-// repl is a conversation in progress.
+// repl is one interactive session of the command.
 type repl struct {
 	*replCmd
 	std   *streams
 	lines lineReader
 	names *nameList
-	// turns is the id of the session that inputs are turns of, or empty.
+	// turns is the id of the logical session that inputs are turns of, or empty.
 	turns string
-	// heap is the key of the heap that the next input starts from, empty for a
-	// fresh isolate; earlier are those before it, the newest last.
+	// heap is the key of the heap that the next input starts from, or empty for a fresh
+	// isolate. earlier are the keys before it, oldest first.
 	heap    string
 	earlier []string
 	// last is the exit status of the last run.
 	last error
-	// interrupts cancel the running script; ended is closed by a signal that also
-	// ends the command.
+	// interrupts cancel the running script. A signal that also ends the command closes
+	// ended.
 	interrupts chan os.Signal
 	ended      chan struct{}
 }
 
-// lineReader reads input. Its read returns errDiscard when the user gave up the
-// line, and io.EOF at the end.
+// lineReader reads input. read returns errDiscard if the user discarded the line, and
+// io.EOF at the end.
 type lineReader interface {
 	read(prompt string) (string, error)
 	close()
 }
 
-// errDiscard is returned for a line that the user gave up.
+// errDiscard is returned for a line that the user discarded.
 var errDiscard = errors.New("input discarded")
 
-// Run reads inputs and runs them until the end of the input.
 func (c *replCmd) Run(ctx context.Context, std *streams) error {
-	// An interrupt belongs to the running script, so the one that would end the
-	// command is not heard.
+	// An interrupt cancels the running script and MUST NOT cancel the context of the
+	// command.
 	ctx = context.WithoutCancel(ctx)
 	run := runCmd{clientFlags: c.clientFlags, Heap: c.Heap, Last: c.Last, Session: c.Session}
 	heap, err := run.startingHeap(ctx)
@@ -117,14 +116,14 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	return err
 }
 
-// endOn ends the command at a signal, until the returned function is called.
+// exitOnSignal ends the command at a signal, until stop is called.
 func (r *repl) endOn(s os.Signal) (stop func()) {
 	terminated, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(terminated, s)
 	go func() {
 		select {
 		case <-terminated:
-			signal.Stop(terminated) // a second one ends the process
+			signal.Stop(terminated) // a second signal ends the process
 			close(r.ended)
 		case <-done:
 		}
@@ -135,7 +134,7 @@ func (r *repl) endOn(s os.Signal) (stop func()) {
 	}
 }
 
-// loop runs inputs until their end.
+// loop runs inputs until the input ends.
 func (r *repl) loop(ctx context.Context) error {
 	for {
 		input, err := r.input()
@@ -170,19 +169,18 @@ func (r *repl) loop(ctx context.Context) error {
 	}
 }
 
-// meansCommand reports whether a script is what users of other prompts type for
-// a command.
+// meansCommand reports whether a script is a command of other prompts.
 func meansCommand(text string) bool {
 	return slices.Contains([]string{"exit", "quit", "help"}, strings.TrimRight(text, "();"))
 }
 
-// isReplCommand reports whether an input is a command: a script may begin with a
-// number such as .5.
+// isReplCommand reports whether an input is a command. A script may start with a number
+// such as .5.
 func isReplCommand(text string) bool {
 	return len(text) > 1 && text[0] == '.' && text[1] >= 'a' && text[1] <= 'z'
 }
 
-// input reads lines until they are a whole script.
+// input reads lines until they form a complete script.
 func (r *repl) input() (string, error) {
 	var b strings.Builder
 	for prompt := "> "; ; prompt = "... " {
@@ -191,7 +189,7 @@ func (r *repl) input() (string, error) {
 			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to end.")
 		}
 		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
-			return b.String(), nil // unfinished: V8 says what is missing
+			return b.String(), nil // V8 reports what is missing
 		}
 		if err != nil {
 			return "", err
@@ -204,8 +202,8 @@ func (r *repl) input() (string, error) {
 	}
 }
 
-// line reads a line, or returns io.EOF once the command is to end. Nothing ends a
-// Read of a terminal, so it may still be waiting then.
+// line reads a line. It returns io.EOF when the command is to end, although its Read
+// may still block: a Read of a terminal cannot be interrupted.
 func (r *repl) line(prompt string) (string, error) {
 	type input struct {
 		line string
@@ -227,8 +225,8 @@ func (r *repl) line(prompt string) (string, error) {
 	}
 }
 
-// run runs a script. The status is how it ended; err is a run that could not be
-// made.
+// run runs a script. status is the outcome of the run; err is set if the script could
+// not be run.
 func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	if err := checkText("the input", code); err != nil {
 		return nil, err
@@ -258,7 +256,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	select {
-	case <-r.interrupts: // of the time before
+	case <-r.interrupts: // discard an interrupt from before the run
 	default:
 	}
 	go func() {
@@ -285,7 +283,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	return r.report(raw)
 }
 
-// report shows how a run ended and takes up its heap.
+// report prints the outcome of a run and continues from its heap.
 func (r *repl) report(raw json.RawMessage) (status, err error) {
 	var e execution
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -304,7 +302,7 @@ func (r *repl) report(raw json.RawMessage) (status, err error) {
 	return e.exit(), nil
 }
 
-// command carries out an input that is no script.
+// command performs an input that is a command.
 func (r *repl) command(ctx context.Context, text string) error {
 	words := strings.Fields(text)
 	if r.turns != "" && (words[0] == ".undo" || words[0] == ".reset" || words[0] == ".heap" && len(words) > 1) {
@@ -317,7 +315,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 	case name == ".heap" && len(args) == 1:
 		key, err := r.heapKey(ctx, args[0])
 		if err == nil {
-			// One that the server does not know would be refused at the next input.
+			// A heap that the server does not know would fail at the next input.
 			err = r.call(ctx, http.MethodGet, "/api/heaps/"+key, nil, nil)
 		}
 		if err != nil {

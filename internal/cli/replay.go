@@ -49,7 +49,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	p := newProgress(std.err, "replayed")
 	p.unit = "positions"
 	if c.Subject == "" && std.out.terminal {
-		p.out = nil // the events show how far it is
+		p.out = nil // the printed events show the progress
 	}
 	told, err := copyLines(std.out, resp.Body, c.Subject == "", positions(p, resp.Header.Get("Daybook-Last-Sequence")))
 	p.clear()
@@ -66,8 +66,9 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// nothing reports a replay without events. last is the position that the replay ends at,
-// the end of the ledger without --to; servers of earlier versions do not name it.
+// reportNoEvents reports a replay without events. last is the position at which the
+// replay ends: that of --to, or the end of the ledger. Servers of earlier versions do
+// not return it.
 func (c *sessionReplayCmd) nothing(std *streams, last string) error {
 	end, unnamed := strconv.ParseUint(last, 10, 64)
 	if unnamed != nil {
@@ -85,8 +86,9 @@ func (c *sessionReplayCmd) nothing(std *streams, last string) error {
 	return nil
 }
 
-// positions returns what shows the progress of a replay that ends at a position,
-// called with each event. Servers of earlier versions do not name the position.
+// positionProgress returns a function that shows the progress of a replay that ends at
+// position last. The function MUST be called with each event. Servers of earlier
+// versions do not return last; then the function does nothing.
 func positions(p *progress, last string) func(line []byte) {
 	end, err := strconv.ParseUint(last, 10, 64)
 	if err != nil || p.out == nil {
@@ -107,8 +109,8 @@ func positions(p *progress, last string) func(line []byte) {
 	}
 }
 
-// copyLines passes on each line as it comes, if show is set, calls each with it,
-// and counts them.
+// copyLines calls each with every line, prints the lines if show is set, and returns
+// their number.
 func copyLines(out *screen, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -120,7 +122,7 @@ func copyLines(out *screen, in io.Reader, show bool, each func(line []byte)) (n 
 			return n, err
 		}
 		if len(line) == 1 {
-			continue // a sign of life
+			continue // a heartbeat
 		}
 		n++
 		each(line)

@@ -11,13 +11,13 @@ import (
 	"github.com/peterh/liner"
 )
 
-// lineEditor reads lines from a terminal, with a history that lasts.
+// lineEditor reads lines from a terminal and keeps a history in a file.
 type lineEditor struct {
 	state *liner.State
 	file  string // of the history; empty for none
 }
 
-// newLineEditor sets the terminal up; ok is false where it cannot be used so.
+// newLineEditor sets up the terminal. ok is false if the terminal does not support it.
 func newLineEditor(complete func(word string) []string) (_ lineReader, ok bool) {
 	if !liner.TerminalSupported() {
 		return nil, false
@@ -57,8 +57,8 @@ func (e *lineEditor) read(prompt string) (string, error) {
 	return line, err
 }
 
-// close gives the terminal back and saves the history, for its owner only: it
-// may hold secrets.
+// close restores the terminal and saves the history. Only the user can read the file,
+// because it may hold secrets.
 func (e *lineEditor) close() {
 	_ = e.state.Close()
 	if e.file == "" || os.MkdirAll(filepath.Dir(e.file), 0o700) != nil {
@@ -72,7 +72,7 @@ func (e *lineEditor) close() {
 	f.Close()
 }
 
-// historyFile follows the XDG base directory specification.
+// historyFile returns the path of the XDG base directory specification.
 func historyFile() string {
 	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "daybook", "repl_history")
@@ -84,7 +84,7 @@ func historyFile() string {
 	return filepath.Join(home, ".local", "state", "daybook", "repl_history")
 }
 
-// pipedLines reads lines from anything else, without prompts.
+// pipedLines reads lines from anything but a terminal, without prompts.
 type pipedLines struct{ in *bufio.Reader }
 
 func newPipedLines(in io.Reader) pipedLines { return pipedLines{bufio.NewReader(in)} }

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// nameList holds the names that Tab completes: those of the language, those that
-// inputs declared, and those that the runs declared which led to the heap. The
-// code of these runs is read, nothing is run: completion leaves no trace in the
-// ledger. Names that code makes by other means are not found.
+// nameList holds the names that Tab completes: names of the language, names that inputs
+// declared, and names that the runs in the lineage of the heap declared. It reads the
+// code of these runs and runs nothing, so completion leaves no event in the ledger. It
+// does not find names that code defines in other ways.
 type nameList struct {
 	flags clientFlags
 
 	mu    sync.Mutex
 	known map[string]bool
-	heap  string // whose ancestry is yet to be read; empty when it was
+	heap  string // whose lineage has not been read; else empty
 }
 
 const (
-	// lineageWait bounds how long Tab waits for the server.
+	// lineageWait is the maximum time that Tab waits for the server.
 	lineageWait = 2 * time.Second
-	// lineageRuns is how many runs that led to a heap are read.
+	// lineageRuns is the maximum number of runs of a lineage that are read.
 	lineageRuns = 50
 )
 
-// languageNames are the globals and keywords that are worth completing.
+// languageNames are the globals and keywords that are completed.
 var languageNames = strings.Fields(`Array ArrayBuffer BigInt Boolean DataView Date Error Float64Array Function Infinity Int32Array Intl JSON Map Math NaN Number Object Promise
 	Proxy RangeError Reflect RegExp Set String Symbol SyntaxError TextDecoder TextEncoder TypeError URL Uint8Array WeakMap WeakSet async await break case catch class clearInterval
 	clearTimeout console const continue crypto decodeURIComponent default delete encodeURIComponent export false finally function globalThis import instanceof isFinite isNaN null
@@ -47,7 +47,7 @@ func newNameList(flags clientFlags, heap string) *nameList {
 	return n
 }
 
-// startFrom adds, at the next Tab, the names of the runs that led to a heap.
+// startFrom adds the names of the lineage of a heap at the next Tab.
 func (n *nameList) startFrom(heap string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +73,7 @@ func (n *nameList) add(code string) {
 	}
 }
 
-// complete lists the names that begin with a word.
+// complete lists the names that start with word.
 func (n *nameList) complete(word string) []string {
 	if strings.HasPrefix(word, ".") {
 		return beginning(replCommands, word)
@@ -98,8 +98,8 @@ func beginning(list []string, word string) (found []string) {
 	return found
 }
 
-// readLineage reads the code of the newest runs that led to the heap. What cannot
-// be read is left out: it is only for completion.
+// readLineage reads the code of the newest runs in the lineage of the heap. It ignores
+// errors, because completion is optional.
 func (n *nameList) readLineage() {
 	ctx, stop := context.WithTimeout(context.Background(), lineageWait)
 	defer stop()
@@ -109,8 +109,8 @@ func (n *nameList) readLineage() {
 	n.heap = ""
 }
 
-// lineageCode is the code of the newest runs that led to a heap, as far as it can
-// be read.
+// lineageCode returns the code of the newest runs in the lineage of a heap, as far as
+// it can be read.
 func (f clientFlags) lineageCode(ctx context.Context, heap string, most int) (list []string) {
 	var answer struct {
 		Lineage []struct {

@@ -35,8 +35,8 @@ func (c *runCmd) Help() string {
 		"5 server unreachable or temporarily unable to take the run."
 }
 
-// Run submits the script, follows its output, and ends with the status that
-// tells how the run ended.
+// Run submits the script, follows its output, and returns the exit status of the
+// outcome.
 func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	name, code, err := c.source(std.in)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 		}
 	}
 	if heap != "" {
-		body["require_heap"] = true // a mistyped key must not start from nothing
+		body["require_heap"] = true // with a mistyped key the run must not start from a fresh isolate
 	}
 	for field, value := range map[string]*int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
 		if value != nil {
@@ -76,8 +76,8 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	var accepted struct {
 		ExecutionID string `json:"execution_id"`
 	}
-	// An interrupt leaves the request time to be answered: a run whose id is not
-	// known could not be cancelled.
+	// After an interrupt the request may still be answered: without its id the run
+	// could not be cancelled.
 	submitting, stop := withGrace(ctx, interruptGrace)
 	defer stop()
 	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
@@ -102,7 +102,7 @@ func (c *runCmd) Validate() error {
 	return c.clientFlags.Validate()
 }
 
-// startingHeap is the key of the heap to restore, or empty.
+// startingHeap returns the key of the heap to restore, or an empty string.
 func (c *runCmd) startingHeap(ctx context.Context) (string, error) {
 	switch {
 	case c.Last:
@@ -114,10 +114,10 @@ func (c *runCmd) startingHeap(ctx context.Context) (string, error) {
 	}
 }
 
-// interruptGrace bounds what is still said to the server after an interrupt.
+// interruptGrace is the maximum time of requests after an interrupt.
 const interruptGrace = 5 * time.Second
 
-// withGrace is a context that ends some time after its parent.
+// withGrace returns a context that ends grace after its parent.
 func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
@@ -141,7 +141,7 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 	return c.report(ctx, std, id)
 }
 
-// followOutput prints what an execution writes until it has ended.
+// followOutput prints the output of an execution until the execution ends.
 func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) error {
 	return f.follow(ctx, "/api/executions/"+id+"/output", func(e sseEvent) (bool, error) {
 		switch e.name {
@@ -164,7 +164,7 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 	})
 }
 
-// tellTruncated says how much of the output was not stored.
+// warnTruncated warns if a part of the output was not stored.
 func tellTruncated(w io.Writer, data string) error {
 	var t struct {
 		TotalBytes   int64  `json:"total_bytes"`
@@ -181,7 +181,6 @@ func tellTruncated(w io.Writer, data string) error {
 	return err
 }
 
-// execution is what the commands show of an execution.
 type execution struct {
 	Status   string   `json:"status"`
 	Result   *string  `json:"result"`
@@ -189,13 +188,14 @@ type execution struct {
 	Error    *string  `json:"error"`
 	Warnings []string `json:"warnings"`
 	Reason   *string  `json:"reason"`
-	// ResultTruncated reports that the recorded result is not all.
+	// ResultTruncated reports that the recorded result is incomplete.
 	ResultTruncated bool `json:"result_truncated"`
-	// CutTexts are the sizes of texts of which the answer has the beginning.
+	// CutTexts maps the texts that the answer holds only the beginning of to their
+	// sizes, in bytes.
 	CutTexts map[string]int64 `json:"cut_texts"`
 }
 
-// report prints how an execution ended, and returns the exit status for it.
+// report prints the outcome of an execution and returns its exit status.
 func (f clientFlags) report(ctx context.Context, std *streams, id string) error {
 	var raw json.RawMessage
 	if err := f.call(ctx, http.MethodGet, "/api/executions/"+id+"?wait=30", nil, &raw); err != nil {
@@ -215,7 +215,7 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 				return err
 			}
 			e.Result = nil
-			e.Warnings = slices.DeleteFunc(e.Warnings, func(w string) bool { return strings.Contains(w, "/texts/result ") }) // it is printed whole
+			e.Warnings = slices.DeleteFunc(e.Warnings, func(w string) bool { return strings.Contains(w, "/texts/result ") }) // the complete result is printed
 		}
 		e.print(std)
 		std.err.printf("status: %s\n", span{colorOf(e.Status), e.Status})
@@ -226,7 +226,7 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 	return e.exit()
 }
 
-// print shows the result or the error.
+// print prints the result or the error.
 func (e execution) print(std *streams) {
 	for _, w := range e.Warnings {
 		fmt.Fprintln(std.err, "warning:", inMemoryFlag(w))
@@ -246,7 +246,7 @@ func (e execution) print(std *streams) {
 	}
 }
 
-// exit is the exit status for how it ended.
+// exit returns the exit status of the outcome.
 func (e execution) exit() error {
 	switch e.Status {
 	case "completed":

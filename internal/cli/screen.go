@@ -32,7 +32,7 @@ type screen struct {
 	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
 }
 
-// newScreen finds out what an output is. Colors are off where NO_COLOR is set or
+// newScreen detects the properties of an output. Colors are off if NO_COLOR is set or
 // TERM is dumb.
 func newScreen(out io.Writer) *screen {
 	s := &screen{out: out}
@@ -51,7 +51,7 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// rawFlag turns the escapes of a terminal off.
+// rawFlag turns the escapes on a terminal off.
 type rawFlag bool
 
 // AfterApply sets the outputs.
@@ -60,7 +60,7 @@ func (r rawFlag) AfterApply(std *streams) error {
 	return nil
 }
 
-// escapes reports whether text must be escaped before it is written.
+// mustEscape reports whether text is escaped before it is written.
 func (s *screen) escapes() bool { return s.terminal && !s.raw }
 
 // Write implements io.Writer.
@@ -82,7 +82,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// incomplete is the length of a character at the end that lacks bytes.
+// incompleteSize returns the size of an incomplete character at the end of p, in bytes.
 func incomplete(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if b := p[len(p)-n]; utf8.RuneStart(b) {
@@ -95,8 +95,8 @@ func incomplete(p []byte) int {
 	return 0
 }
 
-// writeJSON writes JSON and ends the line. On a terminal hidden characters in it
-// become JSON escapes.
+// writeJSON writes JSON and ends the line. On a terminal, hidden characters become JSON
+// escapes.
 func (s *screen) writeJSON(raw string) error {
 	if s.escapes() {
 		raw = visibleJSON(raw)
@@ -117,12 +117,11 @@ func (s *screen) printJSON(v any) error {
 	return s.writeJSON(b.String())
 }
 
-// span is a text in a color, one of those below or none.
+// span is a text in one of the colors below; an empty color is none.
 type span struct{ color, text string }
 
-// printf writes a layout of ours with text from anywhere in it. Hidden characters
-// and line breaks in the arguments are escaped, tabs stay; colors come from spans
-// alone.
+// printf writes a constant format with arguments from any source. It escapes hidden
+// characters and line breaks in the arguments, but not tabs. Only spans have colors.
 func (s *screen) printf(format string, args ...any) {
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -136,7 +135,7 @@ func (s *screen) printf(format string, args ...any) {
 	fmt.Fprintf(s.out, format, args...)
 }
 
-// Colors, as the parameters of an SGR sequence.
+// Colors, as parameters of an SGR sequence.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -146,7 +145,8 @@ const (
 	cyan   = "36"
 )
 
-// paint colors a text, if the output shows colors. The text must be visible.
+// paint colors a text if the output shows colors. The text must not contain hidden
+// characters.
 func (s *screen) paint(color, text string) string {
 	if !s.color || color == "" || text == "" {
 		return text
@@ -154,7 +154,7 @@ func (s *screen) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// colorOf is the color of a status, or none.
+// colorOf returns the color of a status, or none.
 func colorOf(status string) string {
 	word, _, _ := strings.Cut(status, " ")
 	switch word {

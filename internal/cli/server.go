@@ -20,7 +20,7 @@ import (
 	"daybook/internal/web/access"
 )
 
-// engineFlags are shared by the commands that hold a ledger themselves.
+// engineFlags are the flags of the commands that own a ledger.
 type engineFlags struct {
 	DataDir          string         `help:"Directory of the ledger and of all data derived from it." default:"${datadir}" placeholder:"DIR"`
 	Slots            *int           `name:"max-concurrent-executions" help:"Number of scripts that run at once. Default: the number of cores." placeholder:"N"`
@@ -59,7 +59,8 @@ type engineFlags struct {
 	LogLevel         string         `help:"Least severe level of log records written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
-// Validate checks what package embed would complain of in its own words.
+// Validate checks the values for which package embed would report an option instead of
+// a flag.
 func (f engineFlags) Validate() error {
 	for _, tenant := range slices.Sorted(maps.Keys(f.TenantWeights)) {
 		if err := access.CheckTenant(tenant); err != nil {
@@ -98,8 +99,8 @@ func (f engineFlags) Validate() error {
 }
 
 func (f engineFlags) options(log io.Writer) embed.Options {
-	// What 0 says on the command line is a negative number there, where 0 is
-	// what was not set.
+	// On the command line 0 is a value of its own. In embed.Options it means the
+	// default, and a negative number has the meaning of 0 here.
 	output, drain := f.OutputMaxBytes, f.DrainWait
 	if output == 0 {
 		output = -1
@@ -224,7 +225,7 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts.NATSURL = c.NATSURL
 	switch {
 	case c.NATSAddr == "off" || c.NATSURL != "":
-	case c.NATSAddr == "" && len(c.Auth) > 0: // several tenants: only if asked for
+	case c.NATSAddr == "" && len(c.Auth) > 0: // several tenants: only on request
 	case c.NATSAddr == "":
 		opts.NATSAddr, opts.NATSFallback = defaultNATSAddr, true
 	default:
@@ -233,8 +234,8 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	return opts
 }
 
-// Run takes over from a background owner, and serves until a signal drains it. A
-// second signal ends the process at once; nothing acknowledged is lost either way.
+// Run takes over from a background owner and serves until a signal drains it. A second
+// signal ends the process at once. Nothing acknowledged is lost in either case.
 func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	opts := c.options(std.err)
 	opts.TakeOver, opts.Settings = true, sharedSettingsOf(kctx)
@@ -304,7 +305,7 @@ type rebuildCmd struct {
 	WithoutKeys bool   `name:"without-keys" help:"Omit content whose keys are lost. Without it the rebuild is refused, because the projections may have the only copy of the content."`
 }
 
-// Run builds the projections again beside the old ones and swaps them. It takes over
+// Run rebuilds the projections beside the old ones and replaces them. It takes over
 // from a background owner; attached clients start the next one.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()

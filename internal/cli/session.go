@@ -24,7 +24,6 @@ type sessionListCmd struct {
 	Limit int    `short:"n" help:"Maximum number of sessions to list, 1 to 1000." default:"100" placeholder:"N"`
 }
 
-// listedSession is a session as the server describes it.
 type listedSession struct {
 	SessionID      string  `json:"session_id"`
 	Kind           string  `json:"kind"`
@@ -36,7 +35,7 @@ type listedSession struct {
 	ResetAt        *string `json:"reset_at"`
 }
 
-// shortKey is how many characters of an id or a key tables show.
+// shortKey is the number of characters of an id or a key in tables.
 const shortKey = 12
 
 func shortKeyOf(key *string) string {
@@ -46,7 +45,6 @@ func shortKeyOf(key *string) string {
 	return (*key)[:min(len(*key), shortKey)]
 }
 
-// Run prints a table of sessions.
 func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
 	path := "/api/sessions" + query("kind", c.Kind, "limit", strconv.Itoa(c.Limit))
 	return c.show(ctx, std.out, path, func(raw []byte) error {
@@ -74,7 +72,7 @@ type sessionLogCmd struct {
 	oneSession
 }
 
-// Run prints a session's entries in order. A session without any is an error.
+// Run prints the entries of a session in order. A session without entries is an error.
 func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	var answer struct {
 		Entries []struct {
@@ -103,8 +101,8 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil || c.JSON || len(answer.Entries) > 0 {
 		return err
 	}
-	// To a program an empty log is an answer; on the command line it is mostly a
-	// misspelt name.
+	// For a program an empty log is an answer. On the command line it usually means a
+	// misspelled name.
 	return usageError{fmt.Errorf("no run that has ended is logged under %q; \"daybook session list\" names the sessions", c.Name)}
 }
 
@@ -121,7 +119,7 @@ func (c *sessionResetCmd) Help() string {
 		"A run of the session must have left the heap or started from it; \"daybook session log\" lists these heaps. The reset is recorded; nothing is deleted."
 }
 
-// Run resets a session and prints where it continues.
+// Run resets a session and prints its new session head.
 func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path()
 	if err != nil {
@@ -158,7 +156,7 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// label names a session for people.
+// label returns the name of a session as shown in messages.
 func (s listedSession) label() string {
 	if s.Name != nil && *s.Name != "" {
 		return strconv.Quote(oneLine(*s.Name, 60))

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// sessionHelp says what a session may be named by.
+// sessionHelp describes the argument for a session. Completion recognizes the argument
+// by this text.
 const sessionHelp = "Name, intent, ref or id of a session, or a unique prefix."
 
 // oneSession is embedded in commands about one session.
@@ -18,7 +19,7 @@ type oneSession struct {
 	Name string `arg:"" help:"${session_help}" placeholder:"SESSION"`
 }
 
-// path is the REST path of the session.
+// path returns the REST path of the session.
 func (o oneSession) path() (string, error) {
 	switch o.Name {
 	case "":
@@ -29,13 +30,13 @@ func (o oneSession) path() (string, error) {
 	return "/api/sessions/" + url.PathEscape(o.Name), nil
 }
 
-// Hints after the refusal of an unknown session.
+// Hints for the error of an unknown session.
 const (
 	listSessions = `"daybook session list" lists sessions`
 	openSession  = listSessions + `, "daybook session open" opens one`
 )
 
-// inSessions adds what to do to the refusal of an unknown session.
+// withSessionHint adds a hint to the error of an unknown session.
 func inSessions(err error, hint string) error {
 	if refused := unknownSession(err); refused != nil {
 		refused.message = strings.TrimSuffix(refused.message, "; call open_session to open one") + "; " + hint
@@ -43,8 +44,7 @@ func inSessions(err error, hint string) error {
 	return err
 }
 
-// unknownSession is the refusal of a request because no session is called as
-// named, or nil.
+// unknownSession returns the error of the server for an unknown session, or nil.
 func unknownSession(err error) *serverError {
 	var refused *serverError
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound && (refused.field == "session" || refused.field == "logical_session") {
@@ -53,8 +53,8 @@ func unknownSession(err error) *serverError {
 	return nil
 }
 
-// sessionKey is the id of the session with turns that a text means. instead says
-// what to do about a named one.
+// sessionKey returns the id of the logical or ACP session that a text means. instead is
+// the advice if the session is a named one.
 func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (string, error) {
 	if text == "" || wholeHeap.MatchString(text) {
 		return text, nil
@@ -73,8 +73,8 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 	return s.SessionID, nil
 }
 
-// sessionHead is the key of the heap that the next turn of a session starts from,
-// empty for a fresh isolate.
+// sessionHead returns the key of the session head, or an empty string for a fresh
+// isolate.
 func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error) {
 	var s listedSession
 	if err := f.call(ctx, http.MethodGet, "/api/sessions/"+id, nil, &s); err != nil {
@@ -86,8 +86,8 @@ func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error)
 	return *s.Head, nil
 }
 
-// noteUnknownSession says on standard error that nothing was listed because no
-// session has the name; an empty name is none.
+// noteUnknownSession notes on stderr if nothing was listed because no session has the
+// name. An empty name is no name.
 func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name string) {
 	path, err := oneSession{name}.path()
 	if f.JSON || err != nil {

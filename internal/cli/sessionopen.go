@@ -13,8 +13,8 @@ type sessionOpenCmd struct {
 	Seed   []string `help:"APIs for code: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
 }
 
-// Run prints the id of the session, for "daybook run --in", and to standard
-// error what is new to it.
+// Run prints the id of the session to stdout, for "daybook run --in", and the
+// declarations that are new to the session to stderr.
 func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
 	if err := c.call(ctx, http.MethodPost, "/api/logical-sessions", map[string]any{"intent": c.Intent, "seeds": c.Seed}, &raw); err != nil {
@@ -24,11 +24,10 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		return std.out.printJSON(raw)
 	}
 	var answer struct {
-		SessionID string  `json:"session_id"`
-		Broken    *string `json:"broken"`
-		StateLost bool    `json:"state_lost"`
-		// Declarations is TypeScript.
-		Declarations string `json:"declarations"`
+		SessionID    string  `json:"session_id"`
+		Broken       *string `json:"broken"`
+		StateLost    bool    `json:"state_lost"`
+		Declarations string  `json:"declarations"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)

@@ -23,7 +23,7 @@ func (c *sessionShowCmd) Help() string {
 		"Control characters are escaped, also in the output to a pager or a file; --json has the original bytes."
 }
 
-// shownTurns is the conversation of a session.
+// shownTurns are the runs of a session, with resets and commands between them.
 type shownTurns struct {
 	Session listedSession `json:"session"`
 	Earlier int64         `json:"earlier"`
@@ -58,13 +58,13 @@ type shownTurn struct {
 	Erased      bool         `json:"erased"`
 }
 
-// turnExcerpt is the beginning of a text of some bytes.
+// turnExcerpt is the beginning of a text with the size of the complete text, in bytes.
 type turnExcerpt struct {
 	Text  string `json:"text"`
 	Bytes int64  `json:"bytes"`
 }
 
-// Validate checks the bound.
+// Validate checks --lines.
 func (c *sessionShowCmd) Validate() error {
 	if c.Lines < 0 {
 		return fmt.Errorf("--lines is %d: it must be 0 or more", c.Lines)
@@ -72,7 +72,7 @@ func (c *sessionShowCmd) Validate() error {
 	return c.clientFlags.Validate()
 }
 
-// Run prints the conversation, oldest first.
+// Run prints the runs of a session, oldest first.
 func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path()
 	if err != nil {
@@ -107,7 +107,7 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		case m.Run != nil:
 			number++
 			if s.Kind == "named" {
-				m.Run.Turn = nil // that of another session
+				m.Run.Turn = nil // the turn belongs to another session
 			}
 			m.Run.print(out, number, c.Lines)
 		case m.Reset != nil:
@@ -129,7 +129,7 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 	}
 }
 
-// them refers to some things that were counted.
+// pronounFor returns the pronoun for n things.
 func them(n int64) string {
 	if n == 1 {
 		return "it"
@@ -137,7 +137,7 @@ func them(n int64) string {
 	return "them"
 }
 
-// print shows a run: what it is, then its code, output, result or error, and heap.
+// print prints a run: a head line, then code, output, result or error, and heap.
 func (t shownTurn) print(out *screen, number int64, lines int) {
 	word := "run"
 	if t.Turn != nil {
@@ -179,8 +179,8 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 	}
 }
 
-// print shows the first lines of a text beside its name, how much is left out, and
-// the command that shows it all.
+// print prints the first lines of a text, the size of the omitted rest, and the command
+// that prints the complete text.
 func (e turnExcerpt) print(out *screen, name string, lines int, command string) {
 	text := firstLines(e.Text, lines)
 	rest := ""
@@ -190,7 +190,7 @@ func (e turnExcerpt) print(out *screen, name string, lines int, command string) 
 	section(out, name, text, rest)
 }
 
-// firstLines returns at most some lines of a text; 0 means all.
+// firstLines returns at most most lines of a text; 0 means all.
 func firstLines(text string, most int) string {
 	end := 0
 	for range most {
@@ -206,8 +206,8 @@ func firstLines(text string, most int) string {
 	return text[:end]
 }
 
-// section prints a text, indented, beside its name. Control characters in it are
-// escaped. rest is a line about what is left out.
+// printSection prints a text, indented, beside its name. It escapes control characters
+// in the text. rest describes the omitted part.
 func section(out *screen, name, text, rest string) {
 	if text == "" && rest == "" {
 		return
@@ -228,7 +228,7 @@ func section(out *screen, name, text, rest string) {
 	}
 }
 
-// day shows a time of an answer to the second, in UTC.
+// formatTime returns a time of an answer to the second, in UTC.
 func day(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {

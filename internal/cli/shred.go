@@ -19,7 +19,7 @@ func (c *sessionShredCmd) Help() string {
 		"The ledger still records that the runs existed, when, and how they ended, and every proof remains valid. Only runs recorded while the server ran with --erasable-sessions can be shredded."
 }
 
-// Run asks the server to erase a session and prints what is gone.
+// Run shreds the content of a session and prints a summary.
 func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
 	path, err := oneSession{c.Name}.path()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// source reads the script and its name.
+// source reads the script. It returns its name and code.
 func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
 	switch {
 	case c.Eval != nil && c.File != "":
@@ -34,7 +34,7 @@ func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
 	}
 }
 
-// checkText refuses source that is not UTF-8, which JSON cannot carry.
+// checkText returns an error if source is not UTF-8, which JSON cannot hold.
 func checkText(from, code string) error {
 	wrong := wrongByte(code)
 	if wrong == nil {
@@ -47,8 +47,8 @@ func checkText(from, code string) error {
 	return usageError{fmt.Errorf("%s is not UTF-8: %w; %s", from, wrong, hint)}
 }
 
-// wrongByte names the first byte of a text that is not UTF-8, with its offset from
-// 0. It is nil for a text that is.
+// wrongByte describes the first byte of a text that is not UTF-8, with its 0-based
+// offset. It returns nil if the text is UTF-8.
 func wrongByte(text string) error {
 	if utf8.ValidString(text) {
 		return nil
@@ -64,8 +64,8 @@ func wrongByte(text string) error {
 	return fmt.Errorf("the byte at offset %d, 0x%02x, belongs to no character", at, text[at])
 }
 
-// checkArguments refuses arguments that are not UTF-8: the parser would replace
-// what is wrong in them.
+// checkArguments returns an error if an argument is not UTF-8. The parser would replace
+// the wrong bytes.
 func checkArguments(args []string) error {
 	for i, arg := range args {
 		if err := wrongByte(arg); err != nil {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// sseEvent is one message of a server-sent event stream.
+// sseEvent is one message of a stream of server-sent events.
 type sseEvent struct{ id, name, data string }
 
-// follow reads a server-sent event stream until it ends or fn returns an
-// error. It reconnects where it left off when the connection breaks.
+// follow reads a stream of server-sent events until the stream ends or fn is done or
+// returns an error. If the connection breaks, it reconnects and continues after the
+// last message.
 func (f clientFlags) follow(ctx context.Context, path string, fn func(sseEvent) (done bool, err error)) error {
 	last := ""
 	for broken := 0; ; {

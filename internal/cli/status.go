@@ -25,7 +25,7 @@ func (c *statusCmd) Help() string {
 		"  5  The server does not answer, or cannot answer now."
 }
 
-// serverStatus is what the command shows, and prints as JSON.
+// serverStatus is the output of the command. --json prints it.
 type serverStatus struct {
 	Ready bool `json:"ready"`
 	// NotReady is the reason that /readyz gives.
@@ -37,9 +37,9 @@ type serverStatus struct {
 		More     int              `json:"more"`
 		Advice   string           `json:"advice,omitempty"`
 	} `json:"damage"`
-	// Anomalies is absent where the server does not report them.
+	// Anomalies is nil if the server does not report them.
 	Anomalies *anomalyReport `json:"anomalies,omitempty"`
-	// Scrub is absent where the server does not scrub.
+	// Scrub is nil if the server does not scrub.
 	Scrub *struct {
 		Position   uint64     `json:"position"`
 		End        uint64     `json:"end"`
@@ -48,7 +48,7 @@ type serverStatus struct {
 	} `json:"scrub,omitempty"`
 }
 
-// anomalyReport is what GET /api/ledger/anomalies answers.
+// anomalyReport is the answer of GET /api/ledger/anomalies.
 type anomalyReport struct {
 	RuleBroken  int64 `json:"rule_broken"`
 	UnknownType int64 `json:"unknown_type"`
@@ -63,10 +63,11 @@ type anomalyReport struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// shownAnomalies bounds the anomalies that the command prints as text.
+// shownAnomalies is the maximum number of anomalies in the text.
 const shownAnomalies = 5
 
-// print prints the counts and the newest anomalies, and nothing without any.
+// print prints the counts and the newest anomalies. It prints nothing if there are
+// none.
 func (r *anomalyReport) print(out *screen) {
 	if r.RuleBroken+r.UnknownType == 0 {
 		return
@@ -84,7 +85,7 @@ func (r *anomalyReport) print(out *screen) {
 	}
 }
 
-// Run prints whether the server is ready and what is wrong with its ledger, if anything.
+// Run prints whether the server is ready and whether its ledger is damaged.
 func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	var s serverStatus
 	if err := c.call(ctx, "GET", "/api/ledger/damage", nil, &s.Damage); err != nil {
@@ -97,7 +98,7 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 		s.Anomalies = nil // an older server, or one that cannot read its projections now
 	}
 	if err := c.call(ctx, "GET", "/api/ledger/scrub", nil, &s.Scrub); err != nil {
-		s.Scrub = nil // it does not, which is no news while it is damaged
+		s.Scrub = nil // the scrub does not run, which is expected while the ledger is damaged
 	}
 	if err := s.print(std.out, c.JSON); err != nil {
 		return err
@@ -108,7 +109,8 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// readiness asks whether the server can serve. Only an answer that says no is one.
+// readiness asks whether the server is ready. Only status 503 means that it is not; any
+// other failure is returned.
 func (c *statusCmd) readiness(ctx context.Context, s *serverStatus) error {
 	err := c.call(ctx, http.MethodGet, "/readyz", nil, nil)
 	if refused, ok := errors.AsType[*serverError](err); ok && refused.status == http.StatusServiceUnavailable {
@@ -142,7 +144,7 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 	return nil
 }
 
-// printDamage prints the findings that last, and then those that have ended.
+// printDamage prints the current findings, then those that have ended.
 func (s *serverStatus) printDamage(out *screen) {
 	switch {
 	case s.Damage.ReadOnly:
@@ -179,8 +181,8 @@ const (
 	blobsDamaged  = "DAMAGED: heaps or texts cannot be read; everything that does not need them works"
 )
 
-// damageNotice returns a headline and lines about the damage that a start found; an
-// empty headline without any.
+// damageNotice returns a headline and lines about damage that was found at start. The
+// headline is empty if there is none.
 func damageNotice(book *embed.Daybook) (headline string, findings []string) {
 	list, more := book.Damage()
 	for _, f := range list {

@@ -10,15 +10,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// otherNames are what users of other tools type, and what it is called here.
+// otherNames maps words of other tools to commands of Daybook.
 var otherNames = map[string]string{
 	"ls": "list", "ps": "exec list", "logs": "exec output", "log": "session log", "inspect": "show", "info": "show", "describe": "show",
 	"stop": "exec cancel", "kill": "exec cancel", "start": "serve", "server": "serve", "up": "serve", "eval": "run", "shell": "repl", "console": "repl", "node": "repl",
 	"execution": "exec", "executions": "exec", "follow": "exec watch",
 }
 
-// explained is a mistake in the command line as it is shown: a command that does
-// not exist comes with those that were probably meant.
+// explainParseError returns the message for an error of the parser. For an unknown
+// command it suggests similar ones.
 func explained(err error) string {
 	message := err.Error()
 	var wrong *kong.ParseError
@@ -26,7 +26,7 @@ func explained(err error) string {
 	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {
 		return plain(message)
 	}
-	message, _, _ = strings.Cut(message, ", did you mean ") // the parser's own guesses are wide
+	message, _, _ = strings.Cut(message, ", did you mean ") // the suggestions of the parser are too many
 	word, _, _ := strings.Cut(rest, ",")
 	at, root := wrong.Context.Selected(), wrong.Context.Model.Node
 	if at == nil {
@@ -49,7 +49,7 @@ func explained(err error) string {
 	}
 }
 
-// meant lists the commands that a word at a node may stand for.
+// suggestCommands lists the commands that a word at a node may mean.
 func meant(at, root *kong.Node, word string) (list []string) {
 	least := max(1, min(2, len(word)/2)) + 1
 	for _, child := range at.Children {
@@ -83,8 +83,8 @@ func meant(at, root *kong.Node, word string) (list []string) {
 	return list
 }
 
-// distance is the number of characters to insert, delete, replace or swap with
-// their neighbor to make one word of the other.
+// distance returns the number of characters to insert, delete, replace or swap with
+// their neighbor that turns one word into the other.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -109,7 +109,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// commandPath is the whole name of a command below a node, or empty.
+// commandPath returns the full name of a command below a node, or an empty string.
 func commandPath(n *kong.Node, names []string) string {
 	for _, name := range names {
 		var next *kong.Node

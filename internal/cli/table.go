@@ -9,7 +9,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// grid is a table. On a terminal it fits the width: the widest columns are cut.
+// grid is a table. On a terminal its widest columns are shortened to fit the width.
 type grid struct {
 	s     *screen
 	names []string
@@ -19,26 +19,25 @@ type grid struct {
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2
-	// enoughColumn is the width to which a long text is cut before ids are.
+	// enoughColumn is the width to which long texts are shortened before ids are.
 	enoughColumn = 40
-	// leastColumn is the width to which columns are cut at first, and narrowColumn
-	// the one on a terminal too narrow for that.
+	// leastColumn is the width to which columns are shortened first. narrowColumn is
+	// the width on a terminal that is too narrow for that.
 	leastColumn  = 8
 	narrowColumn = 4
 )
 
-// keyColumns hold ids, by name of the column, with the width to which they may be
-// cut: their beginning is enough wherever an id is wanted.
+// keyColumns maps columns of ids to the width to which they may be shortened. Every
+// command accepts a prefix of an id.
 var keyColumns = map[string]int{"EXECUTION": 18, "MADE BY": 18, "HEAP": 12}
 
-// wordColumns hold a word that is never cut.
+// wordColumns hold one word, which is never shortened.
 var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}
 
-// table begins a table.
 func table(out *screen, columns ...string) *grid { return &grid{s: out, names: columns} }
 
-// row adds a row. Hidden characters in it are escaped, and so are line breaks and
-// tabs: a cell cannot begin another row.
+// row adds a row. It escapes hidden characters, line breaks and tabs, so that no cell
+// can begin another row.
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -59,7 +58,7 @@ func (g *grid) Flush() error {
 	return err
 }
 
-// widths are those of the columns: as wide as their content, and less where the
+// widths returns the widths of the columns: that of their content, or less if the
 // terminal is too narrow.
 func (g *grid) widths() []int {
 	widths := make([]int, len(g.names))
@@ -95,7 +94,8 @@ func (g *grid) widths() []int {
 			total--
 		}
 	}
-	// Long texts give way first, then ids, with which nothing is lost, then all.
+	// Long texts are shortened first. Ids follow, which stay usable, and then all
+	// columns.
 	key := func(i int) bool { return keyColumns[g.names[i]] > 0 }
 	shrink(func(i int) int {
 		if key(i) {
@@ -104,7 +104,7 @@ func (g *grid) widths() []int {
 		return max(least[i], enoughColumn)
 	})
 	if total > g.s.columns {
-		for i := range widths { // a few characters more of an id tell nothing
+		for i := range widths { // a few more characters of an id add nothing
 			if key(i) && widths[i] > least[i] {
 				total -= widths[i] - least[i]
 				widths[i] = least[i]

@@ -16,8 +16,8 @@ func oneLine(s string, n int) string {
 	return s
 }
 
-// cut escapes hidden characters in a line that begins at a column, and shortens it
-// to what fits the terminal.
+// cut escapes hidden characters in a line that starts at a column, and shortens it to
+// the width of the terminal.
 func cut(out *screen, text string, column int) string {
 	text = visible(text, "\t")
 	if out.columns == 0 {
@@ -27,7 +27,7 @@ func cut(out *screen, text string, column int) string {
 	return runewidth.Truncate(text, max(out.columns-column, leastColumn), "…")
 }
 
-// counted is a count and its noun, such as "1 event".
+// countNoun returns a count with its noun, such as "1 event".
 func counted[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -35,7 +35,7 @@ func counted[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// plural is a noun in the number that a count wants.
+// plural returns a noun in the form for n.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return noun

@@ -19,8 +19,8 @@ type tokenCmd struct {
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token; servers refuse it within a second."`
 }
 
-// tokenFlags are shared by the commands that work on a token file, which needs
-// no server to run.
+// tokenFlags are the flags of the commands about a token file. These commands need no
+// running server.
 type tokenFlags struct {
 	File    string `help:"Token file. Default: tokens.jsonl in the data directory." placeholder:"FILE"`
 	DataDir string `help:"Data directory of the server." default:"${datadir}" placeholder:"DIR"`
@@ -49,7 +49,6 @@ func (c *tokenCreateCmd) Help() string {
 		"Start the server with \"daybook serve --auth tokens=FILE\", and give the token to clients as DAYBOOK_TOKEN or in an Authorization header."
 }
 
-// Run prints the new token.
 func (c *tokenCreateCmd) Run(std *streams) error {
 	scopes, err := scopesOf(c.Scopes)
 	if err != nil {
@@ -86,8 +85,8 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 	return err
 }
 
-// openOut makes the file for the token, before there is a token to lose. It returns nil
-// without --out.
+// openOut creates the file for the token before the token exists, so that no token is
+// lost. It returns nil without --out.
 func (c *tokenCreateCmd) openOut() (*os.File, error) {
 	if c.Out == "" {
 		return nil, nil
@@ -102,7 +101,8 @@ func (c *tokenCreateCmd) openOut() (*os.File, error) {
 	return f, nil
 }
 
-// discard removes a file that holds nothing; nil is none.
+// removeEmptyFile removes a file that was created for a token but not written. f may be
+// nil.
 func discard(f *os.File) error {
 	if f == nil {
 		return nil
@@ -118,7 +118,7 @@ func scopesOf(names []string) (access.Scopes, error) {
 	return access.NewScopes(list...)
 }
 
-// ends says when a token ends, or did.
+// expiryText describes when a token ends or ended.
 func ends(t access.Token) string {
 	switch {
 	case t.Revoked != nil:
@@ -137,7 +137,7 @@ type tokenListCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// listedToken is a token as it is listed: without even its hash.
+// listedToken is a token without its hash.
 type listedToken struct {
 	ID        string        `json:"id"`
 	Tenant    string        `json:"tenant"`
@@ -148,7 +148,7 @@ type listedToken struct {
 	Revoked   *time.Time    `json:"revoked"`
 }
 
-// Run prints one token a line, oldest first.
+// Run prints one token per line, oldest first.
 func (c *tokenListCmd) Run(std *streams) error {
 	list, err := access.ListTokens(c.path(), time.Now())
 	if err != nil {
@@ -175,7 +175,7 @@ type tokenRevokeCmd struct {
 	ID string `arg:"" help:"Id of the token, the part between the underscores, or a unique prefix." placeholder:"ID"`
 }
 
-// Run ends the token.
+// Run revokes the token.
 func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
 	t, err := access.RevokeToken(c.path(), c.ID, time.Now())
 	if err != nil {

@@ -2,11 +2,11 @@ package cli
 
 import "unicode"
 
-// unfinished reports whether a script lacks its end: it has an open bracket, text
-// template or comment, or a text whose last line ends in a backslash. What is
-// wrong otherwise is for V8 to say.
+// isUnfinished reports whether a script lacks its end: it has an open bracket,
+// template, comment or string whose last line ends in a backslash. V8 reports all other
+// mistakes.
 func unfinished(code string) bool {
-	var open []rune // brackets; '`' for a template, '$' for a substitution in one
+	var open []rune // brackets; '`' for a template, '$' for a substitution in a template
 	top := func() rune {
 		if len(open) == 0 {
 			return 0
@@ -15,7 +15,7 @@ func unfinished(code string) bool {
 	}
 	pop := func() { open = open[:len(open)-1] }
 	src := []rune(code)
-	value := false // the token before is the end of a value: a slash divides it
+	value := false // the token before ends a value, so a slash is a division
 	for i := 0; i < len(src); i++ {
 		r := src[i]
 		if top() == '`' {
@@ -59,7 +59,7 @@ func unfinished(code string) bool {
 		case r == ')' || r == ']' || r == '}':
 			want := map[rune]rune{')': '(', ']': '[', '}': '{'}[r]
 			if t := top(); t != want && (t != '$' || r != '}') {
-				return false // a mistake that more lines do not mend
+				return false // a mistake that more lines cannot correct
 			}
 			pop()
 			value = true
@@ -81,14 +81,13 @@ func unfinished(code string) bool {
 	return len(open) > 0
 }
 
-// isNamePart reports whether a character may stand in a name.
+// isNamePart reports whether a character may be part of a name.
 func isNamePart(r rune) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// skipText returns the position of the last character of a text in quotes;
-// continued is true when it ends in a backslash, after which the next line
-// belongs to it.
+// skipText returns the position of the last character of a string. continued is true if
+// it ends in a backslash, after which the next line is part of the string.
 func skipText(src []rune, i int) (last int, closed, continued bool) {
 	quote := src[i]
 	for i++; i < len(src); i++ {

@@ -7,17 +7,17 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Environment variables give values to the options of the server, and to those
-// of clients that say which server and who asks. No other flag has one: a
-// variable set for a server must not change what a command selects.
+// Environment variables exist for the flags of a server, and for the client flags that
+// name the server and the token. No other flag has one: a variable that was set for a
+// server must not change what a command selects.
 var (
 	serverCommands = []string{"serve", "mcp", "acp", "runner"}
-	// sharedFlags are options of the server, or of every client, wherever they occur.
+	// sharedFlags are flags of the server or of every client, in any command.
 	sharedFlags = []string{"server", "token", "data-dir", "key-dir", "nats-url", "ca"}
 )
 
-// nameVariables names the variable of each flag that has one: DAYBOOK_ and the
-// flag's name. A flag with an env tag keeps what that says; "-" is none.
+// nameVariables names the variable of each flag that has one: DAYBOOK_ and the name of
+// the flag. An env tag takes precedence; "-" means none.
 func nameVariables(k *kong.Kong) error {
 	nameVariablesIn(k.Model.Node, false)
 	for _, command := range k.Model.Children {
@@ -47,9 +47,9 @@ func nameVariablesIn(n *kong.Node, server bool) {
 	}
 }
 
-// preferGiven drops the server that the environment or a file names where a flag
-// on the command line names a data directory to ask instead, or an export that
-// "daybook verify" reads instead. Other commands that take an export ask a server.
+// preferFlags drops the server from the environment or a file if a flag on the command
+// line names a data directory to ask instead, or an export that "daybook verify" reads
+// instead. Other commands that take an export ask a server.
 func preferGiven(kctx *kong.Context) {
 	command := kctx.Selected()
 	if command == nil || isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && (command.Name != "verify" || !isGiven(kctx, "export")) {
@@ -60,7 +60,7 @@ func preferGiven(kctx *kong.Context) {
 	}
 }
 
-// isGiven reports whether a flag stands on the command line.
+// isGiven reports whether a flag is on the command line.
 func isGiven(kctx *kong.Context, name string) bool {
 	return slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
 }

@@ -98,7 +98,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	}
 }
 
-// readKeys resolves files of keys.
+// readKeys replaces files of keys by the keys in them.
 func readKeys(given []string) ([]string, error) {
 	var keys []string
 	for _, key := range given {

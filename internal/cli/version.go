@@ -13,7 +13,7 @@ type versionCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// Run prints the versions of the program, of V8 and of what is stored.
+// Run prints the versions of the program, of V8 and of the stored formats.
 func (c *versionCmd) Run(ctx context.Context, std *streams) error {
 	v, err := embed.Versions(ctx)
 	if err != nil {
@@ -32,9 +32,9 @@ func (c *versionCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// version is what the Go toolchain recorded of the build: the module's version,
-// which holds the commit where it was built in a checkout; else the commit; else
-// devel, as with "go run".
+// version returns the version that the Go toolchain recorded in the build: that of the
+// module, which contains the commit in a checkout, else the commit, else "devel", as
+// with "go run".
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

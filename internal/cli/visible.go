@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// visible replaces each character that a terminal obeys or does not show by an
-// escape such as \x1b or \u202e: control characters except those in keep, bidi
-// marks, line separators, characters without a width, and bytes that are no UTF-8.
+// visible replaces each character that a terminal interprets or does not show by an
+// escape such as \x1b or \u202e: control characters except those in keep, bidi marks,
+// line separators, characters without a width, and bytes that are not UTF-8.
 func visible(text, keep string) string {
 	return escapeHidden(text, keep, func(b *strings.Builder, r rune, size int, raw string) {
 		switch {
@@ -32,7 +32,7 @@ func visible(text, keep string) string {
 	})
 }
 
-// visibleJSON is visible for JSON: the value stays the same.
+// visibleJSON is visible for JSON. The escapes do not change the value.
 func visibleJSON(text string) string {
 	return escapeHidden(text, "\n\t", func(b *strings.Builder, r rune, _ int, _ string) {
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
@@ -43,12 +43,12 @@ func visibleJSON(text string) string {
 	})
 }
 
-// escapeHidden calls write for each hidden character and copies the others. raw is
-// the character as it stands in the text.
+// escapeHidden calls write for each hidden character and copies the others. raw is the
+// character as in the text.
 func escapeHidden(text, keep string, write func(b *strings.Builder, r rune, size int, raw string)) string {
 	var b strings.Builder
 	prev := rune(-1)
-	copied := 0 // length of the part of text that is in b
+	copied := 0 // size of the part of text that is in b
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		if isHidden(prev, r, text[i+size:]) && !strings.ContainsRune(keep, r) {
@@ -76,7 +76,7 @@ const (
 	keycap             = 0x20e3
 )
 
-// isHidden reports whether a terminal would obey r or show nothing for it. prev is
+// isHidden reports whether a terminal would interpret r or show nothing for it. prev is
 // the character before it, or -1; next is the text after it.
 func isHidden(prev, r rune, next string) bool {
 	switch {
@@ -88,7 +88,7 @@ func isHidden(prev, r rune, next string) bool {
 		return !joins(prev, next)
 	case r == textVariation, r == emojiVariation:
 		return !varies(prev, next)
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // Arabic number signs, which show
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // Arabic number signs, which are visible
 		return false
 	default:
 		return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
@@ -101,8 +101,8 @@ var joinedScripts = []*unicode.RangeTable{
 	unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar,
 }
 
-// joins reports whether a joiner between two characters changes how they look:
-// between two emoji, or two characters of a script that needs it.
+// joins reports whether a joiner between two characters changes how they look: between
+// two emoji, or in a script that uses joiners.
 func joins(prev rune, next string) bool {
 	after, _ := utf8.DecodeRuneInString(next)
 	isEmoji := func(r rune) bool { return unicode.Is(unicode.So, r) }
@@ -110,8 +110,8 @@ func joins(prev rune, next string) bool {
 	return isModified && isEmoji(after) || unicode.In(prev, joinedScripts...) && unicode.In(after, joinedScripts...)
 }
 
-// varies reports whether a variation selector changes how the character before it
-// looks: that of a symbol or a keycap.
+// varies reports whether a variation selector changes the look of the character before
+// it, which holds for symbols and keycaps.
 func varies(prev rune, next string) bool {
 	after, _ := utf8.DecodeRuneInString(next)
 	return unicode.Is(unicode.S, prev) || after == keycap && strings.ContainsRune("0123456789#*", prev)

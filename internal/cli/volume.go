@@ -17,7 +17,6 @@ type volumeCmd struct {
 	Remove volumeRemoveCmd `cmd:"" help:"Remove the oldest volume, which must be exported."`
 }
 
-// shownVolume is a volume as the server describes it.
 type shownVolume struct {
 	Volume  int     `json:"volume"`
 	Stream  string  `json:"stream"`
@@ -33,7 +32,7 @@ const volumesPath = "/api/ledger/volumes"
 
 type volumeListCmd struct{ clientFlags }
 
-// Run prints one volume a line, oldest first.
+// Run prints one volume per line, oldest first.
 func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 	return c.show(ctx, std.out, volumesPath, func(raw []byte) error {
 		list, err := readVolumes(raw)
@@ -69,7 +68,7 @@ func (c *volumeSealCmd) Help() string {
 	return "The server seals volumes automatically, each month and above a size (serve --seal-every, --seal-bytes). Active runs continue in the next volume. Sealing cannot be undone."
 }
 
-// Run seals the active volume and tells which that was.
+// Run seals the active volume and prints its positions.
 func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
 	if err := c.call(ctx, http.MethodPost, volumesPath+"/seal", nil, &raw); err != nil {
@@ -99,7 +98,7 @@ func (c *volumeExportCmd) Help() string {
 	return "The same as \"daybook events export\" from the volume's first position to its last. Verify the export without the server with \"daybook verify --export DIR\" or with examples/verify-python."
 }
 
-// Run finds out what the volume holds and exports that.
+// Run exports the positions of the volume.
 func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 	answer, err := c.get(ctx, volumesPath)
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *volumeRemoveCmd) Help() string {
 		"so that all proofs remain valid. Removal cannot be undone: keep the export, and copies of the directory \"audit\", without which the hashes of the removed events are lost."
 }
 
-// Run verifies the export and has the volume removed.
+// Run verifies the export and removes the volume.
 func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	keys, err := readKeys(c.Keys)
 	if err != nil {

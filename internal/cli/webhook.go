@@ -24,8 +24,8 @@ type webhookAddCmd struct {
 	After     *uint64  `help:"Position to start after, 0 for the beginning. Default: the current end of the ledger." placeholder:"SEQUENCE"`
 }
 
-// Run prints the id, and the secret that deliveries are signed with, which is
-// told this once.
+// Run prints the id and the secret that deliveries are signed with. The secret is shown
+// only here.
 func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 	body := map[string]any{"url": c.URL}
 	for name, value := range map[string]string{"session": c.Session, "execution_id": c.Execution} {
@@ -60,7 +60,6 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 
 type webhookListCmd struct{ clientFlags }
 
-// Run prints a table of webhooks.
 func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 	return c.show(ctx, std.out, "/api/webhooks", func(raw []byte) error {
 		var answer struct {
@@ -88,12 +87,12 @@ func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 	})
 }
 
-// oneWebhook is shared by the commands about one webhook.
+// oneWebhook is embedded in commands about one webhook.
 type oneWebhook struct {
 	ID string `arg:"" help:"Webhook id, or a unique prefix." placeholder:"ID"`
 }
 
-// path is the REST path of the webhook, and what follows it.
+// path returns the REST path of the webhook, followed by rest.
 func (o *oneWebhook) path(ctx context.Context, f clientFlags, rest string) (string, error) {
 	if !wholeExecution.MatchString(o.ID) { // ids of webhooks have the form of execution ids
 		var answer struct {
@@ -122,7 +121,6 @@ type webhookRemoveCmd struct {
 	oneWebhook
 }
 
-// Run deletes a webhook.
 func (c *webhookRemoveCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
 	path, err := c.path(ctx, c.clientFlags, "")
@@ -137,7 +135,6 @@ type webhookDeadCmd struct {
 	oneWebhook
 }
 
-// Run prints a table of dead letters.
 func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
 	path, err := c.path(ctx, c.clientFlags, "/dead-letters")
 	if err != nil {
@@ -175,7 +172,7 @@ type webhookRetryCmd struct {
 	Sequences []string `arg:"" optional:"" help:"Positions of the events, as in \"daybook webhook dead\". Default: the oldest 1000." placeholder:"SEQUENCE"`
 }
 
-// Run asks for dead letters to be delivered once more.
+// Run requests new deliveries of dead letters.
 func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 	body := map[string]any{}
 	if len(c.Sequences) > 0 {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// when shows a time: relative to now on a terminal, as it is elsewhere.
+// formatWhen returns a time for the output: relative to now on a terminal, else
+// unchanged.
 func (s *screen) when(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if !s.terminal || err != nil {
@@ -14,7 +15,7 @@ func (s *screen) when(text string) string {
 	return ago(time.Since(at))
 }
 
-// ago says how long ago something was, in about two digits.
+// formatAge returns a duration before now in about two digits.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -30,7 +31,7 @@ func ago(d time.Duration) string {
 	}
 }
 
-// took shows how long something took, in about three digits.
+// formatDuration returns a duration in about three digits.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -46,7 +47,7 @@ func took(d time.Duration) string {
 	}
 }
 
-// between is the time between two times of an answer, or a dash.
+// formatInterval returns the time between two times of an answer, or a dash.
 func between(from string, to *string) string {
 	if to == nil {
 		return "-"
@@ -62,8 +63,8 @@ func between(from string, to *string) string {
 	return took(end.Sub(begin))
 }
 
-// moment is a point in time given on the command line: a time, a day, or how long
-// ago it was, such as 90s, 2h or 7d.
+// moment is a point in time on the command line: a time, a day, or an age such as 90s,
+// 2h or 7d.
 type moment struct{ time.Time }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -88,7 +89,7 @@ func (m *moment) UnmarshalText(raw []byte) error {
 	return fmt.Errorf("%q is not a time such as 2026-11-21T09:30:00Z or 2026-11-21, nor an age such as 90s, 2h or 7d", text)
 }
 
-// String is the time as the server reads it, or empty.
+// String returns the time in the form of the server, or an empty string.
 func (m moment) String() string {
 	if m.IsZero() {
 		return ""

@@ -1,0 +1,33 @@
+// Package cli is the command line of Daybook. Each command turns its flags into a call of
+// package embed or into requests to a server, and prints the result. The package holds no
+// logic of the ledger.
+//
+// Results go to stdout, status messages and errors to stderr. On a terminal, control and
+// hidden characters in text that scripts or other clients wrote are escaped.
+//
+// The files, in reading order:
+//
+//   - cli.go: Main, the commands, the exit statuses
+//   - client.go, reach.go, ca.go: requests, the server that receives them, its certificate
+//   - server.go, auth.go, ranges.go, calls.go: serve, mcp, rebuild and their flags; host calls
+//   - banner.go, memorylimit.go: output at the start of a server; its memory limit
+//   - owner.go, ownerlog.go: attaches to the background owner of a data directory, or
+//     starts it; its log
+//   - acp.go: acp
+//   - run.go, source.go: run
+//   - repl.go, repllines.go, replnames.go, unfinished.go: repl, its input and its completion
+//   - exec.go, execlist.go, execshow.go, execshowoutput.go, exectext.go: exec
+//   - heap.go, collect.go: heap
+//   - session.go, sessionopen.go, sessionshow.go, replay.go, shred.go: session
+//   - context.go: context
+//   - events.go, eventtext.go, export.go: events
+//   - volume.go, token.go, nats.go, webhook.go: the commands of these names
+//   - status.go, verify.go, version.go: the commands of these names
+//   - ids.go, sessionname.go: abbreviated ids, and names of sessions
+//   - sse.go, pages.go: streams of events, and lists
+//   - screen.go, visible.go, table.go, text.go, when.go, progress.go: output
+//   - variables.go, config.go: values from the environment and from a file
+//   - input.go, ledgerdir.go, optionflags.go, flagnames.go, mistakes.go, suggest.go: errors
+//     as messages about flags and commands
+//   - completion.go, reference.go: the shell completion and the reference, from the commands
+package cli
