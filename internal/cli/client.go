@@ -102,7 +102,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	}
 	if isRedirect(resp) {
 		resp.Body.Close()
-		return nil, usageError{fmt.Errorf("--server %s answers that it is at %s; name that", f.Server, resp.Header.Get("Location"))}
+		return nil, usageError{fmt.Errorf("--server %s redirects to %s; name that URL", f.Server, resp.Header.Get("Location"))}
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()

@@ -61,7 +61,7 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 	if c.DryRun {
 		verb = "Would collect"
 	}
-	_, err := fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s without an event that names them, %d left over.\n",
-		verb, report.Collected, counted(report.Heaps, "heap"), counted(report.Bytes, "byte"), counted(report.Orphans, "content"), report.Finished)
+	_, err := fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s; %d removals of an earlier pass finished.\n",
+		verb, report.Collected, counted(report.Heaps, "heap"), counted(report.Bytes, "byte"), counted(report.Orphans, "orphan"), report.Finished)
 	return err
 }

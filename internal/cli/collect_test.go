@@ -20,7 +20,7 @@ func TestHeapCollect(t *testing.T) {
 	play(t, map[string]string{"url": book.URL()}, []step{
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
 		{args: `heap collect --dry-run --older-than 1h --keep-entries 0` + at,
-			stdout: "Would collect 0 of 1 heap, 0 bytes before compression; 0 contents without an event that names them, 0 left over.\n"},
+			stdout: "Would collect 0 of 1 heap, 0 bytes before compression; 0 orphans; 0 removals of an earlier pass finished.\n"},
 		{args: `heap collect --json` + at, stdout: `.*"heaps": ?1, ?"collected": ?0.*` + "\n"},
 		{args: `heap collect --older-than 59m` + at, status: 2, stderr: "daybook: --older-than is 59m0s: it must be 1h0m0s or more.*\n"},
 	})

@@ -118,7 +118,7 @@ func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 		patch["user_preferences"] = prefer
 	}
 	if len(patch) == 0 {
-		return usageError{errors.New("nothing is to be set: give KEY=VALUE, --prefer NAME=VALUE or both")}
+		return usageError{errors.New("nothing to set: give KEY=VALUE, --prefer NAME=VALUE or both")}
 	}
 	var raw json.RawMessage
 	path, err := c.path(ctx, c.clientFlags)
@@ -166,6 +166,6 @@ func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
 	if c.JSON {
 		return std.out.printJSON(raw)
 	}
-	fmt.Fprintln(std.out, "Cleared. What happened before stays on record.")
+	fmt.Fprintln(std.out, "Cleared. The recorded events stay.")
 	return nil
 }

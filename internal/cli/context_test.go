@@ -17,7 +17,7 @@ func TestContext(t *testing.T) {
 	known := map[string]string{"url": url}
 	play(t, known, []step{
 		{args: `context get mine` + at, stdout: "id: +(?P<id>[0-9a-f]{64})\nbegan: +\\S+\nupdated: +\\S+\nread: +0 resources\n"},
-		{args: `context set mine` + at, status: 2, stderr: "daybook: nothing is to be set: .*\n"},
+		{args: `context set mine` + at, status: 2, stderr: "daybook: nothing to set: .*\n"},
 		{args: `context set mine word` + at, status: 2, stderr: "daybook: \"word\": give values as KEY=VALUE\n"},
 		{args: `context set mine db_password=x` + at, status: 2, stderr: "daybook: .*db_password.*\n"},
 		{args: `context set mine --prefer colour=red` + at, status: 2, stderr: "daybook: .*colour.*\n"},
@@ -34,7 +34,7 @@ func TestContext(t *testing.T) {
 		{args: `context get mine` + at, stdout: "id: +$id\nbegan: .*\nupdated: .*\nprefers: +max_results = 7\ncustom: +list = \\[1,2\\]\ncustom: +n = 42\ncustom: +text = \"two words\"\n" +
 			"read: +0 resources\nTIME +TOOL +RESULT\n\\S+ +run_js +completed: 42\n"},
 		{args: `context get yours` + at, stdout: "id: .*\nread: +0 resources\n"},
-		{args: `context clear mine` + at, stdout: "Cleared. What happened before stays on record.\n"},
+		{args: `context clear mine` + at, stdout: "Cleared. The recorded events stay.\n"},
 		{args: `context get mine` + at, stdout: "id: +$id\nbegan: +\\S+\nupdated: +\\S+\nread: +0 resources\n"},
 		{args: `exec list` + at, stdout: ".*completed.*"},
 	})

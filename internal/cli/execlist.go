@@ -79,7 +79,7 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// state returns the status with the attempt or the reason.
+// state returns "queued", or the status with the number of a later attempt.
 func (e listedExecution) state() string {
 	switch {
 	case e.Queued:

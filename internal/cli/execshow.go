@@ -127,7 +127,7 @@ func (e shownExecution) print(out *screen) {
 type timeline struct {
 	out   *screen
 	begin time.Time
-	// Lines with a number from hideFrom to hideTo are hidden.
+	// Lines with a number from hideFrom to hideTo, both included, are hidden.
 	hideFrom, hideTo int64
 	hidden           bool
 	// from maps an attempt to the number of its first line. Lines of earlier attempts

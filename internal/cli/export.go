@@ -103,7 +103,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	_, err = fmt.Fprintf(std.out, "Exported %s (%s) and %s, %s, to %s\nunder the checkpoint of %s with the tree hash %s.\n",
 		counted(exported.Events, "event"), kind, counted(exported.Blobs, "blob"), counted(exported.Bytes, "byte"), exported.Dir, counted(exported.Size, "event"), exported.Root)
 	if exported.Pending > 0 {
-		fmt.Fprintf(std.out, "It is without %s that no checkpoint covers yet; a token with the scope sign includes them.\n", counted(exported.Pending, "newer event"))
+		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; a token with the scope sign includes them.\n", counted(exported.Pending, "newer event"))
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (f clientFlags) heapKey(ctx context.Context, text string) (string, error) {
 // resolve asks the server for the id that a text means.
 func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (string, error) {
 	if text == "" {
-		return "", usageError{fmt.Errorf("the %s is empty: name it by its id, the beginning of it, or %s", kind, lastID)}
+		return "", usageError{fmt.Errorf("the %s is empty: give its id, a unique prefix of it, or %s", kind, lastID)}
 	}
 	var answer struct {
 		ID string `json:"id"`

@@ -47,7 +47,7 @@ func checkExportDir(dir string) error {
 	case err != nil:
 		return inputError(fmt.Errorf("--export: %w", err))
 	case !info.IsDir():
-		return usageError{fmt.Errorf("--export %s: an export is a directory; name the one that \"daybook events export\" made", dir)}
+		return usageError{fmt.Errorf("--export %s: an export is a directory; name the one that \"daybook events export\" created", dir)}
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s (%w)", dir, log.Name(), embed.ErrNotServing)
+		return fmt.Errorf("start the process that owns %s: it exited without a report; see %s (%w)", dir, log.Name(), embed.ErrNotServing)
 	}
 	for _, note := range got.Notes {
 		notice(note)
@@ -280,7 +280,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	}
 	ready := report{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {
-		ready.Notes = append([]string{headline + "; \"daybook status\" says more"}, findings...)
+		ready.Notes = append([]string{headline + "; run \"daybook status\" for details"}, findings...)
 	}
 	tell(ready)
 	select {

@@ -250,7 +250,7 @@ func TestServe(t *testing.T) {
 	if rest := p.rest(); rest != "" {
 		t.Errorf("it still said %q", rest)
 	}
-	if got, want := p.errs.String(), "daybook: finishing what runs; press Ctrl-C again to stop at once\n"; got != want {
+	if got, want := p.errs.String(), "daybook: waiting for running scripts; press Ctrl-C again to stop at once\n"; got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
 	}
 

@@ -84,7 +84,7 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 		return resp, asked(err)
 	}
 	defer resp.Body.Close()
-	return nil, fmt.Errorf("%s is no Daybook server: %s; name another with --server", address(req), strangerText(resp))
+	return nil, fmt.Errorf("%s is not a Daybook server: %s; name another with --server", address(req), strangerText(resp))
 }
 
 // probeServer describes the program that answers at an address, and returns an empty

@@ -76,7 +76,7 @@ func TestNamedStranger(t *testing.T) {
 		var out, errs bytes.Buffer
 		status := Main([]string{"exec", "list", "--server", url}, strings.NewReader(""), &out, &errs)
 		why := map[string]string{"http": "it answers 404 Not Found", "tls": "it speaks TLS, as in https://"}[name]
-		if want := "daybook: " + url + " is no Daybook server: " + why + "; name another with --server\n"; status != exitUnavailable || out.Len() > 0 || errs.String() != want {
+		if want := "daybook: " + url + " is not a Daybook server: " + why + "; name another with --server\n"; status != exitUnavailable || out.Len() > 0 || errs.String() != want {
 			t.Errorf("%s: exit status %d, stdout %q, stderr %q, want %q", name, status, out.String(), errs.String(), want)
 		}
 		stranger.Close()

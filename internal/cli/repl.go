@@ -157,7 +157,7 @@ func (r *repl) loop(ctx context.Context) error {
 		default:
 			r.last, err = r.run(ctx, input)
 			if meansCommand(text) && r.last != nil && err == nil {
-				fmt.Fprintln(r.std.err, ".exit ends, .help lists the commands")
+				fmt.Fprintln(r.std.err, ".exit exits, .help lists the commands")
 			}
 		}
 		if err != nil {
@@ -186,7 +186,7 @@ func (r *repl) input() (string, error) {
 	for prompt := "> "; ; prompt = "... " {
 		line, err := r.line(prompt)
 		if errors.Is(err, errDiscard) && b.Len() == 0 {
-			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to end.")
+			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to exit.")
 		}
 		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
 			return b.String(), nil // V8 reports what is missing
@@ -306,7 +306,7 @@ func (r *repl) report(raw json.RawMessage) (status, err error) {
 func (r *repl) command(ctx context.Context, text string) error {
 	words := strings.Fields(text)
 	if r.turns != "" && (words[0] == ".undo" || words[0] == ".reset" || words[0] == ".heap" && len(words) > 1) {
-		return fmt.Errorf("%s is not possible in a session with turns: \"daybook session reset %s\" sets it to nothing, and with --heap to one of its heaps", words[0], shortKeyOf(&r.turns))
+		return fmt.Errorf("%s is not possible in a logical session: \"daybook session reset %s\" resets it to nothing, and with --heap to one of its heaps", words[0], shortKeyOf(&r.turns))
 	}
 	name, args := words[0], words[1:]
 	switch {
@@ -328,7 +328,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 		r.showHeap()
 	case name == ".undo":
 		if len(r.earlier) == 0 {
-			return errors.New("there is nothing to undo: this is where the conversation began")
+			return errors.New("nothing to undo: no input was run before")
 		}
 		r.heap, r.earlier = r.earlier[len(r.earlier)-1], r.earlier[:len(r.earlier)-1]
 		r.showHeap()
@@ -344,7 +344,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 		c := heapTagCmd{clientFlags: r.clientFlags, oneHeap: oneHeap{r.heap}, Tags: args}
 		return c.Run(ctx, r.std)
 	default:
-		return fmt.Errorf("there is no command %s; .help lists those there are", name)
+		return fmt.Errorf("unknown command %s; .help lists the commands", name)
 	}
 	return nil
 }

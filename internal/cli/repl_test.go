@@ -22,11 +22,11 @@ func TestReplThroughAPipe(t *testing.T) {
 		{args: `heap tags $undone` + at},
 		{args: `repl --continue --session talk` + at, stdin: "typeof n", stdout: "undefined\n"},
 		{args: `repl --heap $heap` + at, stdin: "n\nn / 0\nthrow new Error('no')\n", status: 1, stdout: "1\nInfinity\n", stderr: "Error: no\n.*"},
-		{args: `repl` + at, stdin: ".undo\n.tags\n.nope\n.5\n", stdout: "0.5\n", stderr: "daybook: there is nothing to undo.*daybook: a fresh isolate has no tags.*daybook: there is no command .nope.*"},
-		{args: `repl` + at, stdin: "exit\nlet quit = 1\nquit\nhelp()", status: 1, stdout: "1\n", stderr: "ReferenceError: exit is not defined\n.*\\.exit ends, \\.help lists the commands\nReferenceError: help is not defined\n.*\\.exit ends, \\.help lists the commands\n"},
+		{args: `repl` + at, stdin: ".undo\n.tags\n.nope\n.5\n", stdout: "0.5\n", stderr: "daybook: nothing to undo.*daybook: a fresh isolate has no tags.*daybook: unknown command .nope.*"},
+		{args: `repl` + at, stdin: "exit\nlet quit = 1\nquit\nhelp()", status: 1, stdout: "1\n", stderr: "ReferenceError: exit is not defined\n.*\\.exit exits, \\.help lists the commands\nReferenceError: help is not defined\n.*\\.exit exits, \\.help lists the commands\n"},
 		{args: `session open by·turns` + at, stdout: "(?P<turns>\\S+)\n", stderr: ".*"},
 		{args: `repl --in by` + at, stdin: "let n = 7\nn + 1\n.undo\n.reset\n.heap\n.tags kind=turn\n", status: 2, stdout: "8\n(?P<head>" + hash + ")\n.*",
-			stderr: "daybook: .undo is not possible in a session with turns: \"daybook session reset [0-9a-f]{12}\" .*daybook: .reset is not possible .*"},
+			stderr: "daybook: .undo is not possible in a logical session: \"daybook session reset [0-9a-f]{12}\" .*daybook: .reset is not possible .*"},
 		{args: `repl --in $turns` + at, stdin: ".heap\nn + 2\n", stdout: "$head\n9\n"},
 		{args: `exec list --session by` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){3}"},
 		{args: `repl --in talk` + at, status: 2, stderr: "daybook: session \"talk\" only logs runs: give it as --session\n"},
@@ -119,7 +119,7 @@ func TestReplOnATerminal(t *testing.T) {
 	send("\x03")
 	expect("> ")
 	send("\x03")
-	expect("Press Ctrl-D or type .exit to end.")
+	expect("Press Ctrl-D or type .exit to exit.")
 	expect("> ")
 	send(".he\t\t")
 	expect(".heap .help")

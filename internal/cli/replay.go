@@ -57,7 +57,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the replay broke off after %s: %w", counted(told, "event"), err)
+		return fmt.Errorf("the replay stopped after %s: %w", counted(told, "event"), err)
 	case told == 0:
 		return c.nothing(std, resp.Header.Get("Daybook-Last-Sequence"))
 	case c.Subject != "":
@@ -80,7 +80,7 @@ func (c *sessionReplayCmd) nothing(std *streams, last string) error {
 		if c.To != "" {
 			what = "the range"
 		}
-		return usageError{fmt.Errorf("--from %d: there is nothing from there, because %s ends at position %d", from, what, end)}
+		return usageError{fmt.Errorf("--from %d: no events start there: %s ends at position %d", from, what, end)}
 	}
 	std.err.printf("No events of the session are in this range, which ends at position %d.\n", end)
 	return nil

@@ -97,7 +97,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 // Validate checks the flags against each other.
 func (c *runCmd) Validate() error {
 	if c.Last && c.In != "" {
-		return errors.New("--in continues by itself: give --continue or --in, not both")
+		return errors.New("--in always continues from the session head: give --continue or --in, not both")
 	}
 	return c.clientFlags.Validate()
 }

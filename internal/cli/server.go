@@ -255,7 +255,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	printBanner(std.out, book, opts)
 	headline, findings := damageNotice(book)
 	if headline != "" {
-		fmt.Fprintf(std.out, "%s. daybook status says more.\n", headline)
+		fmt.Fprintf(std.out, "%s. Run \"daybook status\" for details.\n", headline)
 	}
 	for _, f := range findings {
 		std.err.printf("daybook: %s\n", f)
@@ -269,7 +269,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(again)
-		fmt.Fprintln(std.err, "daybook: finishing what runs; press Ctrl-C again to stop at once")
+		fmt.Fprintln(std.err, "daybook: waiting for running scripts; press Ctrl-C again to stop at once")
 		if n := book.Clients(); n > 0 {
 			fmt.Fprintf(std.err, "daybook: attached mcp and acp processes: %d; they continue with an owner in the background\n", n)
 		}
@@ -279,7 +279,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		case err := <-closed:
 			return err
 		case <-again:
-			return errors.New("stopped before draining ended; unfinished runs will be continued at the next start")
+			return errors.New("stopped before draining ended; unfinished runs continue at the next start")
 		}
 	case <-book.Done():
 		return errors.Join(book.Err(), book.Close())

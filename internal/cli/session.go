@@ -103,7 +103,7 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	}
 	// For a program an empty log is an answer. On the command line it usually means a
 	// misspelled name.
-	return usageError{fmt.Errorf("no run that has ended is logged under %q; \"daybook session list\" names the sessions", c.Name)}
+	return usageError{fmt.Errorf("session %q has no ended run; \"daybook session list\" lists sessions", c.Name)}
 }
 
 type sessionResetCmd struct {

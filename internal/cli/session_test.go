@@ -61,6 +61,6 @@ func TestUnknownSessions(t *testing.T) {
 		{args: `session replay $none` + at, status: 2, stderr: empty},
 		{args: `session show ..` + at, status: 2, stderr: "daybook: name the session \"..\" by its id; .*\n"},
 		{args: `session shred $none` + at, status: 2, stderr: empty},
-		{args: `exec get $none` + at, status: 2, stderr: "daybook: the execution is empty: name it by its id, the beginning of it, or @last\n"},
+		{args: `exec get $none` + at, status: 2, stderr: "daybook: the execution is empty: give its id, a unique prefix of it, or @last\n"},
 	})
 }

@@ -156,7 +156,7 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(t.Status), state},
 		span{dim, day(t.RequestedAt) + "  " + t.ExecutionID})
 	if t.Erased {
-		out.printf("    erased\n")
+		out.printf("    shredded\n")
 	} else {
 		get := "daybook exec get " + t.ExecutionID
 		t.Code.print(out, "", lines, get)

@@ -20,7 +20,7 @@ func TestSessionShred(t *testing.T) {
 		{args: `run -e globalThis.a=1 --session mine` + at, stdout: "1\n", stderr: ".*"},
 		{args: `run -e globalThis.a=2 --session yours` + at, stdout: "2\n", stderr: ".*"},
 		{args: `session shred unknown` + at, status: 2, stderr: `daybook: Session 'unknown' not found` + "\n"},
-		{args: `session shred mine` + at, stdout: `Erased the content of 1 run and 1 heap on \S+, by event \d+\.` + "\n"},
+		{args: `session shred mine` + at, stdout: `Shredded the content of 1 run and 1 heap on \S+, by event \d+\.` + "\n"},
 		{args: `session shred --force --json yours` + at, stdout: `.*"executions": ?1, ?"heaps": ?1, ?"kept": ?0.*` + "\n"},
 		{args: `session shred` + at, status: 2, stderr: `daybook: expected "<name>".*`},
 	})

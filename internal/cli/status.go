@@ -72,7 +72,7 @@ func (r *anomalyReport) print(out *screen) {
 	if r.RuleBroken+r.UnknownType == 0 {
 		return
 	}
-	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers leave their effect out. The newest:\n", counted(r.RuleBroken, "event"), counted(r.UnknownType, "event"))
+	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers ignore their effect. The newest:\n", counted(r.RuleBroken, "event"), counted(r.UnknownType, "event"))
 	for _, n := range r.Newest[:min(len(r.Newest), shownAnomalies)] {
 		detail := n.Detail
 		if detail == "" {
@@ -152,7 +152,7 @@ func (s *serverStatus) printDamage(out *screen) {
 	case s.Damage.Damaged:
 		fmt.Fprintln(out, blobsDamaged+".")
 	case s.Ready:
-		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
+		fmt.Fprintln(out, "No damage found in the ledger.")
 	}
 	if !s.Ready {
 		out.printf("NOT READY: %s.\n", strings.TrimSuffix(s.NotReady, "."))

@@ -23,19 +23,19 @@ func TestStatusOfAServerThatIsNotReady(t *testing.T) {
 	t.Cleanup(server.Close)
 	known := map[string]string{"url": server.URL}
 	play(t, known, []step{
-		{args: `status` + at, stdout: "Nothing is known to be wrong with the ledger.\nThe scrub does not run.\n"},
+		{args: `status` + at, stdout: "No damage found in the ledger.\nThe scrub does not run.\n"},
 		{args: `status --json` + at, stdout: `\{"ready":true,.*\}\n`},
 		{args: `status --help`, stdout: ".*Exit status:\n.*  0  .*  1  .*  2  .*  5  .*"},
 	})
 	answers["/api/ledger/anomalies"] = `{"rule_broken":0,"unknown_type":0,"newest":[]}`
-	play(t, known, []step{{args: `status` + at, stdout: "Nothing is known to be wrong with the ledger.\nThe scrub does not run.\n"}})
+	play(t, known, []step{{args: `status` + at, stdout: "No damage found in the ledger.\nThe scrub does not run.\n"}})
 	answers["/api/ledger/anomalies"] = `{"rule_broken":1,"unknown_type":6,"advice":"report it","newest":[` +
 		`{"sequence":17,"kind":"unknown_type","type":"daybook.execution.paused.v1","time":"2026-11-21T09:30:00.125Z","tenant":"acme"},` +
 		`{"sequence":9,"kind":"rule_broken","type":"daybook.session.entry_recorded.v1","time":"2026-11-21T09:30:00Z","tenant":"acme","detail":"entry \u001b[2J is missing"}` +
 		strings.Repeat(`,{"sequence":1,"kind":"unknown_type","type":"x","time":"2026-11-21T09:30:00Z","tenant":"acme"}`, 5) + `]}`
 	play(t, known, []step{
-		{args: `status` + at, stdout: "Nothing is known to be wrong with the ledger.\n" +
-			"Anomalies: 1 event with a broken rule, 6 events of an unknown type. Answers leave their effect out. The newest:\n" +
+		{args: `status` + at, stdout: "No damage found in the ledger.\n" +
+			"Anomalies: 1 event with a broken rule, 6 events of an unknown type. Answers ignore their effect. The newest:\n" +
 			"  position 17, tenant acme, 2026-11-21T09:30:00Z, daybook.execution.paused.v1: unknown type\n" +
 			"  position 9, tenant acme, 2026-11-21T09:30:00Z, daybook.session.entry_recorded.v1: entry [^\x1b]+ is missing\n" +
 			"(  position 1, [^\n]+\n){3}" +

@@ -75,7 +75,7 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 	if out != nil {
 		_, err = fmt.Fprintln(out, secret)
 		if err = errors.Join(err, out.Close()); err != nil {
-			return fmt.Errorf("write the token: %w; token %s is of no use, revoke it", err, t.ID)
+			return fmt.Errorf("write the token: %w; token %s is unusable; revoke it", err, t.ID)
 		}
 	}
 	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))

@@ -125,7 +125,7 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `exec list --token $reader` + at, stdout: "EXECUTION .*\n.* completed .*\n.* completed .*\n"},
 		{args: `run -e 1+1 --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"run\"; the token has \"read\": .*\n"},
 		{args: `status --token $admin` + at, status: 2, stderr: "daybook: this needs the scope \"read\"; the token has \"admin\": .*\n"},
-		{args: `status --token $reader` + at, stdout: "Nothing is known to be wrong with the ledger.\n.*"},
+		{args: `status --token $reader` + at, stdout: "No damage found in the ledger.\n.*"},
 		{args: `run -e 1+1 --token-file $two` + at, status: 2, stderr: "daybook: --token-file $two: the file must hold one token and nothing else\n"},
 		{args: `run -e 1+1 --token-file $gone` + at, status: 2, stderr: "daybook: --token-file: open $gone: .*\n"},
 		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},

@@ -117,13 +117,13 @@ func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 		switch {
 		case v.Volume != c.Volume:
 		case !v.Sealed:
-			return usageError{fmt.Errorf("volume %d is still written; seal it first with \"daybook volume seal\", or export what it holds now with \"daybook events export\"", v.Volume)}
+			return usageError{fmt.Errorf("volume %d is the active volume; seal it first with \"daybook volume seal\", or export its present events with \"daybook events export\"", v.Volume)}
 		default:
 			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: position(v.First), To: position(v.Last), Heaps: c.Heaps, Resume: c.Resume}
 			return export.Run(ctx, std)
 		}
 	}
-	return usageError{fmt.Errorf("there is no volume %d; \"daybook volume list\" shows those there are", c.Volume)}
+	return usageError{fmt.Errorf("volume %d does not exist; \"daybook volume list\" lists volumes", c.Volume)}
 }
 
 type volumeRemoveCmd struct {
@@ -178,6 +178,6 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that others rest on.\n", v.Volume, v.First, v.Last, v.Sequence, counted(v.Kept, "event"))
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, counted(v.Kept, "event"))
 	return err
 }

@@ -21,7 +21,7 @@ func TestVolumes(t *testing.T) {
 	play(t, map[string]string{"url": book.URL(), "dir": dir}, []step{
 		{args: `volume seal` + at, status: 2, stderr: "daybook: the volume that is written holds nothing yet.*\n"},
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
-		{args: `volume export 1 $dir` + at, status: 2, stderr: "daybook: volume 1 is still written; seal it first.*\n"},
+		{args: `volume export 1 $dir` + at, status: 2, stderr: "daybook: volume 1 is the active volume; seal it first.*\n"},
 		{args: `volume seal` + at, stdout: "Sealed volume 1, positions 1 to [0-9]+. The next one begins at [0-9]+.\n"},
 		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n1 +1 .* sealed .*\n2 .* written .*\n"},
 		{args: `volume list --json` + at, stdout: `.*"sealed": ?true.*` + "\n"},
@@ -32,9 +32,9 @@ func TestVolumes(t *testing.T) {
 		{args: `run -e 2` + at, stdout: "2\n", stderr: ".*"},
 		{args: `volume seal` + at, stdout: "Sealed volume 2, .*\n"},
 		{args: `volume remove 2 --export $dir` + at, status: 2, stderr: "(?s).*volume 1 is older; remove the oldest volume first\n"},
-		{args: `volume remove 1 --export $dir` + at, stdout: "Removed volume 1, positions 1 to [0-9]+, by event [0-9]+; kept [0-9]+ events? that others rest on.\n"},
+		{args: `volume remove 1 --export $dir` + at, stdout: "Removed volume 1, positions 1 to [0-9]+, by event [0-9]+; kept [0-9]+ events? that later state depends on.\n"},
 		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n2 +.* sealed .*\n3 .* written .*\n"},
-		{args: `volume export 7 $dirx` + at, status: 2, stderr: "daybook: there is no volume 7; .*\n"},
+		{args: `volume export 7 $dirx` + at, status: 2, stderr: "daybook: volume 7 does not exist; .*\n"},
 	})
 }
 

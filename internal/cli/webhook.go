@@ -195,6 +195,6 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	std.out.printf("Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, c.ID)
+	std.out.printf("Retrying %d. \"daybook webhook dead %s\" lists the events that fail again.\n", answer.Retrying, c.ID)
 	return nil
 }

@@ -49,7 +49,7 @@ func TestWebhooks(t *testing.T) {
 	})
 	mended.Store(true)
 	play(t, known, []step{
-		{args: `webhook retry $id` + at, stdout: "Retrying 0. See how it went with \"daybook webhook dead $id\".\n"},
+		{args: `webhook retry $id` + at, stdout: "Retrying 0. \"daybook webhook dead $id\" lists the events that fail again.\n"},
 		{eventually: true, args: `webhook list` + at, stdout: "WEBHOOK .*\n$id  active .* -\n"},
 		{args: `webhook list --json` + at, stdout: `.*"state": ?"active".*` + "\n"},
 		{args: `webhook remove $id` + at, stdout: "ok\n"},
@@ -69,8 +69,8 @@ func TestSessionReplay(t *testing.T) {
 		{args: `session replay told --speed 100 --from-entry 0 --to-entry 0 --max-pause 1ms` + at, stdout: `.*entry_recorded.*\n`},
 		{args: `session replay told --speed max --subject replay.default.x` + at, stderr: "Published [4-9] events under replay.default.x.\n"},
 		{args: `session replay told --subject events.default.x` + at, status: 2, stderr: "daybook: --subject must be a subject below replay.default., .*\n"},
-		{args: `session replay told --speed max --from 1000000` + at, status: 2, stderr: "daybook: --from 1000000: there is nothing from there, because the ledger ends at position \\d+\n"},
-		{args: `session replay told --speed max --from 2 --to 1` + at, status: 2, stderr: "daybook: --from 2: there is nothing from there, because the range ends at position 1\n"},
+		{args: `session replay told --speed max --from 1000000` + at, status: 2, stderr: "daybook: --from 1000000: no events start there: the ledger ends at position \\d+\n"},
+		{args: `session replay told --speed max --from 2 --to 1` + at, status: 2, stderr: "daybook: --from 2: no events start there: the range ends at position 1\n"},
 		{args: `session replay told --speed max --to 1` + at, stderr: "No events of the session are in this range, which ends at position 1.\n"},
 		{args: `session replay told --from-entry 5` + at, status: 2, stderr: "daybook: the session has the entries 0 to 0; .*\n"},
 		{args: `session replay nobody` + at, status: 2, stderr: "daybook: Session 'nobody' not found; \"daybook session list\" lists sessions\n"},
