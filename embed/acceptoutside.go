@@ -21,20 +21,22 @@ import (
 	"daybook/proof"
 )
 
-// readTogether is how many messages planOutside asks for at a time.
+// readBatch is the number of messages that planOutsideRecovery requests at a time.
 const readTogether = 2000
 
-// maxUnreadable bounds the ranges that one event names on an outside server, so that
-// the event fits its limit. Each such event names those of earlier ones too.
+// maxUnreadable is the maximum number of ranges that one event names on an outside
+// server, so that the event fits its size limit. Each such event also names the ranges
+// of earlier ones.
 const maxUnreadable = 2000
 
-// maxChanged bounds the events that are intact and differ from their hash. More of them
-// are the history of another writer rather than damage.
+// maxChanged is the maximum number of intact events that differ from their hash. More
+// of them are the history of another writer rather than damage.
 const maxChanged = 16
 
-// planOutside is planAcceptance for a ledger on an outside NATS server. Only messages
-// that are no intact events can be accepted there: they stay in their stream, and no
-// reader gets them. Anything else is for who keeps that server's files.
+// planOutsideRecovery is planRecovery for a ledger on an outside NATS server. There
+// only messages that are not intact events can be accepted as lost. They stay in their
+// stream, and no reader receives them. The operator of the outside server must repair
+// any other damage.
 func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 	store, done, err := d.openOutside(ctx, jetstream.Options{Existing: true})
 	if err != nil {
@@ -62,7 +64,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 			return nil, restoreOutside(err)
 		}
 		if len(batch) == 0 {
-			break // what follows is lost already
+			break // the rest is lost already
 		}
 		for _, m := range batch {
 			if !m.Kept() && !compared.sound(m) {
@@ -73,7 +75,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 			return nil, restoreOutside(fmt.Errorf("more than %d events cannot be read, with those accepted before: %w", maxUnreadable, events.ErrDamaged))
 		}
 		if compared.changed > maxChanged {
-			bad = nil // whose the hashes are is found in the end
+			bad = nil // the check at the end determines whose hashes these are
 		}
 		after = batch[len(batch)-1].Seq
 	}
@@ -117,8 +119,8 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 	return a, nil
 }
 
-// unreadableAt is the loss of one message that stays in its stream, with the hash that
-// was taken of it, else that of the message as it is.
+// unreadableRange returns the loss of one message that stays in its stream. Its hash is
+// the recorded one, or if there is none that of the message as it is.
 func unreadableAt(known *translog.ProvenLeaves, m events.Stored, namedAt uint64) events.LostRange {
 	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
 	hash, ok := known.Leaf(m.Seq)
@@ -133,7 +135,8 @@ func unreadableAt(known *translog.ProvenLeaves, m events.Stored, namedAt uint64)
 	return r
 }
 
-// restoreOutside adds to damage of a ledger on an outside server what can be done.
+// restoreOutside adds the possible remedies to an error about a damaged ledger on an
+// outside server.
 func restoreOutside(err error) error {
 	if !errors.Is(err, events.ErrDamaged) {
 		return err
@@ -141,7 +144,7 @@ func restoreOutside(err error) error {
 	return fmt.Errorf("%w; on an outside NATS server only events that cannot be read, and a few that were changed, can be accepted as lost: restore the streams of that server from a copy", err)
 }
 
-// openOutside opens the ledger on an outside server for the acceptance of damage.
+// openOutside opens the ledger on an outside server to accept damage.
 func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *jetstream.Store, done func(), err error) {
 	if err := d.openKeys(); err != nil {
 		return nil, nil, err
@@ -165,8 +168,8 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 	return store, done, nil
 }
 
-// carryOutOutside is applyRecovery for a ledger on an outside server. The tree of hashes
-// stays: the lost positions keep the hashes that it has.
+// applyOutsideRecovery is applyRecovery for a ledger on an outside server. It keeps the
+// tree of hashes, and the lost positions keep their hashes in it.
 func (d *Daybook) carryOutOutside(ctx context.Context, a recoveryPlan) error {
 	store, done, err := d.openOutside(ctx, jetstream.Options{
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},

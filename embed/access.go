@@ -12,43 +12,44 @@ import (
 	"daybook/ledger"
 )
 
-// OIDC names an OpenID Connect issuer whose tokens are accepted. Issuer and
-// Audience are required.
+// OIDC selects an OpenID Connect issuer whose tokens are accepted. Issuer and Audience
+// are required.
 type OIDC struct {
-	// Issuer is its URL, exactly as its tokens name it.
+	// Issuer is the URL of the issuer, exactly as in its tokens.
 	Issuer string
-	// Audience is what tokens must be made out for.
+	// Audience is the audience (aud) that tokens must name.
 	Audience string
-	// TenantClaim names the claim that holds the tenant; default "tenant". Tenant,
-	// if set, is everybody's instead.
+	// TenantClaim is the claim that holds the tenant. Default: "tenant". Tenant, if
+	// set, is the tenant of all tokens.
 	TenantClaim, Tenant string
-	// ScopeClaim names the claim that holds the scopes; default "scope", then
-	// "scp".
+	// ScopeClaim is the claim that holds the scopes. Default: "scope", then "scp".
 	ScopeClaim string
-	// BareScopes believes the scopes sign and admin also without the prefix daybook:.
-	// Any service that the issuer lets ask for this audience can then name them.
+	// BareScopes accepts the scopes sign and admin also without the prefix daybook:.
+	// Any service that the issuer lets request this audience can then name them.
 	BareScopes bool
 }
 
-// Limits bound what each tenant may use; 0 is unlimited everywhere.
+// Limits bound what each tenant may use. 0 is unlimited in every field.
 type Limits struct {
-	// RequestsPerSecond is how many HTTP requests it may make.
+	// RequestsPerSecond is the rate of its HTTP requests, MCP messages and ACP
+	// requests.
 	RequestsPerSecond float64
-	// Runs is how many runs may be queued or running.
+	// Runs is the number of its queued and running runs.
 	Runs int
-	// OutputBytes and HeapBytes are how much may be stored when another run is
+	// OutputBytes and HeapBytes are the stored bytes above which no further run is
 	// accepted.
 	OutputBytes, HeapBytes int64
-	// Streams is how many event streams each of its principals may hold open.
+	// Streams is the number of open event streams of each of its principals.
 	Streams int
-	// Sessions is how many sessions it may have, logical and named ones together, and
-	// how many conversation contexts.
+	// Sessions is the number of its sessions, logical and named ones together, and
+	// likewise of its conversation contexts.
 	Sessions int
-	// TaggedHeaps is how many heaps may have tags without a run that has left them.
+	// TaggedHeaps is the number of its heaps that have tags and that no run has left.
 	TaggedHeaps int
 }
 
-// authenticator reads the options; it is nil when no token is asked for.
+// authenticator returns the authenticator of the options, or nil if no token is
+// required.
 func authenticator(o Options) (access.Authenticator, error) {
 	var a access.Authenticators
 	if o.TokenFile != "" {
@@ -80,7 +81,7 @@ func authenticator(o Options) (access.Authenticator, error) {
 	return a, nil
 }
 
-// issuers are where clients get tokens.
+// issuers returns the URLs where clients get tokens.
 func (d *Daybook) issuers() []string {
 	if d.opts.OIDC.Issuer == "" {
 		return nil
@@ -88,7 +89,7 @@ func (d *Daybook) issuers() []string {
 	return []string{d.opts.OIDC.Issuer}
 }
 
-// openAccess sets up the authentication and the limits of tenants.
+// openAccess prepares the authentication and the limits of tenants.
 func (d *Daybook) openAccess(context.Context) error {
 	var err error
 	if d.auth, err = authenticator(d.opts); err != nil {
@@ -102,7 +103,7 @@ func (d *Daybook) openAccess(context.Context) error {
 	return nil
 }
 
-// meter reads usage off the projections, once there are any.
+// meter reads the usage of tenants from the projections once they are open.
 type meter struct{ d *Daybook }
 
 func (m meter) TenantUsage(ctx context.Context, tenant string) (access.Usage, error) {
@@ -122,13 +123,13 @@ func (m meter) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, er
 	return m.d.projections.HasTaggedHeap(ctx, tenant, heap)
 }
 
-// linkedKey is the key of a mark in the context of a request whose client asks the next
-// owner when this one ends, where link.Linked cannot report it.
+// linkedKey marks the context of a request whose client asks the next owner when this
+// one ends, if link.Linked cannot report that.
 type linkedKey struct{}
 
-// admit is ledger.Options.Admit. It refuses runs while the server drains, unless the next
-// owner answers the client, while the disk is below the reserve, and of tenants that are
-// over a quota.
+// admit is ledger.Options.Admit. It refuses runs while the server drains, unless the
+// next owner answers the client, while free disk space is below the reserve, and of
+// tenants above a quota.
 func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (done func(seq uint64), err error) {
 	if d.draining.Load() && !link.Linked(ctx) && ctx.Value(linkedKey{}) == nil {
 		return nil, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
@@ -152,13 +153,13 @@ func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (done func(se
 	}, nil
 }
 
-// overLimit is the answer of the ledger about a limit.
+// overLimit returns the error of the ledger for a limit.
 func overLimit(over *access.LimitError) *ledger.Error {
 	return &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
 }
 
-// reserve counts a run against the quotas of its tenant. Without space for another
-// conversation context the run has none, and a warning.
+// reserve counts a run against the quotas of its tenant. If the tenant may have no
+// further conversation context, the run has none, and a warning.
 func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Reservation, error) {
 	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
@@ -175,14 +176,14 @@ func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Re
 	return d.quotas.Admit(ctx, s.Tenant)
 }
 
-// admission is the write side as clients reach it.
+// admission is the write side for clients, with the limits of their tenants.
 type admission struct {
 	*ledger.Ledger
 	d *Daybook
 }
 
-// SetTags refuses tags, which are stored with heaps, to a tenant whose heaps are over
-// their quota. It can still clear them.
+// SetTags refuses tags, which are stored with heaps, to a tenant whose heaps exceed
+// their quota. The tenant can still clear tags.
 func (g admission) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error) {
 	if len(tags) > 0 {
 		err := g.d.quotas.Heaps(ctx, tenant)
@@ -196,8 +197,8 @@ func (g admission) SetTags(ctx context.Context, tenant, heap string, tags map[st
 	return g.Ledger.SetTags(ctx, tenant, heap, tags, actor)
 }
 
-// AssignRef gives a session a short name. For a tenant that has as many of them as it may
-// have, a new one is the id of the session: clients use it in the same way.
+// AssignRef gives a session a short name. If the tenant has as many short names as it
+// may have, a new one is the id of the session, which clients use in the same way.
 func (g admission) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
 	ref, seq, err = g.Ledger.AssignRef(ctx, tenant, holder, session)
 	if over, limited := errors.AsType[*access.LimitError](err); limited && over.Permanent {

@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-// newAgent makes what serves the Agent Client Protocol.
+// newAgent returns the server of the Agent Client Protocol.
 func (d *Daybook) newAgent() *acp.Server {
 	return acp.New(acp.Options{
 		Commands:            agentGate{admission{d.ledger, d}},
@@ -29,7 +29,6 @@ func (d *Daybook) newAgent() *acp.Server {
 	})
 }
 
-// countAgentRequest counts a request of an ACP client as one of its tenant.
 func countAgentRequest(q *access.Quotas) error {
 	err := q.Request(access.Identity{Tenant: events.DefaultTenant})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
@@ -38,18 +37,19 @@ func countAgentRequest(q *access.Quotas) error {
 	return err
 }
 
-// ServeACP serves one client of the Agent Client Protocol over a pair of streams
-// until in ends, ctx is done or the Daybook is closed. Nothing but its messages is
-// written to out.
+// ServeACP serves one client of the Agent Client Protocol over a pair of streams. It
+// writes only protocol messages to out. It blocks until in ends, ctx is done or the
+// Daybook is closed.
 func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) error {
 	return d.acp.Serve(ctx, in, out)
 }
 
-// agentGate marks the context of prompts that come over a link.
+// agentGate is the admission of prompts. It marks the context of prompts that come over
+// a link.
 type agentGate struct{ admission }
 
-// Prompt submits a prompt. One that comes over a link has an id: while the server drains,
-// its client asks the next owner for the answer.
+// Prompt submits a prompt. A prompt over a link has an id: while the server drains, its
+// client asks the next owner for the answer.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error) {
 	if p.ID != "" {
 		ctx = context.WithValue(ctx, linkedKey{}, true)
@@ -57,7 +57,7 @@ func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Pro
 	return g.Ledger.Prompt(ctx, p)
 }
 
-// toolConfig is a client's server as package toolserver knows it.
+// toolConfig converts the configuration of a client's tool server.
 func toolConfig(s acp.ToolServer) toolserver.Config {
 	return toolserver.Config{
 		Name: s.Name, Transport: toolserver.Transport(s.Transport),
@@ -77,7 +77,7 @@ func (d *Daybook) connectTools(servers []acp.ToolServer) (acp.Toolbox, error) {
 	return toolbox{set}, nil
 }
 
-// toolbox is a set of servers as package acp sees it.
+// toolbox adapts a set of tool servers to package acp.
 type toolbox struct{ *toolserver.Set }
 
 // Call calls a tool.
@@ -86,12 +86,12 @@ func (b toolbox) Call(ctx context.Context, server, tool string, arguments []byte
 	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
 }
 
-// Problems reports the servers that cannot be called.
+// Problems returns the reasons of tool servers that cannot be called.
 func (b toolbox) Problems(ctx context.Context) map[string]string {
 	return b.Set.Problems(ctx, events.DefaultTenant)
 }
 
-// Tools lists what can be called.
+// Tools lists the callable tools.
 func (b toolbox) Tools(ctx context.Context) []acp.Tool {
 	tools := b.Set.Tools(ctx, events.DefaultTenant)
 	list := make([]acp.Tool, len(tools))

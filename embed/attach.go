@@ -25,58 +25,58 @@ import (
 	"daybook/mcp"
 )
 
-// ErrNotServing is returned when no process serves the socket of a data
-// directory: there is none, or it is starting or ending.
+// ErrNotServing is returned if no process serves the socket of a data directory: there
+// is no owner, or it is starting or ending.
 var ErrNotServing = errors.New("no process serves the data directory")
 
-// ErrOwnerEnded is returned by Attach when the owner of the data directory ended
-// while its client was attached, and no other was to be started.
+// ErrOwnerEnded is returned by Attach if the owner of the data directory ended while
+// its client was attached, and no other owner was to be started.
 var ErrOwnerEnded = errors.New("the process that owned the data directory has ended; recorded runs continue when another is started")
 
-// Client describes a client of the process that owns a data directory.
+// Client configures a client of the process that owns a data directory.
 type Client struct {
 	DataDir string
-	// ACP makes it a client of the Agent Client Protocol instead of MCP.
+	// ACP selects the Agent Client Protocol instead of MCP.
 	ACP bool
-	// SessionID names the session that runs over MCP are logged under; empty leaves
-	// it to the owner.
+	// SessionID is the named session of runs over MCP. Default: that of the owner.
 	SessionID string
-	// Version is the client's; an owner of another version is reported to Notice.
-	// Empty reports none.
+	// Version is the version of the client. Notice receives the version of an owner
+	// that differs. Empty compares nothing.
 	Version string
-	// Settings are the flags that an owner would be started with, as --name=value. Those
-	// in which the owner differs are reported to Notice.
+	// Settings are the flags that an owner would be started with, as --name=value.
+	// Notice receives the names of the flags that differ from those of the owner.
 	Settings []string
-	// StartOwner starts an owner, and returns once it serves, with ErrLocked if
-	// another process was first, with ErrNotServing if the owner ended without a reason,
-	// which is tried again, or with the reason. Nil starts none: the client then needs an
-	// owner, and ends with it.
+	// StartOwner starts an owner and returns nil once it serves. It returns ErrLocked
+	// if another process was first, ErrNotServing if the owner ended without a reason,
+	// which is retried, or the reason. If StartOwner is nil, the client needs a running
+	// owner and ends with it.
 	StartOwner func(ctx context.Context) error
-	// Notice, if set, is called with what the user should know, as one line.
+	// Notice, if set, is called with each message to the user. A message is one line.
 	Notice func(text string)
 }
 
 const (
-	// ownerWait is how long a new client waits for a process that owns the data
-	// directory and serves no clients: it may be starting or ending.
+	// ownerWait is the time that a new client waits for a process that owns the data
+	// directory and serves no clients. That process may be starting or ending.
 	ownerWait = 30 * time.Second
-	// ownerPoll is how often it looks.
+	// ownerPoll is the interval between two attempts in that time.
 	ownerPoll = 50 * time.Millisecond
-	// maxStarts is how many owners in a row may end before a client has attached.
+	// maxStarts is the number of owners in a row that may end before a client has
+	// attached.
 	maxStarts = 5
-	// startingWait is how long a command waits for an owner that is starting.
+	// startingWait is the time that a command waits for an owner that is starting.
 	startingWait = 5 * time.Second
-	// helloWait bounds the answer to a hello.
+	// helloWait is the maximum time for the answer to a hello.
 	helloWait = 30 * time.Second
 )
 
-// Attach carries the messages of a client between a pair of streams and the owner
-// of the data directory, one JSON-RPC message a line. When the owner ends, it
-// attaches to the next one and sends it all requests without an answer; requests
-// that had their effect already do not have it twice. Attach returns nil when the
-// client ends or ctx is done.
+// Attach passes the messages of a client between a pair of streams and the owner of the
+// data directory, one JSON-RPC message per line. When the owner ends, Attach connects
+// to the next owner and sends it all requests without an answer; a request that already
+// took effect does not take effect twice. Attach blocks until the client ends or ctx is
+// done, and then returns nil.
 //
-// A Read of in may still be waiting when Attach returns; it takes at most one more
+// A Read of in may still block when Attach returns. It consumes at most one more
 // message, which is lost, unless the caller closes in.
 func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 	if c.SessionID != "" {
@@ -86,7 +86,7 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 	}
 	notice, last := c.Notice, ""
 	c.Notice = func(text string) {
-		if notice != nil && text != last { // the next owner may be like this one
+		if notice != nil && text != last { // the next owner may differ in the same way
 			notice(text)
 		}
 		last = text
@@ -103,8 +103,8 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 	return link.Run(ctx, dial, in, out, maxLine)
 }
 
-// dial attaches to an owner. If there is none it starts one, or waits for the
-// process that starts or ends.
+// dial attaches to an owner. Without an owner it starts one, or waits for the process
+// that is starting or ending.
 func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 	noticed, starts := false, 0
 	for deadline := time.Now().Add(ownerWait); ; {
@@ -128,7 +128,7 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 		switch {
 		case err == nil && starting, ended:
 			deadline = time.Now().Add(ownerWait)
-			continue // another look at once
+			continue // try again at once
 		case err != nil && !errors.Is(err, ErrLocked):
 			return nil, err
 		case err != nil && h.Generation == 0 && time.Now().After(deadline):
@@ -148,8 +148,8 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 	}
 }
 
-// start starts an owner, unless another process is about to, which it reports as
-// no error. A process that holds the directory without serving it is ErrLocked.
+// start starts an owner unless another process is about to start one, which is not an
+// error. It returns ErrLocked if a process holds the directory without serving it.
 func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return false, fmt.Errorf("create the data directory: %w", err)
@@ -158,7 +158,7 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	if turn == nil || err != nil {
 		return false, err
 	}
-	defer turn.release() //nolint:errcheck // closing the file gives it up
+	defer turn.release() //nolint:errcheck // closing the file releases the lock
 	if err := probeDir(c.DataDir); err != nil {
 		return false, err
 	}
@@ -168,7 +168,7 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	return true, nil
 }
 
-// tryDial attaches to the owner there is, or returns ErrNotServing.
+// tryDial attaches to the current owner, or returns ErrNotServing.
 func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
 	body, err := json.Marshal(h)
 	if err != nil {
@@ -215,15 +215,15 @@ func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
 	return bufferedConn{conn.(halfCloser), r}, nil
 }
 
-// halfCloser is a connection whose writing end can be closed alone.
+// halfCloser is a connection whose writing side can be closed separately.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// DialOwner connects to the process that owns a data directory, which speaks HTTP
-// there. It waits some seconds for one that is starting, and returns ErrNotServing
-// without any. The caller closes the connection.
+// DialOwner connects to the process that owns a data directory. The connection speaks
+// HTTP. DialOwner waits up to 5 s for an owner that is starting and returns
+// ErrNotServing if there is none. The caller MUST close the connection.
 func DialOwner(ctx context.Context, dir string) (net.Conn, error) {
 	for deadline := time.Now().Add(startingWait); ; {
 		conn, err := dialSocket(ctx, dir)
@@ -238,7 +238,7 @@ func DialOwner(ctx context.Context, dir string) (net.Conn, error) {
 	}
 }
 
-// dialSocket connects to the owner there is.
+// dialSocket connects to the current owner.
 func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	var conn net.Conn
 	err := withSocketPath(dir, func(short string) (err error) {
@@ -246,7 +246,7 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 		return err
 	})
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EAGAIN): // the last: too many wait
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EAGAIN): // EAGAIN: too many connections wait
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
 	case errors.Is(err, unix.EACCES):
 		return nil, fmt.Errorf("connect to %s: %w; only the user who owns the directory may", filepath.Join(dir, socketName), unix.EACCES)
@@ -256,9 +256,9 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ask sends an owner one request.
+// ask sends one request to an owner.
 func ask(conn net.Conn, path string, body []byte) (*http.Response, *bufio.Reader, error) {
-	req, err := http.NewRequest(http.MethodPost, "http://localhost"+path, bytes.NewReader(body)) //nolint:noctx // closing the connection ends it
+	req, err := http.NewRequest(http.MethodPost, "http://localhost"+path, bytes.NewReader(body)) //nolint:noctx // closing the connection ends the request
 	if err != nil {
 		return nil, nil, err
 	}
@@ -274,9 +274,9 @@ func ask(conn net.Conn, path string, body []byte) (*http.Response, *bufio.Reader
 	return resp, r, err
 }
 
-// errorIn is the text of a refusal.
+// errorIn returns the text of an error answer.
 func errorIn(resp *http.Response) string {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // without it the status remains
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // without a body the status remains
 	var problem struct {
 		Error string `json:"error"`
 	}

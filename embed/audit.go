@@ -13,16 +13,16 @@ import (
 	"daybook/internal/translog"
 )
 
-// finalCheckpointTimeout bounds the last checkpoint at the end.
+// finalCheckpointTimeout is the maximum time for the final checkpoint.
 const finalCheckpointTimeout = 5 * time.Second
 
-// backgroundTask is what follows the ledger from the start to Close, beside others.
+// backgroundTask is a function that runs in the background until it is ended.
 type backgroundTask struct {
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// follow runs something in the background until end is called.
+// startTask runs a function in the background until end is called.
 func follow(ctx context.Context, run func(context.Context)) *backgroundTask {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &backgroundTask{stop: stop, done: make(chan struct{})}
@@ -33,8 +33,7 @@ func follow(ctx context.Context, run func(context.Context)) *backgroundTask {
 	return f
 }
 
-// end stops it and returns once it has ended. A follower that was never started
-// is nil.
+// end stops the task and waits until it has ended. A nil task was never started.
 func (f *backgroundTask) end() {
 	if f != nil {
 		f.stop()
@@ -42,7 +41,7 @@ func (f *backgroundTask) end() {
 	}
 }
 
-// startTail reads what is recorded from now on, for all who follow the ledger.
+// startTail starts the shared reading of new events.
 func (d *Daybook) startTail(ctx context.Context) error {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
@@ -50,12 +49,12 @@ func (d *Daybook) startTail(ctx context.Context) error {
 	}
 	d.tail = d.store.NewTail()
 	d.tailing = follow(ctx, func(ctx context.Context) {
-		_ = d.tail.Run(ctx, last) // its followers are told
+		_ = d.tail.Run(ctx, last) // its followers receive the error
 	})
 	return nil
 }
 
-// startAudit keeps the proofs of the ledger.
+// startAudit starts the tree of hashes and the signing of the ledger.
 func (d *Daybook) startAudit(ctx context.Context) error {
 	if d.opts.NoAudit {
 		return nil
@@ -79,19 +78,20 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	}
 	d.auditing = follow(ctx, func(ctx context.Context) {
 		if err := d.audit.Run(ctx, d.tail, d.store); err != nil && ctx.Err() == nil {
-			// Readiness tells of damage too. What else stopped it, a start repairs.
+			// Readiness reports damage too. A restart repairs other failures.
 			d.opts.Logger.Error("the ledger is not signed any more", slog.Any("error", err))
 		}
 	})
 	return nil
 }
 
-// signFinalCheckpoint signs what is on record at the end.
+// signFinalCheckpoint signs a checkpoint of all recorded events before the Daybook
+// closes.
 func (d *Daybook) signFinalCheckpoint() {
 	if d.auditing == nil {
 		return
 	}
-	if d.damage.Damaged() { // nothing can be appended
+	if d.damage.Damaged() { // a damaged ledger takes no events
 		d.auditing.end()
 		return
 	}
@@ -99,7 +99,7 @@ func (d *Daybook) signFinalCheckpoint() {
 	defer stop()
 	go func() {
 		select {
-		case <-d.auditing.done: // nothing to wait for
+		case <-d.auditing.done: // the task has ended
 			stop()
 		case <-ctx.Done():
 		}
@@ -114,11 +114,11 @@ func (d *Daybook) signFinalCheckpoint() {
 	d.auditing.end()
 }
 
-// auditDir holds what proves the ledger, apart from the streams.
+// auditDir returns the directory of the proofs, which is separate from the streams.
 func auditDir(dataDir string) string { return filepath.Join(dataDir, "audit") }
 
-// AuditKey is the key that checkpoints of this ledger are verified with, or
-// empty. Whoever keeps a copy elsewhere need not trust this directory.
+// AuditKey returns the key that verifies the checkpoints of this ledger, or an empty
+// string. Keep a copy elsewhere to verify the ledger without trusting this directory.
 func (d *Daybook) AuditKey() string {
 	if d.audit == nil {
 		return ""
@@ -126,7 +126,7 @@ func (d *Daybook) AuditKey() string {
 	return d.audit.VKey()
 }
 
-// proofs is the ledger as it proves itself, or nil.
+// localProofs returns the proofs of the ledger, or nil.
 func (d *Daybook) proofs() *audit.Local {
 	if d.audit == nil {
 		return nil
@@ -134,7 +134,7 @@ func (d *Daybook) proofs() *audit.Local {
 	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
 }
 
-// blobs reads what events name, for those who prove the ledger; nil without proofs.
+// blobs returns a reader of the referenced blobs for proofs, or nil without proofs.
 func (d *Daybook) blobs() httpapi.Blobs {
 	if d.audit == nil {
 		return nil
@@ -142,7 +142,7 @@ func (d *Daybook) blobs() httpapi.Blobs {
 	return d.store
 }
 
-// auditDamage is why nothing is signed any more, or nil.
+// auditDamage returns the reason why nothing is signed, or nil.
 func (d *Daybook) auditDamage() error {
 	if d.audit == nil {
 		return nil

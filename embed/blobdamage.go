@@ -19,18 +19,18 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// A damaged heap or text affects only what needs it: the server takes the damaged
-// records out of the blob store's files, finds out which blobs they were of, and
-// starts. The findings are kept in a file, because the damaged records are no longer
-// there at the next start.
+// A damaged heap or text affects only the runs that need it. The server moves the
+// damaged records out of the files of the blob store, determines their blobs, and
+// starts. It keeps the findings in a file, because the damaged records no longer exist
+// at the next start.
 
 func (d *Daybook) blobDamageFile() string { return filepath.Join(d.opts.DataDir, "damaged-blobs.json") }
 
-// asideName names a directory for damaged files.
+// asideName returns the name of a new directory for damaged files.
 func asideName() string { return "damaged-" + time.Now().UTC().Format("20060102T150405.000Z") }
 
-// mendBlobs takes damaged records out of the files of the blob store. The files as
-// they were are kept.
+// repairBlobFiles removes damaged records from the files of the blob store. It keeps a
+// copy of the files as they were found.
 func (d *Daybook) mendBlobs(ctx context.Context, streams []streamfiles.Stream) error {
 	for _, s := range streams {
 		if s.Name != blobStream || len(s.Faults) == 0 {
@@ -45,8 +45,8 @@ func (d *Daybook) mendBlobs(ctx context.Context, streams []streamfiles.Stream) e
 	return nil
 }
 
-// findLostBlobs finds out which heaps and texts are damaged, where something of the
-// blob store is missing, and looks again at those that were found before.
+// findLostBlobs determines the damaged heaps and texts if something is missing in the
+// blob store, and checks the earlier findings again.
 func (d *Daybook) findLostBlobs(ctx context.Context) error {
 	if d.opts.NATSURL != "" {
 		return nil
@@ -56,7 +56,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 		d.damage.Report(f)
 	}
 	if d.damage.Damaged() {
-		return nil // the findings stay as they are until the ledger can be written again
+		return nil // the findings stay until the ledger can be written again
 	}
 	for _, f := range known {
 		if err := d.store.CheckBlob(ctx, *f.Blob); err != nil {
@@ -85,11 +85,11 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("find out which heaps and texts are damaged: %w", err)
 		}
-		// Every loss has a name now, or was of nothing that is needed.
+		// Every loss has a finding of its own now, or was of a blob that is not needed.
 		d.damage.Repaired(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
 		d.opts.Logger.WarnContext(ctx, "looked for damaged heaps and texts", "named", len(list), "damaged", lost, "took", time.Since(began))
 	}
-	if d.blobsSuspect { // blobs that were lost at the end are found
+	if d.blobsSuspect { // lost blobs at the end of the files are found
 		if err := d.beginMark("mark-blobs", &d.marks.blobs); err != nil {
 			return err
 		}
@@ -98,12 +98,12 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 	return nil
 }
 
-// blobDamaged is called when a blob, or the blob store, is found damaged.
+// blobDamaged is called if a blob or the blob store is found damaged.
 func (d *Daybook) blobDamaged(blob events.LostBlob, err error) {
 	f := damage.Finding{Radius: damage.OfBlob, Stream: blobStream, What: err.Error(), By: damage.FoundOnRead}
 	switch {
 	case blob.Tenant == events.LedgerTenant:
-		// What the ledger stores beside itself is part of it.
+		// Texts of the ledger are part of the ledger.
 		f.Radius, f.What = damage.OfLedger, fmt.Sprintf("text %s of the ledger: %v", blob.SHA256, err)
 	case blob != events.LostBlob{}:
 		f.Blob = &blob
@@ -115,7 +115,7 @@ func (d *Daybook) blobDamaged(blob events.LostBlob, err error) {
 	d.rememberBlobDamage()
 }
 
-// blobRepaired is called when a blob that was damaged is intact, or was removed.
+// blobRepaired is called if a damaged blob is intact again or was removed.
 func (d *Daybook) blobRepaired(blob events.LostBlob, how string) {
 	if !d.damage.Repaired(how, func(f damage.Finding) bool { return f.Blob != nil && *f.Blob == blob }) {
 		return
@@ -124,21 +124,20 @@ func (d *Daybook) blobRepaired(blob events.LostBlob, how string) {
 	d.rememberBlobDamage()
 }
 
-// rememberBlobDamage writes the findings for the next start. One that is not written
-// is found again when the blob is read.
+// rememberBlobDamage writes the findings for the next start. A finding that is not
+// written is found again when the blob is read.
 func (d *Daybook) rememberBlobDamage() {
 	if err := d.writeBlobDamage(); err != nil {
 		d.opts.Logger.Warn("write which blobs are damaged", slog.Any("error", err))
 	}
 }
 
-// blobFindings is the content of the file.
+// blobFindings is the content of the file of findings.
 type blobFindings struct {
 	Findings []damage.Finding `json:"findings"`
 }
 
-// writeBlobDamage replaces the file with the findings about blobs that have not
-// ended.
+// writeBlobDamage replaces the file by the findings about blobs that have not ended.
 func (d *Daybook) writeBlobDamage() error {
 	d.describing.Lock()
 	defer d.describing.Unlock()
@@ -157,7 +156,7 @@ func (d *Daybook) writeBlobDamage() error {
 		return err
 	}
 	if raw = append(raw, '\n'); bytes.Equal(raw, d.blobsWritten) {
-		return nil // one more blob of very many, which is not listed
+		return nil // a blob above the maximum number of findings, which is not listed
 	}
 	if err := durable.WriteFile(d.blobDamageFile(), raw, 0o600); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (d *Daybook) writeBlobDamage() error {
 }
 
 // readBlobDamage returns the findings of earlier starts. A file that cannot be read
-// holds none: damage is found again when a blob is read.
+// counts as empty: damage is found again when a blob is read.
 func (d *Daybook) readBlobDamage() []damage.Finding {
 	raw, err := os.ReadFile(d.blobDamageFile())
 	if errors.Is(err, fs.ErrNotExist) {

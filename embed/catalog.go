@@ -9,8 +9,8 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// catalog lists what code may use: what isolates have built in, and the tools of
-// the servers that this one is configured with.
+// catalog returns the APIs that code may use: the built-in ones, and the tools of the
+// configured tool servers.
 func (d *Daybook) catalog() *catalog.Catalog {
 	sources := []catalog.Source{catalog.Builtin{}}
 	if d.toolServers != nil {
@@ -19,7 +19,7 @@ func (d *Daybook) catalog() *catalog.Catalog {
 	return catalog.New(nil, sources...)
 }
 
-// toolSource offers the tools of servers.
+// toolSource is a catalog source of the tools of servers.
 type toolSource struct{ *toolserver.Set }
 
 func (s toolSource) Entries(ctx context.Context, tenant string) []catalog.Entry {
@@ -35,7 +35,7 @@ func (s toolSource) Entries(ctx context.Context, tenant string) []catalog.Entry 
 	return list
 }
 
-// summary is the first line of a description, not at any length.
+// summary returns the first line of a description, shortened.
 func summary(text string) string {
 	const most = 160
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

@@ -13,22 +13,23 @@ import (
 	"daybook/projections"
 )
 
-// clientLog is the store as clients' changes are appended to it, by the ledger and by
-// the conversation contexts. It delays and refuses them; what a runner records passes.
+// clientLog is the store for changes of clients, which the ledger and the conversation
+// contexts append. It delays and refuses such changes. Events of a runner pass.
 type clientLog struct {
 	*jetstream.Store
 	d *Daybook
-	// entered says that what is held back has waited for the share of its tenant before,
-	// see access.Changes.Enter.
+	// entered reports that these changes have waited for the share of their tenant
+	// before, see access.Changes.Enter.
 	entered bool
 }
 
-// Append appends an event. A client's change is CodeExhausted if its tenant is at the
-// limit of what it adds, or if too many earlier changes of the tenant stay unapplied. It
-// is an *events.UnwritableError while the disk is below the reserve or the projections
-// cannot be written. A command of which an event is recorded is not held back any more:
-// its answer could not say that nothing was recorded. A command of which nothing was sent
-// is an *events.NoAnswerError within 200 ms while an outside server is silent.
+// Append appends an event. For a change of a client it returns an error of
+// CodeExhausted if the tenant is at the limit of what it adds, or if too many earlier
+// changes of the tenant are not applied. It returns *events.UnwritableError while free
+// disk space is below the reserve or the projections cannot be written. If an event of
+// a command is recorded already, its further events are not held back: the error could
+// not say that nothing was recorded. If no event of a command was sent, Append returns
+// *events.NoAnswerError within 200 ms while an outside server is silent.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if l.entered {
 		// Notes are recorded later, and an edit has the reason at once.
@@ -53,14 +54,14 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	return seq, err
 }
 
-// endedCount counts the executions that the server brought to an end itself, by status.
+// endedCount counts the executions that the server ended without a runner, by status.
 // The runner counts the others.
 type endedCount struct {
 	mu sync.Mutex
 	by map[events.Status]int64 // guarded by mu
 }
 
-// note counts a recorded event if it is the end of an execution without a runner.
+// note counts a recorded event if it ends an execution without a runner.
 func (c *endedCount) note(e events.Event) {
 	status, ok := e.Type.Status()
 	if end := events.EndingOf(e.Data); !ok || end == nil || end.Runner != "" {
@@ -110,8 +111,9 @@ func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uin
 	return l.record(ctx, e, after, appended)
 }
 
-// record appends an event and notes its position, also when that panics: otherwise its
-// tenant would count as one that asks until the server ends, and others would wait for it.
+// record appends an event and notes its position. It does so also if the append panics:
+// otherwise its tenant would count as waiting until the server ends, and other tenants
+// would wait for it.
 func (l clientLog) record(ctx context.Context, e events.Event, after int64, appended func(seq uint64)) (seq uint64, err error) {
 	defer func() { appended(seq) }()
 	return l.Store.Append(ctx, e, after)

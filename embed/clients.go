@@ -20,7 +20,7 @@ import (
 	"daybook/mcp"
 )
 
-// The protocols that a client on the socket may speak.
+// Protocols of a client on the socket.
 const (
 	protocolMCP = "mcp"
 	protocolACP = "acp"
@@ -29,44 +29,43 @@ const (
 // hello is the body of a request to attach a client.
 type hello struct {
 	Protocol string `json:"protocol"`
-	// Session names the session that runs are logged under; empty leaves it to the
-	// owner.
+	// Session is the named session of the runs. Empty means that of the owner.
 	Session string `json:"session,omitempty"`
-	// Connection is the id of the client's connection, and Generation the number of
-	// owners it had before.
+	// Connection is the id of the client's connection. Generation is the number of
+	// owners that the connection had before.
 	Connection string `json:"connection"`
 	Generation int    `json:"generation"`
-	// Settings are the flags that the client was started with, as --name=value.
+	// Settings are the flags of the client, as --name=value.
 	Settings []string `json:"settings,omitempty"`
 }
 
 const (
-	// maxHello bounds a hello, in bytes.
+	// maxHello is the maximum size of a hello, in bytes.
 	maxHello = 1 << 20
-	// upgradeName is the protocol that the connection changes to.
+	// upgradeName is the protocol to which the connection is upgraded.
 	upgradeName = "daybook-link"
 	// differsHeader lists the flags that differ from those of the owner.
 	differsHeader = "Daybook-Differs"
-	// versionHeader is the owner's version.
+	// versionHeader is the version of the owner.
 	versionHeader = "Daybook-Version"
-	// answerGrace is how long requests in progress may take to be answered once the
-	// last run has ended; the next owner answers the others.
+	// answerGrace is the time for requests in progress to be answered after the last
+	// run has ended. The next owner answers the others.
 	answerGrace = 300 * time.Millisecond
-	// endWait is how long a client waits for the end of the connection that it had before.
+	// endWait is the maximum time that a client waits for its former connection to end.
 	endWait = 10 * time.Second
 )
 
-// clients are the ends of all links to this owner.
+// clients are the owner's ends of all links.
 type clients struct {
-	ctx    context.Context //nolint:containedctx // the clients' own
+	ctx    context.Context //nolint:containedctx // of the clients
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
 	held  bool                    // no further client is served
 	conns map[*link.Conn]struct{} // guarded by mu
-	// serving are the newest connections of clients by their key; each is closed at its
-	// end. Guarded by mu.
+	// serving maps the key of a client to its newest connection; the channel is closed
+	// when that connection ends. Guarded by mu.
 	serving map[string]chan struct{}
 }
 
@@ -76,7 +75,8 @@ func newClients() *clients {
 	return c
 }
 
-// enter counts a client in, unless the owner is ending.
+// enter counts a client unless the owner is ending. It reports whether the client was
+// counted.
 func (c *clients) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,11 +86,11 @@ func (c *clients) enter() bool {
 	return !c.held
 }
 
-// inTurn waits until the connection that a client had before has ended: a client that was
-// cut off for being slow attaches again to the same owner. done MUST be called at the end
-// of the new one.
+// waitForPrevious waits until the former connection of a client has ended: a client
+// that was disconnected for being slow attaches again to the same owner. The caller
+// MUST call done when the new connection ends.
 //
-// The first connection of a client, of generation 0, waits for none.
+// A connection of generation 0 is the first one of its client and waits for none.
 func (c *clients) inTurn(ctx context.Context, key string, generation int) (done func()) {
 	end := make(chan struct{})
 	c.mu.Lock()
@@ -123,7 +123,7 @@ func (c *clients) serve(ctx context.Context, conn *link.Conn, server func(contex
 	held := c.held
 	c.mu.Unlock()
 	if held {
-		conn.Cut() // it attaches to the next owner
+		conn.Cut() // the client attaches to the next owner
 	}
 	defer func() {
 		c.mu.Lock()
@@ -133,7 +133,7 @@ func (c *clients) serve(ctx context.Context, conn *link.Conn, server func(contex
 	return conn.Serve(ctx, server)
 }
 
-// hold leaves what clients send from now on to the next owner.
+// hold leaves further messages of clients to the next owner.
 func (c *clients) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,8 +143,8 @@ func (c *clients) hold() {
 	}
 }
 
-// end hands all clients to the next owner, with the requests that cannot be
-// answered soon.
+// end leaves all clients to the next owner, with the requests that are not answered
+// within answerGrace after the last run.
 func (c *clients) end() {
 	late := time.NewTimer(answerGrace)
 	defer late.Stop()
@@ -183,7 +183,7 @@ func (d *Daybook) Clients() int {
 	return len(d.clients.conns)
 }
 
-// attach turns a request on the socket into a link with a client.
+// attach upgrades a request on the socket to a link with a client.
 func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	var h hello
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHello)).Decode(&h)
@@ -247,7 +247,7 @@ func (h hello) check() error {
 	return nil
 }
 
-// serverOf returns what serves a client.
+// serverOf returns the protocol of a client and the function that serves it.
 func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Reader, io.Writer) error) {
 	if h.Protocol == protocolACP {
 		return link.ACP, d.acp.Serve
@@ -257,8 +257,7 @@ func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Rea
 	}
 }
 
-// differing returns the names of the flags whose values are not the same on both
-// sides, each once.
+// differingFlags returns the names of the flags whose values differ, each once.
 func differing(asked, inForce []string) (names []string) {
 	for _, side := range [][2][]string{{asked, inForce}, {inForce, asked}} {
 		for _, flag := range side[0] {
@@ -271,7 +270,7 @@ func differing(asked, inForce []string) (names []string) {
 	return names
 }
 
-// headerText leaves out what cannot stand in a header.
+// headerText removes the characters that a header must not contain.
 func headerText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x21 || r > 0x7e || r == ',' {
@@ -281,17 +280,17 @@ func headerText(s string) string {
 	}, s)
 }
 
-// ServeMCP serves one MCP client over a pair of streams until in ends, ctx is
-// done or the Daybook is closed. Nothing but JSON-RPC is written to out.
+// ServeMCP serves one MCP client over a pair of streams. It writes only JSON-RPC
+// messages to out. It blocks until in ends, ctx is done or the Daybook is closed.
 func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
 	return d.mcp.ServeStdio(ctx, in, out, "")
 }
 
-// bufferedConn reads what was read ahead first.
+// bufferedConn is a connection that first returns the bytes that were read ahead.
 type bufferedConn struct {
 	halfCloser
 	r *bufio.Reader
 }
 
-// Read reads from the connection.
+// Read implements net.Conn.
 func (c bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }

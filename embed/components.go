@@ -14,8 +14,8 @@ import (
 	"daybook/runner"
 )
 
-// startWorkers starts a first worker, so that a machine that cannot run
-// JavaScript says so now, and makes the ledger, which wants to know the engine.
+// startWorkers starts a first worker, so that a machine that cannot run JavaScript
+// fails at the start. It then creates the ledger, which needs the id of the engine.
 func (d *Daybook) startWorkers(ctx context.Context) error {
 	opts := ledger.Options{
 		Stateless:            d.opts.Stateless,
@@ -34,7 +34,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	if d.runs() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
-			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants in turn find their own again
+			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants that take turns find their own workers again
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
 			Stateless:         d.opts.Stateless,
 			BestEffort:        d.opts.Sandbox == sandboxBestEffort,
@@ -50,7 +50,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		if !d.opts.Stateless {
 			opts.EngineID = engine.ID()
 			err := d.setBaseHeap(ctx, opts.EngineID)
-			if passes(err) { // the server starts to read; watchDisk stores it later
+			if passes(err) { // the server starts for reading; watchDisk stores the base heap later
 				d.baseHeapOf = opts.EngineID
 				err = nil
 			}
@@ -63,7 +63,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// setBaseHeap lets heaps be stored as what they differ from an empty one.
+// setBaseHeap sets the base heap against which heaps are stored as deltas.
 func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 	base, err := d.pool.BaseHeap(ctx)
 	if err != nil {
@@ -72,15 +72,15 @@ func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 	return d.store.SetBase(ctx, engineID, base)
 }
 
-// passes reports whether an error is that of a ledger that takes no writes now, and
-// takes them again without a restart.
+// isTransient reports whether an error means that the ledger takes no writes now, but
+// will take them again without a restart.
 func passes(err error) bool {
 	unwritable, ok := errors.AsType[*events.UnwritableError](err)
 	return ok && unwritable.Passes
 }
 
-// startProjections opens the read side and keeps it following the ledger. It
-// returns when what was on record before is applied.
+// startProjections opens the projections and keeps them up to date. It blocks until
+// they have applied every event that is recorded before.
 func (d *Daybook) startProjections(ctx context.Context) error {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		})
 	}
 	if d.damage.Damaged() && d.projections.Applied() >= last {
-		return d.checkAnswers(last) // there is nothing to follow
+		return d.checkAnswers(last) // no further event arrives
 	}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopProjector, d.projectorDone = stop, make(chan struct{})
@@ -121,7 +121,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		if err := d.projections.Run(following, d.tail); err != nil && following.Err() == nil {
 			err = fmt.Errorf("follow the ledger: %w", err)
 			d.failOrGoReadOnly(err)
-			giveUp(err) // what Start waits for will never come
+			giveUp(err) // the event that Start waits for never arrives
 		}
 	}()
 	err = d.projections.Wait(waiting, last)
@@ -129,7 +129,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		return d.checkAnswers(last)
 	}
 	if _, full := errors.AsType[*events.UnwritableError](err); full {
-		return nil // answers wait for what is missing, and there will be space again
+		return nil // answers wait for the missing events, which are applied once space is free
 	}
 	if err != nil {
 		if waiting.Err() != nil {
@@ -140,7 +140,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	return nil
 }
 
-// runs reports whether scripts are run here.
+// runsScripts reports whether this process runs scripts.
 func (d *Daybook) runs() bool { return !d.opts.NoRunner && !d.damage.Damaged() }
 
 func (d *Daybook) projectionsFile() string {
@@ -182,8 +182,9 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	return nil
 }
 
-// prepareWork restores the queues of tenants with unfinished runs whose description
-// was lost. A failure is logged: the next request of the tenant restores its queue too.
+// prepareWork restores the queues of tenants that have unfinished runs and whose
+// consumer configuration was lost. It logs a failure: the next request of the tenant
+// restores its queue too.
 func (d *Daybook) prepareWork(ctx context.Context) {
 	tenants, err := d.projections.UnfinishedTenants(ctx)
 	if err == nil {

@@ -12,21 +12,22 @@ import (
 	"daybook/internal/web/connections"
 )
 
-// bounds are how many connections each listener may hold. Together they leave a
-// quarter of the descriptors of the process for the ledger, the projections, the
-// workers and everything else.
+// bounds are the maximum numbers of connections of the listeners. Together they leave a
+// quarter of the descriptors of the process to the ledger, the projections, the workers
+// and everything else.
 type bounds struct{ http, socket, nats int }
 
 const (
-	// maxConnections is how many HTTP connections are open at most unless the
-	// operator says more: each takes some 20 KiB, and 50 KiB with the largest header.
+	// maxConnections is the maximum number of open HTTP connections, unless the
+	// operator sets another one: each takes some 20 KiB, and 50 KiB with the largest
+	// header.
 	maxConnections = 4096
-	// fewestConnections is what a listener gets even with the smallest limit.
+	// fewestConnections is the minimum for a listener, even with the smallest limit.
 	fewestConnections = 16
 )
 
 // connectionBounds divides the descriptors that this process may open. asked is the
-// bound of HTTP connections that the operator gave, or 0.
+// maximum number of HTTP connections that the operator set, or 0.
 func connectionBounds(descriptors uint64, asked int) (bounds, error) {
 	share := func(part uint64, most int) int {
 		return max(fewestConnections, int(min(descriptors/part, uint64(most))))
@@ -43,9 +44,8 @@ func connectionBounds(descriptors uint64, asked int) (bounds, error) {
 	return b, nil
 }
 
-// boundConnections sets the bounds of all listeners. The Go runtime has raised the
-// process's soft limit of descriptors to the hard one, which its children do not
-// inherit.
+// boundConnections sets the bounds of all listeners. The Go runtime has raised the soft
+// limit of descriptors of the process to the hard limit. Children do not inherit that.
 func (d *Daybook) boundConnections(context.Context) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -67,7 +67,7 @@ func (d *Daybook) boundConnections(context.Context) error {
 	return nil
 }
 
-// isHealth reports whether a request is answered although there are too many
+// isHealth reports whether a request is answered even if there are too many
 // connections.
 func isHealth(r *http.Request) bool {
 	switch r.URL.Path {
@@ -77,7 +77,7 @@ func isHealth(r *http.Request) bool {
 	return false
 }
 
-// connectionMetrics sends how many connections there are.
+// connectionMetrics sends the numbers of connections.
 func (c *collector) connectionMetrics(out chan<- prometheus.Metric) {
 	for _, l := range []struct {
 		name    string

@@ -16,23 +16,23 @@ import (
 	"daybook/mcp"
 )
 
-// ContextOptions bound the contexts of conversations. The zero value is a
-// sensible choice.
+// ContextOptions bound the conversation contexts. The zero value selects the defaults.
 type ContextOptions struct {
-	// Idle is how long a context may go unused before it begins anew (30 min).
+	// Idle is the time without use after which a context is reset. Default: 30 min.
 	Idle time.Duration
-	// MaxSessions and MaxMB are how many contexts are held in memory (10,000) and how
-	// many MiB they take, about (64). The others are read when they are needed.
+	// MaxSessions is the maximum number of contexts in memory, and MaxMB their
+	// approximate size in MiB. Other contexts are read when they are needed. Defaults:
+	// 10,000 and 64.
 	MaxSessions int
 	MaxMB       int
-	// HighWaterMB is the size of the process's own heap, in MiB, from which contexts
-	// are dropped from memory (512).
+	// HighWaterMB is the size of the Go heap, in MiB, above which contexts are dropped
+	// from memory. Default: 512.
 	HighWaterMB int
-	// TenantScope lets all principals of a tenant share the context of a session
-	// name. Otherwise each principal with a token has its own.
+	// TenantScope gives all principals of a tenant the same context for a session name.
+	// Otherwise each principal with a token has its own.
 	TenantScope bool
-	// SecretKeys are parts of names whose values are kept out of contexts, besides
-	// the usual ones.
+	// SecretKeys are parts of names whose values are kept out of contexts, besides the
+	// built-in ones.
 	SecretKeys []string
 }
 
@@ -43,8 +43,8 @@ func (o ContextOptions) check() error {
 	return nil
 }
 
-// startContexts holds the contexts of conversations, until contextsRunning ends:
-// then what was noted in them is on record. Without heaps there are none.
+// startContexts starts the conversation contexts. When contextsRunning has ended, all
+// notes in them are recorded. In stateless mode there are none.
 func (d *Daybook) startContexts(ctx context.Context) error {
 	if d.opts.Stateless {
 		return nil
@@ -67,8 +67,9 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	return nil
 }
 
-// keepContext returns a *access.LimitError if a tenant has as many conversation contexts
-// as it may have and the one with the key is new. It returns nil if that cannot be read.
+// keepContext returns *access.LimitError if the context with the key is new and its
+// tenant has as many conversation contexts as it may have. It returns nil if that
+// cannot be read.
 func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
 	err := d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
@@ -80,7 +81,7 @@ func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
 	return nil
 }
 
-// contextHealth reports why contexts cannot be kept now, or nil.
+// contextHealth returns the reason why contexts cannot be kept now, or nil.
 func (d *Daybook) contextHealth(ctx context.Context) error {
 	if err := d.projections.Damage(); err != nil {
 		return err
@@ -94,7 +95,8 @@ func (d *Daybook) contextHealth(ctx context.Context) error {
 	return nil
 }
 
-// mcpContexts, agentContexts and httpContexts are the contexts, or none.
+// mcpContexts, agentContexts and httpContexts return the contexts, or a nil interface
+// in stateless mode.
 func (d *Daybook) mcpContexts() mcp.Contexts {
 	if d.contexts == nil {
 		return nil
@@ -116,7 +118,7 @@ func (d *Daybook) httpContexts() httpapi.Contexts {
 	return d.contexts
 }
 
-// contextMetrics sends a reading of the contexts, under the documented names.
+// contextMetrics sends the metrics of the contexts.
 func (c *collector) contextMetrics(out chan<- prometheus.Metric) {
 	if c.d.contexts == nil {
 		return

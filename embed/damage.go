@@ -22,19 +22,19 @@ import (
 	"daybook/ledger"
 )
 
-// marks are how far streams are known to have come, apart from them.
+// marks are the high-water marks of the streams, stored apart from them.
 type marks struct{ ledger, blobs *damage.HighWaterMark }
 
-// blobStream is where heaps and texts are.
+// blobStream is the stream of heaps and texts.
 const blobStream = "OBJ_BLOBS"
 
-// Places in the data directory.
+// Files and directories in the data directory.
 func (d *Daybook) streamsDir() string   { return filepath.Join(d.opts.DataDir, "jetstream") }
 func (d *Daybook) salvageDir() string   { return filepath.Join(d.opts.DataDir, "readonly") }
 func (d *Daybook) describedDir() string { return filepath.Join(d.opts.DataDir, "descriptions") }
 
-// openMarks opens the marks. One that cannot be read is begun anew: what else
-// there is says whether anything is missing.
+// openMarks opens the high-water marks. It resets a mark that cannot be read: other
+// records show whether anything is missing.
 func (d *Daybook) openMarks() error {
 	for name, mark := range map[string]**damage.HighWaterMark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
 		m, err := damage.OpenMark(filepath.Join(d.opts.DataDir, name))
@@ -50,8 +50,8 @@ func (d *Daybook) openMarks() error {
 	return nil
 }
 
-// closeMarks may be called when they were never opened. With damage they stay as
-// they are found.
+// closeMarks closes the marks; they may not be open. If the ledger is damaged, it
+// leaves them as they were found.
 func (d *Daybook) closeMarks() error {
 	var errs []error
 	for _, m := range []*damage.HighWaterMark{d.marks.ledger, d.marks.blobs} {
@@ -62,8 +62,8 @@ func (d *Daybook) closeMarks() error {
 	return errors.Join(errs...)
 }
 
-// syncMark brings the mark of the ledger to the disk. It is called at most once for
-// each checkpoint, by who signs: nobody who appends waits for it.
+// syncMark syncs the mark of the ledger to disk. The signer calls it, at most once for
+// each checkpoint, so no append waits for it.
 func (d *Daybook) syncMark() {
 	if d.opts.NoSync {
 		return
@@ -73,7 +73,7 @@ func (d *Daybook) syncMark() {
 	}
 }
 
-// stored marks what this process stored.
+// noteStored advances the mark of a stream to a message that this process stored.
 func (d *Daybook) stored(stream string, seq uint64) {
 	if stream == blobStream {
 		d.marks.blobs.Advance(seq)
@@ -82,16 +82,17 @@ func (d *Daybook) stored(stream string, seq uint64) {
 	}
 }
 
-// checkFilesAtStart looks at the files of the embedded server before it does, which
-// would mend what it can without telling. Damage of the ledger makes the server
-// read-only, on a copy of the intact records: no file that was found is changed.
-// Damage of the blob store alone is taken out of it.
+// checkFilesAtStart checks the files of the embedded server before that server opens
+// them, because it repairs what it can without a report. If the ledger is damaged, the
+// server is read-only, on a salvage copy of the intact records; no file that was found
+// is changed. If only the blob store is damaged, the damaged records are moved out of
+// it.
 func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if err := d.openMarks(); err != nil {
 		return err
 	}
 	if d.opts.NATSURL != "" {
-		return d.acceptDamage(ctx) // the files are another server's
+		return d.acceptDamage(ctx) // the files belong to another server
 	}
 	if err := d.repairDescriptions(ctx); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	lost, accepted := acceptedLast(streams)
 	var proofs []damage.Finding
-	if seen.checkpoint > accepted { // who accepted the damage accepted that of the proofs
+	if seen.checkpoint > accepted { // accepting the damage also accepted that of the proofs
 		proofs = d.diagnoseProofs(seen)
 	}
 	d.warnOfProofs(proofs)
@@ -139,8 +140,8 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	return os.RemoveAll(d.salvageDir())
 }
 
-// reach is how far the ledger is known to have come, by all that is kept apart
-// from it.
+// highestKnown returns the highest position that the ledger is known to have had, from
+// the records apart from it.
 func (d *Daybook) reach() (uint64, error) {
 	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
 	if err != nil {
@@ -149,8 +150,9 @@ func (d *Daybook) reach() (uint64, error) {
 	return max(signed, d.marks.ledger.Position()), nil
 }
 
-// diagnose says what is wrong with the streams of a ledger that is known to have
-// come to a position, and its blobs to another. What is on record as lost is not.
+// diagnose returns the findings about the streams of a ledger and its blob store. reach
+// and blobs are the highest known positions of the two. Ranges that are recorded as
+// lost are no findings.
 func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
 	var found []damage.Finding
 	report := func(stream string, first, last uint64, format string, args ...any) {
@@ -160,13 +162,13 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 		}
 		found = append(found, f)
 	}
-	// gap reports what of a range is not on record as lost.
+	// gap reports the positions of a range that are not recorded as lost.
 	gap := func(stream string, first, last uint64, what string) {
 		for _, r := range spans.Without(lost, first, last) {
 			report(stream, r.From, r.To, "%s", what)
 		}
 	}
-	var volume events.Volume // the last one seen, of which the end is known
+	var volume events.Volume // the newest volume so far, whose end is known
 	var end uint64
 	for _, s := range streams {
 		v, ledger := events.VolumeOf(s.Name)
@@ -203,7 +205,7 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 	}
 	for _, s := range streams {
 		for _, f := range s.Faults {
-			// A crash may leave half a message that nobody was told is stored.
+			// A crash may leave half a message. It was never acknowledged.
 			if torn := f.Torn && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
 				continue
 			}
@@ -213,8 +215,8 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 	return found
 }
 
-// acceptedLast is what was lost when damage was last accepted, and the position of
-// the event that says so; 0 if none ever was.
+// lastAccepted returns the loss of the last accepted damage and the position of the
+// event that records it, or 0 if there is none.
 func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 	for _, s := range slices.Backward(streams) {
 		if _, ledger := events.VolumeOf(s.Name); !ledger || s.Opening.Seq == 0 {
@@ -232,8 +234,8 @@ func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 	return nil, 0
 }
 
-// missingRanges are the positions up to one that no event has, and that are not on record
-// as lost.
+// missingRanges returns the positions up to reach that no event has and that are not
+// recorded as lost.
 func missingRanges(streams []streamfiles.Stream, lost events.Lost, reach uint64) []spans.Span {
 	var list []spans.Span
 	end := uint64(0)
@@ -255,7 +257,7 @@ func missingRanges(streams []streamfiles.Stream, lost events.Lost, reach uint64)
 	return list
 }
 
-// makeSalvageCopy makes the directory that a server may be started on when the streams
+// makeSalvageCopy creates the directory on which a server may be started if the streams
 // are damaged.
 func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(d.salvageDir()); err != nil {
@@ -267,7 +269,7 @@ func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	return d.salvageDir(), nil
 }
 
-// unopenable is the error of a ledger that is too damaged to be read at all.
+// unreadableError returns the error for a ledger that is too damaged to be read at all.
 func (d *Daybook) unopenable(err error) error {
 	switch {
 	case d.damage.Damaged():
@@ -279,7 +281,8 @@ func (d *Daybook) unopenable(err error) error {
 	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.RecoveryAdvice)
 }
 
-// backupStreamConfigs copies the configurations of the streams, to repair them from.
+// backupStreamConfigs copies the configurations of the streams, from which they can be
+// repaired.
 func (d *Daybook) backupStreamConfigs() error {
 	if d.opts.NATSURL != "" || d.damage.Damaged() {
 		return nil
@@ -289,8 +292,8 @@ func (d *Daybook) backupStreamConfigs() error {
 	return streamfiles.BackupStreamConfigs(d.streamsDir(), d.describedDir())
 }
 
-// repairDescriptions finishes what a killed process left unfinished of the
-// configurations of streams and consumers.
+// repairDescriptions completes the changes of stream and consumer configurations that a
+// killed process did not finish.
 func (d *Daybook) repairDescriptions(ctx context.Context) error {
 	repaired, err := streamfiles.Repair(ctx, d.streamsDir(), d.describedDir())
 	for _, r := range repaired {
@@ -299,9 +302,9 @@ func (d *Daybook) repairDescriptions(ctx context.Context) error {
 	return err
 }
 
-// incomplete is why messages may be missing from a stream, or nil. A finding that
-// names no stream may be about any. What the blob store lacks is found before a blob
-// is read, unless the ledger is damaged.
+// checkComplete returns an error if messages may be missing from a stream. A finding
+// without a stream may be about any stream. Damage of the blob store is found before a
+// blob is read, unless the ledger is damaged.
 func (d *Daybook) incomplete(stream string) error {
 	if !d.damage.Damaged() {
 		return nil
@@ -315,8 +318,8 @@ func (d *Daybook) incomplete(stream string) error {
 	return nil
 }
 
-// reportDamage remembers damage that some reader met. That of a blob is reported by the
-// store.
+// reportDamage records damage that a reader found. The store reports damage of blobs
+// itself.
 func (d *Daybook) reportDamage(err error) {
 	if b, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(b.Blob, errors.New(b.Why))
@@ -330,8 +333,8 @@ func (d *Daybook) reportDamage(err error) {
 	d.damage.Report(f)
 }
 
-// streamOf is the stream that a subject of the ledger is stored in; empty for another
-// subject.
+// streamOf returns the stream that a subject of the ledger is stored in, or an empty
+// string for other subjects.
 func streamOf(subject string) string {
 	parts := strings.SplitN(subject, ".", 3)
 	if len(parts) < 3 {
@@ -344,7 +347,7 @@ func streamOf(subject string) string {
 	return events.Volume(v).Stream()
 }
 
-// watchDamage stops what must not go on when damage is found while it runs.
+// watchDamage stops the runner if damage is found while the Daybook runs.
 func (d *Daybook) watchDamage(ctx context.Context) error {
 	d.watching = follow(ctx, func(ctx context.Context) {
 		select {
@@ -360,12 +363,12 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 	return nil
 }
 
-// Damage is what is known to be wrong, at most 100 findings of each radius, and how
-// many more there are. With any about the ledger the Daybook is read-only.
+// Damage returns the known damage: at most 100 findings of each radius, and the number
+// of further ones. If any is about the ledger, the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
-// readableEnd is up to where the ledger, which ends at last, can be read from its
-// beginning: to its end, or to where the first event is missing.
+// readableEnd returns the last position up to which the ledger can be read from its
+// beginning without a missing event. last is the end of the ledger.
 func (d *Daybook) readableEnd(last uint64) uint64 {
 	list, _ := d.damage.Findings()
 	for _, f := range list {
@@ -376,10 +379,9 @@ func (d *Daybook) readableEnd(last uint64) uint64 {
 	return last
 }
 
-// checkAnswers lets what was applied be read where the ledger, which ends at
-// last, is damaged. If anything is known to have been on record that was not
-// applied, nothing is answered: an answer that leaves something out would be
-// wrong.
+// checkAnswers permits reads of a damaged ledger that ends at last, if everything that
+// is known to be recorded is applied. Otherwise it makes all reads fail: an answer that
+// omits an event would be wrong.
 func (d *Daybook) checkAnswers(last uint64) error {
 	reach, err := d.reach()
 	if err != nil {
@@ -391,8 +393,8 @@ func (d *Daybook) checkAnswers(last uint64) error {
 	return nil
 }
 
-// failOrGoReadOnly ends the Daybook for what cannot go on, except for damage: what is
-// sound can still be read.
+// failOrGoReadOnly ends the Daybook, unless err is damage: the intact events can still
+// be read.
 func (d *Daybook) failOrGoReadOnly(err error) {
 	if errors.Is(err, events.ErrDamaged) {
 		d.reportDamage(err)
@@ -405,7 +407,7 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 	d.fail(err)
 }
 
-// webhooksOrNone is nil, not a nil service, where there are none.
+// webhooksOrNone returns a nil interface, not a nil service, if there are no webhooks.
 func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 	if d.webhooks == nil {
 		return nil
@@ -413,9 +415,9 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 	return webhookGate{d.webhooks, d}
 }
 
-// checkFiles is what is wrong with the files of a ledger that no process uses, or
-// nil: a server that opened them might mend them. blobs reports that the blob store
-// is damaged, which is no error.
+// checkFiles returns the damage of the files of a ledger that no process uses, or nil.
+// A server that opened them might repair them. blobs reports that the blob store is
+// damaged, which is not an error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.observe})
@@ -438,7 +440,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	return len(state.Blobs()) > 0, state.Err()
 }
 
-// checkReadsComplete is why clients of MCP are answered nothing, or nil.
+// checkReadsComplete returns the reason why MCP clients receive no answers, or nil.
 func (d *Daybook) checkReadsComplete() error {
 	if err := d.projections.Damage(); err != nil {
 		return &ledger.Error{

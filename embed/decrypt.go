@@ -15,14 +15,15 @@ import (
 
 // Decrypted counts the events of an export whose content is encrypted.
 type Decrypted struct {
-	// Readable are those that were decrypted, Unreadable those whose key is not
-	// there: erased, or lost.
+	// Readable events were decrypted. The keys of Unreadable ones do not exist: they
+	// were shredded or lost.
 	Readable, Unreadable int
 }
 
-// DecryptExport writes the events of an export to a file that must not exist, mode
-// 0600, one CloudEvent a line, decrypted by the keys of opts. The export stays as
-// it is: what is encrypted is what it proves. A server may use the keys meanwhile.
+// DecryptExport writes the events of an export to a new file with mode 0600, one
+// CloudEvent per line, decrypted with the keys of opts. It does not change the export,
+// whose proofs are about the encrypted content. A server may use the keys at the same
+// time. If the file exists, DecryptExport returns an error.
 func DecryptExport(ctx context.Context, opts Options, dir, file string) (done Decrypted, err error) {
 	place, _, err := opts.keyDir()
 	if err != nil {

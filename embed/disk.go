@@ -19,29 +19,30 @@ import (
 )
 
 const (
-	// mostReserve is the reserve of disk space unless the operator says another one,
-	// and reservePart the part of the file system that it is at most.
+	// mostReserve is the default reserve of disk space, in bytes, and reservePart the
+	// part of the file system that it is at most.
 	mostReserve = 256 << 20
 	reservePart = 20
-	// floorPart is the part of the reserve that is left to what must be written even
-	// then: the projections, the hashes and the files of the embedded server.
+	// floorPart is the part of the reserve that is left for files that must be written
+	// even then: the projections, the hashes and the files of the embedded server.
 	floorPart = 4
-	// The ballast is a file that only a start deletes: it gives a start on a full disk some
-	// space. A running server keeps it, because what fills the disk would take that space
-	// too.
+	// The ballast is a file that only a start deletes: it gives a start on a full disk
+	// some space. A running server keeps it, because what fills the disk would take
+	// that space too.
 	ballastName               = "ballast"
 	leastBallast, mostBallast = 1 << 20, 4 << 20
 	ballastPart               = 16
-	// diskEvery is how often the disk is looked at while nothing is written, and
-	// diskFresh how old its free space may be when something is.
+	// diskEvery is the interval of checks of the disk while nothing is written.
+	// diskFresh is the maximum age of the known free space when something is written.
 	diskEvery = time.Second
 	diskFresh = 20 * time.Millisecond
-	// diskUnseen is how many bytes may be written before the disk is looked at again.
+	// diskUnseen is the number of bytes that may be written until the disk is checked
+	// again.
 	diskUnseen = 1 << 20
-	// emptyLogEvery is how often the log of the projections is emptied while space is
-	// short.
+	// emptyLogEvery is the interval at which the log of the projections is emptied
+	// while space is short.
 	emptyLogEvery = 10 * time.Second
-	// probeBytes is what is written to find out whether writing works again.
+	// probeBytes is the size of a test write that shows whether writes work again.
 	probeBytes = 256 << 10
 )
 
@@ -55,14 +56,14 @@ type disk struct {
 	mu     sync.Mutex
 	looked time.Time
 	free   int64
-	unseen int64 // bytes written since looked, or about to be
-	reads  bool  // the free space is read
+	unseen int64 // bytes written, or about to be, since looked
+	reads  bool  // the free space is being read
 	low    bool  // below the reserve
 	out    bool  // below the floor
 }
 
-// openDisk looks at the disk before anything else is opened, and makes space where
-// there is none.
+// openDisk checks the disk before anything else is opened, and frees space if there is
+// none.
 func (d *Daybook) openDisk(ctx context.Context) error {
 	size, free, err := space(d.opts.DataDir)
 	if err != nil {
@@ -78,15 +79,15 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	k.floor = k.reserve / floorPart
 	k.ballast = min(max(k.reserve/ballastPart, leastBallast), mostBallast)
 	d.disk = k
-	_ = k.isLow() // it reads the free space, which isOut judges
+	_ = k.isLow() // reads the free space, which isOut judges
 	if k.isOut() != nil && k.dropBallast() {
 		d.opts.Logger.WarnContext(ctx, "too little of the disk is free; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
 	}
 	return k.keepBallast()
 }
 
-// space is the size of the file system of a directory and what this process may
-// still use of it, in bytes.
+// diskSpace returns the size of the file system of a directory and the free space that
+// this process may use, in bytes.
 func space(dir string) (size, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -99,10 +100,10 @@ func space(dir string) (size, free int64, err error) {
 	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil
 }
 
-// look reads the free space, unless that was just done and little was written since. A limit that was passed
-// counts as passed until there is an eighth more. A file system can be slow to answer, so
-// the other callers take what was read before meanwhile. The caller must hold mu, which is
-// released while the free space is read.
+// refresh reads the free space, unless it was read within diskFresh and little was
+// written since. A limit that was passed stays passed until an eighth more is free. A
+// file system can be slow to answer, so concurrent callers use the former value
+// meanwhile. The caller MUST hold mu, which is released while the free space is read.
 func (k *disk) look() {
 	if !k.reads && (time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen) {
 		before := k.unseen
@@ -111,7 +112,7 @@ func (k *disk) look() {
 		_, free, err := space(k.dir)
 		k.mu.Lock()
 		k.reads = false
-		if err == nil { // else what was read before is the best there is
+		if err == nil { // after an error the former value is the best one
 			k.looked, k.free, k.unseen = time.Now(), free, k.unseen-before
 		}
 	}
@@ -120,8 +121,8 @@ func (k *disk) look() {
 	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
 }
 
-// wrote counts bytes that are written to the disk, which the next look at its free
-// space may miss. A nil disk does not count.
+// addWritten counts bytes that are written to the disk, because the next reading of the
+// free space may miss them. A nil disk counts nothing.
 func (k *disk) wrote(bytes int) {
 	if k == nil {
 		return
@@ -131,7 +132,8 @@ func (k *disk) wrote(bytes int) {
 	k.unseen += int64(bytes)
 }
 
-// isLow is why no new run is accepted or started, or nil. A nil disk has space.
+// isLow returns the reason why no new run is accepted or started, or nil. A nil disk
+// always has space.
 func (k *disk) isLow() error {
 	if k == nil {
 		return nil
@@ -144,7 +146,7 @@ func (k *disk) isLow() error {
 	return k.why()
 }
 
-// isOut is why nothing is recorded, or nil.
+// isOut returns the reason why nothing is recorded, or nil.
 func (k *disk) isOut() error {
 	if k == nil {
 		return nil
@@ -157,7 +159,7 @@ func (k *disk) isOut() error {
 	return k.why()
 }
 
-// why is the reason. The caller must hold mu.
+// reason returns the error for a passed limit. The caller MUST hold mu.
 func (k *disk) why() error {
 	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
 	if k.reserve > k.size-k.size/reservePart {
@@ -170,11 +172,11 @@ func (k *disk) why() error {
 	}
 }
 
-// ceilMiB returns bytes in MiB, rounded up: a reserve is then never printed as less than
-// the free space below it.
+// ceilMiB returns bytes in MiB, rounded up: a reserve is then never printed as less
+// than the free space below it.
 func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
-// keepBallast makes the ballast, if there is plenty of space and it is not there.
+// keepBallast creates the ballast if it does not exist and there is plenty of space.
 func (k *disk) keepBallast() error {
 	k.mu.Lock()
 	plenty := k.free > k.reserve+2*k.ballast
@@ -185,7 +187,7 @@ func (k *disk) keepBallast() error {
 	}
 	err := makeBallast(path, k.ballast)
 	if exhausted.Is(err) {
-		return ignoreMissing(os.Remove(path)) // it is tried again
+		return ignoreMissing(os.Remove(path)) // it is created again later
 	}
 	if err != nil {
 		return fmt.Errorf("keep space on the disk in %s: %w", path, err)
@@ -205,12 +207,12 @@ func makeBallast(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// dropBallast deletes the ballast, and reports whether it was there.
+// dropBallast deletes the ballast and reports whether it existed.
 func (k *disk) dropBallast() bool {
 	return os.Remove(filepath.Join(k.dir, ballastName)) == nil
 }
 
-// probe writes to the disk what a server would, to find out whether that works.
+// probe writes to the disk as a server would, and returns the error.
 func (k *disk) probe() error {
 	path := filepath.Join(k.dir, "probe")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -224,8 +226,8 @@ func (k *disk) probe() error {
 	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
-// watchDisk logs when space runs out and when there is some again, and lets the
-// embedded server take writes again after it failed for lack of something.
+// watchDisk logs when space runs out and when space is free again. It reopens the
+// embedded server for writes that failed for lack of a resource.
 func (d *Daybook) watchDisk(ctx context.Context) error {
 	if d.nats == nil {
 		return nil
@@ -276,8 +278,8 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 	return nil
 }
 
-// storeBaseHeap stores the base heap that a start on a full disk left out. Heaps are
-// stored complete until then.
+// storeBaseHeap stores the base heap if a start on a full disk could not. Until then
+// heaps are stored complete.
 func (d *Daybook) storeBaseHeap(ctx context.Context) {
 	if d.baseHeapOf == "" {
 		return
@@ -291,7 +293,7 @@ func (d *Daybook) storeBaseHeap(ctx context.Context) {
 	}
 }
 
-// now is a channel that delivers at once if it is to, or nil.
+// deliverNow returns a closed channel, or nil.
 func now(deliver bool) <-chan struct{} {
 	if !deliver {
 		return nil
@@ -301,13 +303,13 @@ func now(deliver bool) <-chan struct{} {
 	return c
 }
 
-// Unwritable is why nothing can be recorded now, or nil. With damage it stays so;
-// a full disk passes.
+// Unwritable returns the reason why nothing can be recorded now, or nil. Damage is
+// permanent; a full disk is not.
 func (d *Daybook) Unwritable() error {
 	return cmp.Or(d.damage.ReadOnly(), d.disk.isLow(), d.store.Unwritable())
 }
 
-// whileNot is a channel, or nil, which never delivers.
+// channelUnless returns c, or nil if not is set. A nil channel never delivers.
 func whileNot(not bool, c <-chan struct{}) <-chan struct{} {
 	if not {
 		return nil
@@ -315,8 +317,8 @@ func whileNot(not bool, c <-chan struct{}) <-chan struct{} {
 	return c
 }
 
-// reopen starts the embedded server again if its writes failed for lack of
-// something that is there again. It reports whether it did.
+// reopen restarts the embedded server if its writes failed for lack of a resource that
+// is available again. It reports whether it did.
 func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 	_, passes := exhausted.Of(cause)
 	if !passes {
@@ -333,14 +335,14 @@ func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 		d.opts.Logger.ErrorContext(ctx, "open the ledger for writing again; it is tried again", slog.Any("error", err))
 		return false
 	}
-	// What was acknowledged must be there.
+	// Everything acknowledged must be there.
 	for err := d.store.Health(ctx); err != nil; err = d.store.Health(ctx) {
 		if errors.Is(err, events.ErrDamaged) || d.nats.Writable().Err() != nil || d.disk.isOut() != nil {
 			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again", slog.Any("error", err))
 			return true
 		}
 		select {
-		case <-time.After(50 * time.Millisecond): // its connections come back
+		case <-time.After(50 * time.Millisecond): // the connections are being restored
 		case <-ctx.Done():
 			return true
 		}
@@ -349,7 +351,7 @@ func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 	return true
 }
 
-// diskMetrics sends how much space there is.
+// diskMetrics sends the metrics of disk space.
 func (c *collector) diskMetrics(out chan<- prometheus.Metric) {
 	if c.d.disk == nil {
 		return

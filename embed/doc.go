@@ -1,7 +1,7 @@
-// Package embed is a whole Daybook in one value: the embedded NATS server, the
-// ledger, the projections, a runner with its V8 workers, the HTTP interface
-// and MCP. The daybook command is a thin layer over it, and other Go programs
-// import it to keep their own book:
+// Package embed is a complete Daybook in one value: the embedded NATS server, the ledger,
+// the projections, a runner with its V8 workers, the HTTP interface and MCP. The daybook
+// command is a thin layer over it. Other Go programs import it to run scripts with a
+// ledger of their own:
 //
 //	book, err := embed.Start(ctx, embed.Options{DataDir: "book"})
 //	if err != nil {
@@ -15,4 +15,28 @@
 // package internal/exec/worker before main is reached. A program that imports this
 // package therefore needs no worker binary beside it, but code in its own
 // package-level variables and init functions also runs in the children.
+//
+// The files, in reading order:
+//
+//   - options.go, optionerror.go: Options, their defaults, and errors about them
+//   - embed.go: Daybook, its start and its end
+//   - place.go, lock.go, takeover.go: the ledger of a data directory, and its owner
+//   - nats.go, connections.go: the NATS server, the bounds of connections
+//   - damage.go, blobdamage.go, recovery.go, acceptoutside.go: damage of the ledger and of
+//     blobs, and its acceptance
+//   - components.go, workers.go, toolservers.go, catalog.go: workers, ledger, projections,
+//     tool servers
+//   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
+//   - access.go, clientlog.go: authentication and limits of tenants; changes of clients
+//   - interfaces.go, listen.go, tls.go: HTTP, MCP and their listeners
+//   - agent.go: the Agent Client Protocol
+//   - contexts.go: conversation contexts
+//   - socket.go, clients.go, attach.go, use.go: the socket for processes of the same user,
+//     both ends of its links, and the end of an idle owner
+//   - subscribers.go, webhooks.go: receivers of events
+//   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
+//   - keys.go, retention.go: content keys and shredding, collection of heaps
+//   - volumes.go, volumeremoval.go: rotation and removal of volumes
+//   - disk.go, memory.go, trim.go: disk space and memory
+//   - metrics.go: metrics
 package embed

@@ -32,16 +32,16 @@ import (
 	"daybook/runner"
 )
 
-// Daybook is a running whole. It is safe for concurrent use. Close ends it.
+// Daybook is a running instance. Close ends it. It is safe for concurrent use.
 type Daybook struct {
 	opts Options
 
 	lock         *dirLock
 	damage       *damage.State
 	marks        marks
-	describing   sync.Mutex // held while copies of descriptions or findings are written
+	describing   sync.Mutex // held while copies of stream configurations or findings are written
 	blobsWritten []byte     // guarded by describing; the file of damaged blobs as this process wrote it
-	// blobsSuspect says that the files of the blob store were found damaged.
+	// blobsSuspect reports that the files of the blob store were found damaged.
 	blobsSuspect bool
 	nats         *natsserver.Server // nil with an outside server
 	store        *jetstream.Store
@@ -52,9 +52,9 @@ type Daybook struct {
 	audit        *translog.Log // nil without proofs
 	projections  *projections.Store
 	contexts     *contextstore.Store  // nil in stateless mode
-	runner       *runner.Runner       // nil without one
-	toolServers  *toolserver.Set      // nil without any
-	auth         access.Authenticator // nil lets everybody in
+	runner       *runner.Runner       // nil without a runner
+	toolServers  *toolserver.Set      // nil without tool servers
+	auth         access.Authenticator // nil accepts every client
 	quotas       *access.Quotas
 	ended        endedCount
 	budget       *budget.Budget
@@ -65,23 +65,23 @@ type Daybook struct {
 	mcp          *mcp.Server
 	acp          *acp.Server
 	handler      http.Handler
-	http         *http.Server // nil when nothing listens
+	http         *http.Server // nil without a listener
 	listener     net.Listener
 	disk         *disk // nil without a reserve
 	changes      access.Changes
 	lateReads    atomic.Uint64
-	// baseHeapOf is the engine whose base heap could not be stored at the start; empty
-	// once it is. Only watchDisk uses it after the start.
+	// baseHeapOf is the engine whose base heap could not be stored at the start, or
+	// empty. After the start only watchDisk uses it.
 	baseHeapOf  string
 	bounds      bounds
 	httpConns   *connections.Limiter
 	socketConns *connections.Limiter
 	socket      *http.Server // in the data directory, for processes of the same user
-	clients     *clients     // attached through it
+	clients     *clients     // attached through the socket
 	use         *use
 	watchingUse *backgroundTask
 
-	// draining refuses new runs while those in progress finish.
+	// draining is true while runs in progress finish and new ones are refused.
 	draining                  atomic.Bool
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}
@@ -91,32 +91,33 @@ type Daybook struct {
 	sealing                   *backgroundTask // seals volumes when they are due
 	retaining                 *backgroundTask
 	contextsRunning           *backgroundTask
-	keys                      *keyring.Ring       // nil without erasable sessions
-	shredder                  *retention.Shredder // likewise
-	watching                  *backgroundTask     // of damage
+	keys                      *keyring.Ring       // nil without encrypted sessions
+	shredder                  *retention.Shredder // nil without encrypted sessions
+	watching                  *backgroundTask     // waits for damage
 	watchingDisk              *backgroundTask
 	scrubbing                 *backgroundTask
-	trimming                  *backgroundTask // gives memory back
-	limiting                  *backgroundTask // of the memory of the Go runtime
-	scrub                     *translog.Scrub // nil without
+	trimming                  *backgroundTask // returns memory to the operating system
+	limiting                  *backgroundTask // adjusts the memory limit of the Go runtime
+	scrub                     *translog.Scrub // nil without a scrub
 
-	// ledgerChecked reports that the outside server holds the ledger of the directory.
+	// ledgerChecked reports that the outside server was found to hold the ledger of the
+	// directory.
 	ledgerChecked bool
 
 	closeOnce sync.Once
 	closeErr  error
 
 	mu   sync.Mutex
-	err  error         // the first failure of a component
-	done chan struct{} // closed with it, or by Close
+	err  error         // first failure of a component
+	done chan struct{} // closed at that failure, or by Close
 }
 
-// ErrClosed is what waiting for a Daybook ends with that was closed meanwhile.
+// ErrClosed is returned by calls that wait for a Daybook that is closed meanwhile.
 var ErrClosed = errors.New("the daybook was closed")
 
-// Start brings up a Daybook and returns once it serves. ctx bounds the start
-// only; Close ends what was started. A data directory in use by another
-// process is ErrLocked.
+// Start starts a Daybook and returns once it serves. ctx bounds only the start; the
+// caller MUST call Close to end the Daybook. Start returns ErrLocked if another process
+// owns the data directory.
 func Start(ctx context.Context, opts Options) (*Daybook, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -169,7 +170,7 @@ func newDaybook(opts Options) *Daybook {
 	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
-// ofOption marks the errors of a step that only an option can be at fault for.
+// withOptionErrors marks the errors of a step that only an option can cause.
 func ofOption(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := step(ctx)
@@ -193,12 +194,13 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.checkPlace(ctx) // again: the owner before may have made its ledger meanwhile
+	return d.checkPlace(ctx) // again: the former owner may have created its ledger meanwhile
 }
 
-// Close drains and ends everything: new runs are refused, running ones finish
-// within DrainWait or are handed back, and what was acknowledged is on disk. It
-// may be called more than once and from anywhere.
+// Close drains and ends the Daybook: it refuses new runs, lets running ones finish
+// within DrainWait or hands them back, and leaves everything acknowledged on disk. It
+// blocks until all components have ended. It may be called more than once and
+// concurrently.
 func (d *Daybook) Close() error {
 	d.closeOnce.Do(func() { d.closeErr = d.close() })
 	return d.closeErr
@@ -242,7 +244,7 @@ func (d *Daybook) close() error {
 		<-d.projectorDone
 	}
 	d.tailing.end()
-	d.watchingDisk.end() // late: the last events are to be signed
+	d.watchingDisk.end() // late, because the last events are signed first
 	if d.projections != nil {
 		errs = append(errs, d.projections.Close())
 	}
@@ -265,7 +267,7 @@ func (d *Daybook) close() error {
 	return errors.Join(errs...)
 }
 
-// shutdown ends an HTTP server, nil for none, and its requests.
+// shutdown ends an HTTP server and its requests. The server may be nil.
 func (d *Daybook) shutdown(s *http.Server) error {
 	if s == nil {
 		return nil
@@ -285,17 +287,18 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Done is closed when a component has failed for good, see Err, or after Close.
+// Done returns a channel that is closed after a component failed permanently, see Err,
+// or after Close.
 func (d *Daybook) Done() <-chan struct{} { return d.done }
 
-// Err is the failure that ended the Daybook, or nil.
+// Err returns the failure that ended the Daybook, or nil.
 func (d *Daybook) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-// fail records the first failure and wakes who waits on Done.
+// fail records the first failure and closes done.
 func (d *Daybook) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

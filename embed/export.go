@@ -16,46 +16,48 @@ import (
 	"daybook/proof"
 )
 
-// ExportOptions say what to export, from where and to where. One of DataDir and
-// Server is set.
+// ExportOptions select what to export, from where and to where. Exactly one of DataDir
+// and Server MUST be set.
 type ExportOptions struct {
-	// DataDir is the directory of a Daybook that does not run.
+	// DataDir is the data directory of a Daybook that is not running.
 	DataDir string
 	// AuditKey is Options.AuditKey, for DataDir.
 	AuditKey string
-	// Server asks a running server.
+	// Server sends a request to a running server.
 	Server audit.Get
-	// ServerPost, if set, asks the server with the method POST. It has everything
-	// signed that is recorded, where the server allows it.
+	// ServerPost, if set, sends a POST request. The export then has everything signed
+	// that is recorded, if the server permits it.
 	ServerPost audit.Get
-	// Dir is the directory to make. Resume goes on with an unfinished export.
+	// Dir is the directory to create. Resume continues an unfinished export.
 	Dir    string
 	Resume bool
-	// From and To are positions, both included; 0 is the first, and the last that
-	// is signed. Since and Until bound the time of events.
+	// From and To are the first and the last position, both included. Defaults: the
+	// first position, and the last signed one. Since and Until limit the time of the
+	// events.
 	From, To     uint64
 	Since, Until time.Time
-	// Execution and Session limit it to one. Execution is an id, a unique prefix or
-	// "@last"; Session is a name, an id, an intent, a ref or a unique prefix.
+	// Execution and Session limit the export to one execution or session. Execution is
+	// an id, a unique prefix or "@last". Session is a name, an id, an intent, a ref or
+	// a unique prefix.
 	Execution, Session string
-	// Checkpoint is a signed checkpoint to export under; nil takes the newest.
+	// Checkpoint is the signed checkpoint to export under. Default: the newest.
 	Checkpoint []byte
-	// Blobs adds the heaps and texts that the events name.
+	// Blobs includes the heaps and texts that the events reference.
 	Blobs bool
-	// Progress, if set, is told how far it has come, now and then.
+	// Progress, if set, is called periodically with the events done so far.
 	Progress func(done, total uint64)
-	// Logger receives what the storage says; default discards.
+	// Logger receives messages of the store. Default: they are discarded.
 	Logger *slog.Logger
 }
 
-// Exported sums up an export.
+// Exported summarizes an export.
 type Exported = audit.Exported
 
-// ExportDirError is returned by Export and Verify for a directory of an export that cannot
+// ExportDirError is returned by Export and Verify if the directory of an export cannot
 // be used.
 type ExportDirError = audit.DirError
 
-// Export writes events, and what proves them, to a directory of their own.
+// Export writes events, and the proofs of them, to a directory.
 func Export(ctx context.Context, opts ExportOptions) (exported Exported, err error) {
 	settings := audit.ExportOptions{
 		Dir: opts.Dir, Resume: opts.Resume, Checkpoint: opts.Checkpoint, Blobs: opts.Blobs, Progress: opts.Progress,
@@ -78,7 +80,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	if err := readableIn(opts.DataDir); err != nil {
 		return Exported{}, err
 	}
-	// Without a runner and listeners: it only signs what was not signed yet.
+	// Without a runner and listeners it only signs what is not signed.
 	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, SealEvery: sealNever, SealBytes: -1, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
@@ -102,8 +104,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	return audit.Export(ctx, *book.proofs(), settings)
 }
 
-// ExportHash is the SHA-256 of the events of an export that holds everything
-// between two positions, as its manifest says, which Verify has compared.
+// ExportHash returns the SHA-256 of the events of an export that holds all events
+// between two positions. It reads the hash from the manifest, which Verify has
+// compared.
 func ExportHash(dir string) (string, error) {
 	_, _, sha, err := audit.ExportedVolume(dir)
 	if err != nil {
@@ -112,7 +115,7 @@ func ExportHash(dir string) (string, error) {
 	return sha, nil
 }
 
-// applied waits until the projections have every event of the ledger.
+// waitApplied waits until the projections have applied every event of the ledger.
 func (d *Daybook) applied(ctx context.Context) error {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
@@ -124,8 +127,8 @@ func (d *Daybook) applied(ctx context.Context) error {
 	return nil
 }
 
-// resolveSession returns a session as events.Selection names it. One that is not
-// known is taken for a name.
+// resolveSession returns a session in the form of events.Selection. An unknown text is
+// taken as a name.
 func (d *Daybook) resolveSession(ctx context.Context, text string) (string, error) {
 	s, err := d.projections.ResolveSession(ctx, events.DefaultTenant, text)
 	switch {
@@ -144,8 +147,8 @@ func selectionOf(id string, kind events.SessionKind, name *string) string {
 	return id
 }
 
-// resolveOverREST is resolveSession through a server. A server of an earlier version,
-// which knows only names, answers that there is no such path.
+// resolveOverREST is resolveSession through a server. A server of an earlier version
+// knows only names and answers that the path does not exist.
 func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -175,7 +178,7 @@ func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, e
 	return selectionOf(s.SessionID, s.Kind, s.Name), nil
 }
 
-// executionIDLength is the length of a whole execution id, a UUID.
+// executionIDLength is the length of a complete execution id, a UUID.
 const executionIDLength = 36
 
 // executionOverREST returns the id of the execution that a text means.

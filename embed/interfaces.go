@@ -118,7 +118,7 @@ func (d *Daybook) listenHTTP() error {
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
 	d.httpConns.Bind(d.http)
-	// What clients do wrong before there is a request.
+	// Mistakes of clients before there is a request.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	listener := d.httpConns.Listener(d.listener)
 	if d.certificate != nil {
@@ -133,7 +133,7 @@ func (d *Daybook) listenHTTP() error {
 	return nil
 }
 
-// Ready reports why the Daybook cannot serve now, or nil.
+// Ready returns the reason why the Daybook cannot serve now, or nil.
 func (d *Daybook) Ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return errors.New("shutting down")
@@ -158,14 +158,14 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.StallError())
 }
 
-// APIHeader is a header of every answer of Handler: answers without it come from
+// APIHeader is a header of every answer of Handler. An answer without it is from
 // another program.
 const APIHeader = httpapi.APIHeader
 
-// Handler is the whole HTTP interface, MCP included, for a server of one's own.
+// Handler returns the complete HTTP interface, with MCP, for a server of the caller.
 func (d *Daybook) Handler() http.Handler { return d.handler }
 
-// URL is the address of the HTTP interface, or empty when nothing listens.
+// URL returns the address of the HTTP interface, or an empty string without a listener.
 func (d *Daybook) URL() string {
 	if d.listener == nil {
 		return ""
@@ -176,10 +176,10 @@ func (d *Daybook) URL() string {
 	return "http://" + d.listener.Addr().String()
 }
 
-// DataDir is the absolute path of the data directory.
+// DataDir returns the absolute path of the data directory.
 func (d *Daybook) DataDir() string { return d.opts.DataDir }
 
-// VersionInfo names everything whose version can matter.
+// VersionInfo holds the versions of the engine and of the stored formats.
 type VersionInfo struct {
 	Daybook          string `json:"daybook"`
 	V8               string `json:"v8"`
@@ -189,7 +189,7 @@ type VersionInfo struct {
 	Go               string `json:"go"`
 }
 
-// Versions starts a worker, asks for its engine, and stops it again.
+// Versions starts a worker, asks for its engine, and stops the worker.
 func Versions(ctx context.Context) (_ VersionInfo, err error) {
 	pool := worker.New(worker.Options{Idle: -1, BestEffort: true}) // no script runs
 	defer func() { err = errors.Join(err, pool.Close()) }()
@@ -200,12 +200,12 @@ func Versions(ctx context.Context) (_ VersionInfo, err error) {
 	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID(), SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
 }
 
-// pageBytes is about how much of the ledger an answer holds in memory at a time,
-// in bytes of bodies.
+// pageBytes is the approximate size of the part of the ledger that an answer holds in
+// memory at a time, in bytes of event bodies.
 const pageBytes = 256 << 10
 
-// eventLog is the ledger for clients that read events: their reading is bounded,
-// and those that follow share the reading of the server.
+// eventLog is the ledger for clients that read events. Their reads are bounded, and
+// followers share the reading of the server.
 type eventLog struct {
 	*jetstream.Store
 	tail *stream.SharedTail

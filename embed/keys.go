@@ -16,13 +16,12 @@ import (
 	"daybook/ledger"
 )
 
-// keyDirFile is the file of a data directory that says where its keys are.
+// keyDirFile is the file of a data directory that records the directory of its keys.
 const keyDirFile = "key-dir"
 
-// openKeys reads the keys of sessions, where there are any or are to be. Once
-// there were, a directory that is missing is an error: what is encrypted under
-// its keys would seem erased, and what is recorded from now on would go under
-// others.
+// openKeys opens the content keys if there are or should be any. If the directory
+// existed before and is missing now, openKeys returns an error: encrypted content would
+// seem shredded, and further content would be encrypted under other keys.
 func (d *Daybook) openKeys() error {
 	dir, known, err := d.opts.keyDir()
 	if err != nil {
@@ -48,8 +47,8 @@ func (d *Daybook) openKeys() error {
 	return nil
 }
 
-// keyDir is where the keys are to be, and where the data directory says that they
-// were last, which is empty before there were any.
+// keyDir returns the configured directory of the keys, and the one that the data
+// directory records, which is empty if there was none.
 func (o Options) keyDir() (dir, known string, err error) {
 	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyDirFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -69,8 +68,9 @@ func (o Options) keyDir() (dir, known string, err error) {
 	}
 }
 
-// writeKeyPlace records where the keys are, durably: a start that finds no record uses another
-// directory. A directory below the data directory is recorded relative to it.
+// writeKeyPlace records the directory of the keys durably, because a start without the
+// record uses another directory. A directory below the data directory is recorded relative
+// to it, so both can be moved together.
 func (o Options) writeKeyPlace(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
@@ -81,14 +81,15 @@ func (o Options) writeKeyPlace(dir string) error {
 	return nil
 }
 
-// forgetKeys lets a ledger go on whose keys are lost.
+// forgetKeys drops the recorded directory, so that a ledger whose keys are lost can
+// continue.
 func (o Options) forgetKeys() error {
 	dir, _, err := o.keyDir()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		return err // it is there, and some of the keys may be
+		return err // it exists, and it may hold some of the keys
 	}
 	if err := os.Remove(filepath.Join(o.DataDir, keyDirFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("forget where the keys were: %w", err)
@@ -96,7 +97,7 @@ func (o Options) forgetKeys() error {
 	return nil
 }
 
-// knownKeys are those that readers have, which may be none.
+// knownKeys returns the keys for readers, which may be empty.
 func (d *Daybook) knownKeys() events.Keys {
 	if d.keys == nil {
 		return noKeys{}
@@ -108,8 +109,8 @@ type noKeys struct{}
 
 func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }
 
-// warnMissingKeys tells in the log when runs are on record whose content nobody here can
-// read, and nobody has erased.
+// warnMissingKeys logs that the ledger has runs whose content cannot be read because
+// their keys are missing and were not shredded.
 func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 	lost, err := d.projections.FindLostKeys(ctx, d.knownKeys())
 	if err != nil {
@@ -121,7 +122,7 @@ func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 	return nil
 }
 
-// storeKeys are those the store reads with, or nil.
+// storeKeys returns the keys that the store reads with, or nil.
 func (d *Daybook) storeKeys() events.Keys {
 	if d.keys == nil {
 		return nil
@@ -129,7 +130,7 @@ func (d *Daybook) storeKeys() events.Keys {
 	return d.keys
 }
 
-// ledgerKeys are those the ledger writes with, or nil.
+// ledgerKeys returns the keys that the ledger writes with, or nil.
 func (d *Daybook) ledgerKeys() ledger.Keys {
 	if d.keys == nil {
 		return nil
@@ -137,35 +138,34 @@ func (d *Daybook) ledgerKeys() ledger.Keys {
 	return d.keys
 }
 
-// startShredder makes what erases sessions, and destroys what is on record as
-// erased and still there.
+// startShredder creates the shredder and destroys keys that still exist although the
+// ledger records them as shredded.
 func (d *Daybook) startShredder(ctx context.Context) error {
 	if d.keys == nil {
 		return nil
 	}
 	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys})
-	if d.damage.Damaged() { // nothing can be recorded now
+	if d.damage.Damaged() { // a damaged ledger takes no events
 		return nil
 	}
 	return d.shredder.Finish(ctx)
 }
 
-// storedBlobs are blobs for those who prove what is stored: what is encrypted
-// stays so.
+// storedBlobs reads blobs for proofs: encrypted content stays encrypted.
 type storedBlobs struct{ *jetstream.Store }
 
 func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	return b.RawText(ctx, tenant, hash)
 }
 
-// Heap reads a heap that is not kept in the cache: exports read old heaps, and would
-// take the place of heaps in use.
+// Heap reads a heap without the cache: exports read old heaps, which would displace
+// heaps in use.
 func (b storedBlobs) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	return b.StoredHeap(ctx, tenant, hash)
 }
 
-// withoutPlaintext hides from a batch of events what was decrypted, without changing
-// the events of others.
+// withoutPlaintext returns a batch of events without decrypted content. It does not
+// change the events of the batch, which other readers share.
 func withoutPlaintext(batch []events.Event) []events.Event {
 	shown := make([]events.Event, len(batch))
 	for i, e := range batch {
@@ -175,7 +175,7 @@ func withoutPlaintext(batch []events.Event) []events.Event {
 	return shown
 }
 
-// Shred erases the content of a session's runs: see retention.Shredder.Shred.
+// Shred destroys the content of a session's runs: see retention.Shredder.Shred.
 func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
 	if d.shredder == nil {
 		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be erased: the server was not started with --erasable-sessions", session)}

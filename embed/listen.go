@@ -14,9 +14,9 @@ import (
 	"daybook/internal/store/natsserver"
 )
 
-// openListeners refuses what cannot be served and opens the explicit addresses,
-// before another process gives up the data directory for this one. An address with
-// a fallback is opened later, when that process has released its own.
+// openListeners checks the options of the listeners and opens explicit addresses before
+// another process releases the data directory for this one. Addresses with a fallback
+// are opened later, after that process has closed its own.
 func (d *Daybook) openListeners(ctx context.Context) error {
 	if d.opts.NATSAddr != "" {
 		err := d.whenReleased(ctx, func() error { return ofField("NATSAddr", natsserver.CheckListen(d.opts.NATSAddr, d.opts.NATSFallback)) })
@@ -42,7 +42,6 @@ func (d *Daybook) openListeners(ctx context.Context) error {
 	return d.whenReleased(ctx, d.openHTTP)
 }
 
-// openHTTP opens the HTTP address.
 func (d *Daybook) openHTTP() error {
 	var err error
 	if d.listener, err = net.Listen("tcp", d.opts.HTTPAddr); err != nil {
@@ -51,9 +50,9 @@ func (d *Daybook) openHTTP() error {
 	return nil
 }
 
-// whenReleased calls open, and calls it again while the address is in use and the
-// owner of the data directory ends: the owner may be what uses it. A server that
-// stays the owner is ErrLocked.
+// whenReleased calls open, and calls it again while the address is in use and the owner
+// of the data directory is ending: the owner may use the address. It returns ErrLocked
+// if the owner stays a server.
 func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 	for deadline := time.Now().Add(takeOverWait); ; {
 		err := open()
@@ -80,7 +79,7 @@ func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 	}
 }
 
-// isBackground asks an owner whether it hands over its directory on demand.
+// isBackground asks an owner whether it hands over its directory on request.
 func isBackground(ctx context.Context, dir string) (bool, error) {
 	client := http.Client{Timeout: helloWait, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -107,7 +106,7 @@ type ownerKind struct {
 	Background bool `json:"background"`
 }
 
-// ownerKind answers what isBackground asks.
+// ownerKind answers the request of isBackground.
 func (d *Daybook) ownerKind(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(ownerKind{d.opts.Background}) // a client that has left needs no answer

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked is returned by Start when another process owns the data directory.
+// ErrLocked is returned by Start if another process owns the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
-// dirLock is an advisory lock on a data directory. The kernel drops it with
-// the process, however that ends.
+// dirLock is an advisory lock on a data directory. The kernel releases it when the
+// process ends for any reason.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
@@ -32,7 +32,7 @@ func lockDir(dir string) (*dirLock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// The process id is for the message above, and for the wait below.
+	// The process id is for the message of ErrLocked and for flock.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
@@ -57,7 +57,7 @@ func probeDir(dir string) error {
 	return lock.release()
 }
 
-// isLocked reports whether a process owns a directory, or is about to.
+// isLocked reports whether a process owns a directory or is about to own it.
 func isLocked(dir string) bool {
 	for _, name := range []string{"lock", startLockName} {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -65,7 +65,7 @@ func isLocked(dir string) bool {
 			continue
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		f.Close() // which gives it up
+		f.Close() // closing releases the lock
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return true
 		}
@@ -85,8 +85,8 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lockStart takes the right to start an owner of a directory in the background, or
-// to take it over from one. It returns nil while another process has it.
+// lockStart takes the lock to start an owner of a directory in the background, or to
+// take the directory over from one. It returns nil while another process has the lock.
 func lockStart(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, startLockName)
 	f, err := openLock(path)
@@ -103,7 +103,7 @@ func lockStart(dir string) (*dirLock, error) {
 	return &dirLock{file: f}, nil
 }
 
-// waitStart is lockStart, and waits. A longer wait is reported to notice.
+// waitStart is lockStart, but waits for the lock. It reports a longer wait to notice.
 func waitStart(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
 	report := time.NewTimer(startNotice)
 	defer report.Stop()
@@ -124,12 +124,13 @@ func waitStart(ctx context.Context, dir string, notice func(string)) (*dirLock, 
 
 const startLockName = "start.lock"
 
-// probeWait is how long a client may hold the lock to see whether it is free.
+// probeWait is the time for which a client may hold the lock to test whether it is
+// free.
 const probeWait = 100 * time.Millisecond
 
-// flock takes the lock. A process killed while it was starting a worker leaves
-// the lock to that child until the child has become a worker, some milliseconds
-// later; a lock whose holder is gone is therefore worth a wait.
+// flock takes the lock. If a process is killed while it starts a worker, the child
+// holds the lock until it has become a worker, some milliseconds later. Therefore flock
+// waits for a lock whose holder does not exist any more.
 func flock(f *os.File) error {
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -145,7 +146,7 @@ func flock(f *os.File) error {
 	}
 }
 
-// holder is the process that wrote its id into the lock file, or 0.
+// holderPID returns the process that wrote its id into the lock file, or 0.
 func holder(f *os.File) int {
 	var id [20]byte
 	n, _ := f.ReadAt(id[:], 0)
@@ -153,7 +154,7 @@ func holder(f *os.File) int {
 	return pid
 }
 
-// ownerPID is the process that owns a directory, or 0.
+// ownerPID returns the process that owns a directory, or 0.
 func ownerPID(dir string) int {
 	f, err := os.Open(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -163,9 +164,9 @@ func ownerPID(dir string) int {
 	return holder(f)
 }
 
-// release gives the directory up. Closing the file is not enough: a child
-// process that is being started elsewhere in the program shares it until it
-// has become another program, and would hold the lock for that long.
+// release releases the directory. Closing the file is not enough: a child process that
+// is being started elsewhere in the program shares the file until it executes another
+// program, and would hold the lock until then.
 func (l *dirLock) release() error {
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

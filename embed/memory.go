@@ -21,11 +21,12 @@ import (
 	"daybook/runner"
 )
 
-// defaultMemoryMB is Options.MemoryMB where the Go runtime has no lower limit.
+// defaultMemoryMB is the default of Options.MemoryMB if the Go runtime has no lower
+// limit.
 const defaultMemoryMB = 512
 
-// memoryMB returns the default of Options.MemoryMB: at most half of the limit of the
-// Go runtime, which holds more than what the budget counts.
+// memoryMB returns the default of Options.MemoryMB: at most half of the limit of the Go
+// runtime, which also counts memory outside of the budget.
 func memoryMB(limit int64) int {
 	if limit <= 0 || limit == math.MaxInt64 {
 		return defaultMemoryMB
@@ -33,9 +34,10 @@ func memoryMB(limit int64) int {
 	return int(min(defaultMemoryMB, max(limit>>21, MinMemoryMB)))
 }
 
-// MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB. Less does
-// not hold one large page of output. More is a number of bytes by mistake. MaxMemoryMB
-// is also the most that the heap limits of runs may be.
+// MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB, both
+// included. A smaller budget cannot hold one large page of output; a larger value is a
+// number of bytes by mistake. MaxMemoryMB is also the maximum of the heap limits of
+// runs.
 const (
 	MinMemoryMB = 64
 	MaxMemoryMB = 1 << 20
@@ -55,9 +57,9 @@ func (m runMemory) OpenAccount(ctx context.Context) (context.Context, runner.Mem
 	return budget.WithRun(ctx, account), account
 }
 
-// outputRate is how much output all runs together record. The embedded NATS server holds
-// what was written in the last ten seconds in memory, beside the memory budget. An
-// outside server has memory of its own.
+// outputRate returns the rate of recorded output of all runs together. The embedded
+// NATS server keeps what was written in the last 10 s in memory, outside of the memory
+// budget. An outside server has memory of its own.
 func (o Options) outputRate() fairness.Rate {
 	if o.NATSURL != "" {
 		return fairness.Rate{}
@@ -66,12 +68,12 @@ func (o Options) outputRate() fairness.Rate {
 	return fairness.Rate{PerSecond: budget / 32, Burst: budget / 16, Reserve: budget / 64, Little: budget / 512}
 }
 
-// toolMemory accounts for the answers of tools that scripts call. They share the memory
-// for answers: the tools decide how large they are, and when they come.
+// toolMemory accounts for the results of host calls. They share the memory for answers,
+// because tools decide their size and their time.
 type toolMemory struct{ budget *budget.Budget }
 
-// Take waits for memory as long as ctx lasts: the call was carried out, so its answer is
-// not refused as long as someone waits for it.
+// Take waits for memory until ctx is done: the call was performed, so its result is
+// kept while a caller waits for it.
 func (m toolMemory) Take(ctx context.Context, tenant string, n int64) (toolserver.Held, error) {
 	account := m.budget.Answer(tenant, 1)
 	n = account.Limit(n)
@@ -87,22 +89,22 @@ func (m toolMemory) Take(ctx context.Context, tenant string, n int64) (toolserve
 	}
 }
 
-// toolHeld is the account of one answer of a tool.
+// toolHeld is the memory account of one result of a tool.
 type toolHeld struct{ *budget.Account }
 
-// Shrink drops what the answer took while it was decoded.
+// Shrink releases the memory that was needed only to decode the result.
 func (h toolHeld) Shrink(n int64) { h.DropTo(n) }
 
-// pace is the least speed of clients.
+// clientPace returns the minimum speed of clients.
 func (o Options) pace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
 
-// linkPace is that of clients on the socket of the data directory.
+// linkPace returns the minimum speed of clients on the socket of the data directory.
 func (o Options) linkPace() link.Pace {
 	return link.Pace{Bytes: cmp.Or(o.MinClientBytes, 64<<10), Window: 30 * time.Second}
 }
 
-// holdLine waits until n bytes of the memory for answers are free for a line of a client
-// on the socket. Such clients have the default tenant.
+// holdLine waits until n bytes of the memory for answers are free for a line of a
+// client on the socket. Such clients have the default tenant.
 func (d *Daybook) holdLine(ctx context.Context, n int64) (release func(), err error) {
 	account := d.budget.Answer(events.DefaultTenant, 1)
 	n = account.Limit(n)
@@ -126,7 +128,7 @@ func counter(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// memoryMetrics reports the shares of the budget and the heavy reads.
+// memoryMetrics sends the shares of the budget and the heavy reads.
 func (c *collector) memoryMetrics(out chan<- prometheus.Metric) {
 	s := c.d.budget.Stats()
 	for share, u := range map[string]budget.Usage{"answers": s.Answers, "runs": s.Runs, "heap_cache": s.Cache} {

@@ -15,14 +15,14 @@ import (
 	"daybook/runner"
 )
 
-// metrics serves what operators watch, in the Prometheus format.
+// metrics serves the metrics in the Prometheus format.
 func (d *Daybook) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{d})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// collector reads the components when it is asked.
+// collector reads the components at each request.
 type collector struct{ d *Daybook }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -32,7 +32,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // Describe sends nothing: the collector is unchecked.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends one reading of everything.
+// Collect sends one reading of all metrics.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
 	out <- prometheus.MustNewConstMetric(desc("projection_late_reads_total", "Reads over HTTP that waited 5 s for a position that was not applied to the projections."), prometheus.CounterValue, float64(c.d.lateReads.Load()))
@@ -71,8 +71,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs given back because something was unavailable."), prometheus.CounterValue, float64(stats.Retried))
 }
 
-// limitMetrics serves what the largest tenants have of what is limited, and how often
-// the limits refused something.
+// limitMetrics sends the usage of limits by the largest tenants, and the number of
+// refusals by limits.
 func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	for limit, n := range c.d.quotas.Refusals() {
 		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
@@ -81,7 +81,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: for the share of their tenant while others make changes, or for its earlier ones to be applied.", "by"), prometheus.CounterValue, float64(n.Waited), by)
 		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
 	}
-	// Other queries may be in the way, and the other metrics do not wait for them.
+	// Other queries may block this one, and the other metrics do not wait for it.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	c.anomalyMetrics(ctx, out)
@@ -98,7 +98,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	}
 }
 
-// anomalyMetrics serves the number of anomalies and where the newest is.
+// anomalyMetrics sends the number of anomalies and the position of the newest.
 func (c *collector) anomalyMetrics(ctx context.Context, out chan<- prometheus.Metric) {
 	found, err := c.d.projections.Anomalies(ctx, "", 1)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *collector) anomalyMetrics(ctx context.Context, out chan<- prometheus.Me
 	}
 }
 
-// queueMetrics serves how long runs waited for a slot. The runner bounds the number
+// queueMetrics sends the waiting times of runs for a slot. The runner limits the number
 // of tenants.
 func queueMetrics(out chan<- prometheus.Metric, stats runner.Stats) {
 	bounds := runner.QueueBounds()

@@ -16,8 +16,8 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// openLedger starts the embedded NATS server, or reaches an outside one, and
-// opens the ledger on it.
+// openLedger starts the embedded NATS server or connects to an outside one, and opens
+// the ledger on it.
 func (d *Daybook) openLedger(ctx context.Context) error {
 	if err := d.openKeys(); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	connect := func(name string) (*jet.Conn, error) {
 		return jet.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
-	var sync func() error // an outside server sees to that itself
+	var sync func() error // an outside server syncs its own files
 	var writable func() context.Context
 	var keeper func(string) (*jet.Conn, error)
 	var offer func(string) error
@@ -104,8 +104,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	return d.backupStreamConfigs()
 }
 
-// connectFailed adds to an error of a connection to the NATS server its address and what
-// to do.
+// connectFailed adds to an error of a connection to the NATS server its address and the
+// possible remedies.
 func (d *Daybook) connectFailed(err error) error {
 	if d.opts.NATSURL == "" {
 		return fmt.Errorf("connect to NATS: %w", err)
@@ -114,7 +114,7 @@ func (d *Daybook) connectFailed(err error) error {
 }
 
 // serverName returns the HOST:PORT of the address of an outside server, without
-// credentials. Several are separated by commas, as in the address.
+// credentials. An address with several servers gives several, separated by commas.
 func serverName(address string) string {
 	var names []string
 	for one := range strings.SplitSeq(address, ",") {
@@ -146,8 +146,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// NATSURL is where subscribers connect, or empty. Their credentials are in the
-// folder "nats" of the data directory.
+// NATSURL returns the address for subscribers, or an empty string. The credentials of
+// subscribers are in the directory "nats" of the data directory.
 func (d *Daybook) NATSURL() string {
 	if d.nats == nil || d.nats.Addr() == "" {
 		return d.opts.NATSURL

@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// OptionError is returned by Start and Rebuild when an option does not have its form, or
-// when its value cannot be used. It may wrap an error of the system, and a *FieldError for
-// each field of Options that it is about. Without one its message names a flag.
+// OptionError is returned by Start and Rebuild if an option has no valid form or its
+// value cannot be used. It may wrap an error of the system, and a *FieldError for each
+// field of Options that it is about. Without a FieldError its message names a flag.
 type OptionError struct{ err error }
 
-// Error returns the message of the error.
+// Error returns the message.
 func (e *OptionError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (e *OptionError) Unwrap() error { return e.err }
 
-// asOption marks an error as one of an option. ErrLocked is none: the owner may end.
+// asOption marks an error as one of an option, except ErrLocked: the owner may end.
 func asOption(err error) error {
 	if err == nil || errors.Is(err, ErrLocked) {
 		return err
@@ -36,13 +36,13 @@ type FieldError struct {
 // Error returns the name of the field and the problem.
 func (e *FieldError) Error() string { return e.Field + e.Problem() }
 
-// Problem returns the message behind the name of the field.
+// Problem returns the message without the name of the field.
 func (e *FieldError) Problem() string { return e.verb + e.err.Error() }
 
 // Unwrap returns the problem.
 func (e *FieldError) Unwrap() error { return e.err }
 
-// ofField names the field of Options that an error is about.
+// ofField adds the name of the field that an error is about.
 func ofField(field string, err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func ofField(field string, err error) error {
 	return &FieldError{field, ": ", err}
 }
 
-// fieldIs is the error of a field with a value that is named first.
+// fieldIs returns the error of a field whose message starts with the value.
 func fieldIs(field, format string, args ...any) error {
 	return &FieldError{field, " is ", fmt.Errorf(format, args...)}
 }

@@ -25,193 +25,202 @@ import (
 	"daybook/mcp"
 )
 
-// Options set up a Daybook. Only DataDir is required; the zero value of
-// everything else is a sensible choice for a program that wants no listeners.
+// Options configure a Daybook. Only DataDir is required. The zero values of the other
+// fields suit a program that opens no listeners.
 type Options struct {
-	// DataDir holds everything: the streams, the projections, the socket. One
-	// process at a time owns it; a second Start fails with ErrLocked. With TakeOver
-	// it asks an owner with Background to hand over, and waits.
+	// DataDir holds the streams, the projections and the socket. One process at a time
+	// owns it: a second Start fails with ErrLocked. With TakeOver, Start asks an owner
+	// with Background to hand the directory over, and waits.
 	DataDir  string
 	TakeOver bool
-	// Background makes an owner that gives DataDir up on demand, or once neither a
-	// client nor a run has used it for IdleExit; 0 or less waits for a demand. It
-	// closes Released; the program then calls Close.
+	// Background makes an owner that releases DataDir on request of another process, or
+	// after neither a client nor a run used it for IdleExit. If IdleExit is 0 or less
+	// it is released only on request. The owner closes Released; the program MUST then
+	// call Close.
 	Background bool
 	IdleExit   time.Duration
-	// Notice, if set, is called with what the user should know while Start waits, as
-	// one line.
+	// Notice, if set, is called with each message to the user while Start waits. A
+	// message is one line.
 	Notice func(text string)
-	// Settings are the flags the program was started with, as --name=value. Clients
-	// that were started with others receive their names.
+	// Settings are the flags of the program, as --name=value. Clients with other flags
+	// receive the names of those that differ.
 	Settings []string
-	// HTTPAddr is where HTTP listens ("127.0.0.1:8080"); empty listens nowhere
-	// (Handler still works). HTTPFallback lets a busy port be replaced by a
-	// free one.
+	// HTTPAddr is the listen address of HTTP, such as "127.0.0.1:8080". If it is empty,
+	// no address is opened and only Handler serves. HTTPFallback permits a free port if
+	// the port is busy.
 	HTTPAddr     string
 	HTTPFallback bool
-	// AllowedHosts are Host header values accepted besides loopback names.
+	// AllowedHosts are the accepted Host headers besides loopback names.
 	AllowedHosts []string
-	// TokenFile and OIDC say whose bearer tokens are accepted over HTTP; with
-	// neither everybody who reaches it is let in. TokenFile is made by "daybook
-	// token create".
+	// TokenFile and OIDC select the bearer tokens that HTTP accepts. With neither,
+	// every client that reaches the address is accepted. "daybook token create" creates
+	// a TokenFile.
 	TokenFile string
 	OIDC      OIDC
 	// Limits bound what each tenant may use.
 	Limits Limits
-	// MaxConnections is how many HTTP connections may be open. Default: half of the
-	// descriptors that the process may open, at most 4096. MaxConnectionsPerAddress is
-	// how many of them one address may have. Default: half of them for an address of
-	// another machine, and no bound of its own for a loopback address, which is that
-	// of all clients of a proxy on this machine.
+	// MaxConnections is the maximum number of open HTTP connections. Default: half of
+	// the descriptors that the process may open, at most 4096. MaxConnectionsPerAddress
+	// is the maximum from one address. Default: half of MaxConnections for an address
+	// of another machine, and no separate limit for a loopback address, because all
+	// clients of a proxy on this machine share it.
 	MaxConnections           int
 	MaxConnectionsPerAddress int
-	// SessionTurns is how many turns of one logical session may wait at once: 0
-	// means 1,000, negative is unlimited.
+	// SessionTurns is the maximum number of waiting turns in one logical session.
+	// Default: 1,000. A negative number is unlimited.
 	SessionTurns int
-	// CertFile and KeyFile make HTTP speak TLS. They may be replaced at any time.
+	// CertFile and KeyFile make HTTP use TLS. The files may be replaced at any time.
 	CertFile, KeyFile string
-	// PublicURL is the address clients know the service by, where a proxy changes
-	// it; empty for the one they use. Its host is accepted like AllowedHosts.
+	// PublicURL is the address that clients use if a proxy changes it. Default: the
+	// address of the request. Its host is accepted like AllowedHosts.
 	PublicURL string
-	// NATSAddr is where NATS listens for consumers ("127.0.0.1:4222"); empty
-	// listens nowhere. NATSFallback lets a busy port be replaced by a free one.
+	// NATSAddr is the listen address of NATS for subscribers, such as "127.0.0.1:4222".
+	// If it is empty, no address is opened. NATSFallback permits a free port if the
+	// port is busy.
 	NATSAddr     string
 	NATSFallback bool
-	// NATSURL uses an outside NATS server or cluster instead of an embedded one. The
-	// data directory records its address, and is not started without NATSURL then. A
-	// directory with a ledger of its own is not started with NATSURL, nor is one of an
-	// outside ledger at a server with another one.
+	// NATSURL is the address of an outside NATS server or cluster that stores the
+	// ledger instead of the embedded server. The data directory records the address and
+	// then cannot be started without NATSURL. A directory with a ledger of its own
+	// cannot be started with NATSURL, and a directory of an outside ledger cannot be
+	// started on a server with another ledger.
 	NATSURL string
-	// Replicas is the number of copies of each stream on a cluster; default 1.
+	// Replicas is the number of copies of each stream on a cluster. Default: 1.
 	Replicas int
-	// WebhookAllowPrivate lets webhooks lead to this machine and private networks,
-	// and over plain HTTP. Whoever may register one can then reach those.
+	// WebhookAllowPrivate permits webhooks to this machine and to private networks, and
+	// over plain HTTP. Clients that may add webhooks can then reach these networks.
 	WebhookAllowPrivate bool
-	// HeapRetention collects heaps by itself, now and then: those without tags that
-	// nothing refers to and that were not used for this long, at least an hour; 0
-	// keeps all. The newest HeapRetentionEntries entries of each session keep
-	// theirs: 0 means 100, negative none.
+	// HeapRetention is the time without use after which heaps without tags and
+	// references are collected automatically, at least 1 h. 0 keeps all heaps. The
+	// newest HeapRetentionEntries entries of each session keep their heaps. Default:
+	// 100. A negative number keeps none of them.
 	HeapRetention        time.Duration
 	HeapRetentionEntries int
-	// ErasableSessions encrypts the content of runs in named sessions, a key for each
-	// session, so that Shred can erase it: consumers on NATS, webhooks and exports
-	// then see cipher text. KeyDir holds the keys; default where they were the last
-	// time, and at first DataDir/keys. What was encrypted can be read as long as the
-	// keys are there, with this option or not. WithoutKeys has Rebuild go on without
-	// content whose keys are lost, which it refuses to otherwise.
+	// ErasableSessions encrypts the content of runs in named sessions, with a key for
+	// each session, so that Shred can destroy it. NATS subscribers, webhooks and
+	// exports then receive ciphertext. KeyDir is the directory of the keys. Default:
+	// the directory that was used last, at first DataDir/keys. Encrypted content is
+	// readable as long as its key exists, with or without ErasableSessions. WithoutKeys
+	// lets Rebuild omit content whose keys are lost; otherwise Rebuild returns an
+	// error.
 	ErasableSessions bool
 	KeyDir           string
 	WithoutKeys      bool
 	// Progress, if set, is called by Rebuild with the position reached and the last
-	// one.
+	// position.
 	Progress func(done, total uint64)
-	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
+	// NoRunner starts no runner. Runs wait for a runner elsewhere.
 	NoRunner bool
-	// Slots is how many scripts run at once; default the number of cores.
+	// Slots is the number of scripts that run at once. Default: the number of cores.
 	Slots int
-	// LimitSlots bounds the slots that one tenant occupies; 0 is unlimited.
+	// LimitSlots is the maximum number of slots of one tenant. 0 is unlimited.
 	LimitSlots int
-	// TenantWeights are the shares of the slots that tenants get while several of
-	// them wait, in comparison with each other. A tenant that is not listed has 1.
+	// TenantWeights are the relative shares of the slots while several tenants wait. A
+	// tenant that is not listed has weight 1.
 	TenantWeights map[string]int
-	// ExtraSlots is how many runs more than Slots are done for tenants that wait,
-	// without any slot, while others keep all slots; default 2, negative none. They
-	// wait for FairAfter first; default 500 ms, negative not at all.
+	// ExtraSlots is the number of slots besides Slots for tenants that wait without a
+	// slot while others keep all slots. Default: 2. A negative number is none. The
+	// tenants wait for FairAfter first. Default: 500 ms. A negative duration is no
+	// wait.
 	ExtraSlots int
 	FairAfter  time.Duration
-	// Stateless runs every script in a plain isolate: optimising compiler and
-	// WebAssembly, but no heap in or out.
+	// Stateless runs every script in a plain isolate, with the optimizing compiler and
+	// WebAssembly, but without restoring or saving heaps.
 	Stateless bool
-	// HeapMemoryMB and HeapMemoryCeilingMB are the default heap limit of a run
-	// (64 MiB) and the largest one may ask for (256 MiB); both at most MaxMemoryMB.
+	// HeapMemoryMB is the default heap limit of a run, HeapMemoryCeilingMB the largest
+	// limit that a run may request, both in MiB and at most MaxMemoryMB. Defaults: 64,
+	// and 256 or HeapMemoryMB if that is more.
 	HeapMemoryMB        int
 	HeapMemoryCeilingMB int
-	// TimeoutSecs is the default wall-clock limit of a run, 1-300; default 30.
+	// TimeoutSecs is the default wall-clock limit of a run, in seconds, 1 to 300.
+	// Default: 30.
 	TimeoutSecs int
-	// OutputMaxBytes caps stored output per run: 0 means 64 MiB, negative
-	// uncapped.
+	// OutputMaxBytes is the maximum stored output per run. Default: 64 MiB. A negative
+	// number is unlimited.
 	OutputMaxBytes int64
-	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
-	// MiB, MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs, the
-	// rest for the cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
-	// With the embedded NATS server it also sets how much output of all runs is recorded:
-	// a sixteenth of it at once, then a thirty-second of it in each second.
-	// Default: 512, or half of the memory limit of the Go runtime where that is less. A
+	// MemoryMB is the memory for answers, heaps of runs and cached heaps together, in
+	// MiB, from MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs,
+	// the rest for the cache. Answers above it are refused with 503 and Retry-After;
+	// runs wait. With the embedded NATS server it also limits the recorded output of
+	// all runs: a sixteenth of it at once, then a thirty-second of it per second.
+	// Default: 512, or half of the memory limit of the Go runtime if that is less. A
 	// value above that limit is lowered to it.
 	MemoryMB int
 	// LimitMemory adjusts the memory limit of the Go runtime (debug.SetMemoryLimit) to
-	// the budget and what is in use, below the limit that the process has. It is for
-	// processes that do nothing else. Close sets the former limit again.
+	// the budget and to the memory in use, never above the limit that the process had.
+	// It is for processes that do nothing else. Close restores the former limit.
 	LimitMemory bool
-	// MinClientBytes is what a client must send or take in each 30 s in which the
-	// server waits for it. Default: 65536. A negative number asks for any progress.
+	// MinClientBytes is the minimum that a client must send or receive in each 30 s in
+	// which the server waits for it. Default: 65536. With a negative number any
+	// progress is enough.
 	MinClientBytes int64
-	// MCPServers are servers whose tools scripts may call; see ReadMCPServers.
-	// Those that are commands run as children of this process, unconfined.
+	// MCPServers are the tool servers that scripts may call; see ReadMCPServers.
+	// Commands among them run as children of this process, without a sandbox.
 	MCPServers []toolserver.Config
-	// HostCallBodies says what is kept of what scripts call and get: "full", the
-	// default, or the "hash" of each, which cannot be fed back.
+	// HostCallBodies selects what is recorded of the arguments and results of host
+	// calls: "full", the default, or only the "hash" of each, which cannot be replayed.
 	HostCallBodies string
-	// Contexts bounds the contexts of conversations.
+	// Contexts bounds the conversation contexts.
 	Contexts ContextOptions
-	// SessionID names the session that runs over stdio MCP are logged under.
+	// SessionID is the named session of runs over stdio MCP.
 	SessionID string
-	// MCPFixtures are mounted beside the product's own tools, for a test suite of MCP.
+	// MCPFixtures are tools beside those of the product, for a test suite of MCP.
 	// Default: none.
 	MCPFixtures *mcp.Fixtures
-	// Instructions and RunJSDescription replace the texts MCP clients are given.
+	// Instructions and RunJSDescription replace the texts for MCP clients.
 	Instructions     string
 	RunJSDescription string
-	// Sandbox says what happens on a machine that cannot confine workers as it
-	// should: "strict", the default, refuses to start; "best-effort" logs once what
-	// is missing and runs scripts all the same.
+	// Sandbox selects the action on a machine that cannot sandbox workers completely:
+	// "strict", the default, refuses to start; "best-effort" logs the missing layers
+	// once and runs scripts.
 	Sandbox string
-	// WorkerReuse says which runs may share a worker process, one after another:
+	// WorkerReuse selects the runs that may share a worker process, one after another:
 	// those of a "tenant" (the default), of a "session", or none ("run").
 	WorkerReuse string
-	// WorkerMaxRuns and WorkerMaxAge retire a worker; default 1,000 runs and one
-	// hour.
+	// WorkerMaxRuns and WorkerMaxAge limit the runs and the age of a worker process.
+	// Defaults: 1,000 runs and 1 h.
 	WorkerMaxRuns int
 	WorkerMaxAge  time.Duration
-	// DrainWait is how long Close lets running scripts finish before they are
-	// handed back; default 10 s, negative hands them back at once.
+	// DrainWait is the time that Close gives to running scripts before they are handed
+	// back. Default: 10 s. A negative duration hands them back at once.
 	DrainWait time.Duration
-	// AuditKey is the file of the key that checkpoints of the ledger are signed
-	// with, made if it does not exist; empty keeps one in DataDir. WitnessURL is
-	// sent every checkpoint. NoAudit keeps no proofs at all.
+	// AuditKey is the file of the key that signs checkpoints of the ledger. It is
+	// created if it does not exist. Default: a file in DataDir. WitnessURL receives
+	// every checkpoint. NoAudit keeps no proofs.
 	AuditKey   string
 	WitnessURL string
 	NoAudit    bool
-	// AcceptDamage goes on although the ledger is damaged: what is lost is named by
-	// the first event of a new volume, and the damaged files are kept aside. It does
-	// nothing where nothing is damaged, and is needed for one start only.
+	// AcceptDamage starts although the ledger is damaged: the first event of a new
+	// volume names what is lost, and the damaged files are quarantined. It has no
+	// effect if nothing is damaged, and is needed for one start only.
 	AcceptDamage bool
-	// CheckBytes is how much of each stream's files is looked at for damage before
-	// they are used, the newest; default 16 GiB, negative is all of it.
+	// CheckBytes is how much of the newest part of each stream's files is checked for
+	// damage before they are used. Default: 16 GiB. A negative number checks all.
 	CheckBytes int64
-	// SealEvery says when a volume of the ledger is complete: with the "month" (UTC)
-	// it was begun in, the default, or "never". SealBytes is the size on disk at
-	// which it is in any case; default 64 GiB, negative for none.
+	// SealEvery is the schedule of volume rotation: "month", the default, at the end of
+	// the month (UTC) in which the volume was opened, or "never". SealBytes is the size
+	// on disk at which a volume is sealed in any case. Default: 64 GiB. A negative
+	// number is unlimited.
 	SealEvery string
 	SealBytes int64
-	// DiskReserve is how much of the disk of DataDir is kept free, in bytes: below it
-	// no new run is accepted, and below a quarter of it nothing is recorded, until
-	// there is more space. Default: 256 MiB, at most a twentieth of the file system;
-	// negative keeps nothing free.
+	// DiskReserve is the space to keep free on the disk of DataDir, in bytes. Below it
+	// no new run is accepted, and below a quarter of it nothing is recorded, until more
+	// space is free. Default: 256 MiB, at most a twentieth of the file system. A
+	// negative number keeps nothing free.
 	DiskReserve int64
-	// ScrubEvents is how many events a second the scrub reads again to compare them
-	// with their hashes, at most 1 MiB a second. Default: 2,000. A negative number turns
-	// the scrub off.
+	// ScrubEvents is the number of events per second that the scrub re-reads and
+	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
+	// number turns the scrub off.
 	ScrubEvents int
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
 	// Version is reported to clients.
 	Version string
-	// Logger receives everything; default discards.
+	// Logger receives all log records. Default: they are discarded.
 	Logger *slog.Logger
 }
 
-// The values of Options.Sandbox.
+// Values of Options.Sandbox.
 const (
 	sandboxStrict     = "strict"
 	sandboxBestEffort = "best-effort"
@@ -372,7 +381,7 @@ func setDefault[T comparable](field *T, value T) {
 // MaxWeight is the largest weight of a tenant.
 const MaxWeight = 1000
 
-// shares is how tenants share the slots.
+// slotShares returns how tenants share the slots.
 func (o Options) shares() fairness.Slots {
 	return fairness.Slots{
 		Total: o.Slots, PerTenant: o.LimitSlots, Extra: max(o.ExtraSlots, 0), After: max(o.FairAfter, 0), Weights: o.TenantWeights,

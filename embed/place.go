@@ -21,30 +21,32 @@ import (
 	"daybook/internal/translog"
 )
 
-// outsideFile is the file of a data directory that names the NATS server of its ledger,
-// where that is an outside one: HOST:PORT, without credentials.
+// outsideFile is the file of a data directory that records the outside NATS server of
+// its ledger: HOST:PORT, without credentials.
 const outsideFile = "outside-server"
 
-// place is where the ledger of a data directory is. Both members are false for a new
-// directory.
+// place describes where the ledger of a data directory is. Both booleans are false for
+// a new directory.
 type place struct {
 	dir string
-	// own reports that the directory holds the streams of a ledger, or their descriptions,
-	// which are left when the streams are lost, or that its damage is being accepted.
+	// own reports that the directory holds the streams of a ledger, or their
+	// configurations, which remain if the streams are lost, or that its damage is being
+	// accepted.
 	own bool
-	// outside reports that the ledger is on an outside NATS server, and server is the
-	// recorded address of that server; empty if none is recorded.
+	// outside reports that the ledger is on an outside NATS server. server is the
+	// recorded address of that server, or empty if none is recorded.
 	outside bool
 	server  string
 }
 
-// placeOf finds where the ledger of a data directory is. It writes nothing. An earlier
-// version recorded no address: its directory has a mark or checkpoints, and neither
-// streams nor their descriptions, which an embedded server always leaves.
+// placeOf determines where the ledger of a data directory is. It writes nothing. An
+// earlier version recorded no address: its directory has a high-water mark or
+// checkpoints, and neither streams nor their configurations, which an embedded server
+// always leaves.
 func placeOf(dir string) (place, error) {
 	p := place{dir: dir}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return p, nil //nolint:nilerr // the step that creates the directory reports it
+		return p, nil //nolint:nilerr // the step that creates the directory reports the error
 	}
 	streams, err := streamfiles.Names(filepath.Join(dir, "jetstream"))
 	if err != nil {
@@ -69,8 +71,8 @@ func placeOf(dir string) (place, error) {
 	return p, err
 }
 
-// reachIn returns how far the ledger of a data directory is known to have come. It writes
-// nothing.
+// highestKnownIn returns the highest position that the ledger of a data directory is
+// known to have had. It writes nothing.
 func reachIn(dir string) (uint64, error) {
 	marked, err := damage.ReadMark(filepath.Join(dir, "mark"))
 	if err != nil {
@@ -83,15 +85,15 @@ func reachIn(dir string) (uint64, error) {
 	return max(marked, signed), nil
 }
 
-// movesAside reports whether damage of a ledger in the directory is being accepted: for a
-// moment its streams are in neither place.
+// isQuarantining reports whether damage of a ledger in the directory is being accepted:
+// for a moment its streams are in neither place.
 func movesAside(dir string) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
 	var a recoveryPlan
 	return err == nil && json.Unmarshal(raw, &a) == nil && a.Kept != ""
 }
 
-// at names the server that the ledger is on.
+// location describes the server that the ledger is on.
 func (p place) at() string {
 	if p.server == "" {
 		return "an outside NATS server, whose address is not recorded"
@@ -99,8 +101,8 @@ func (p place) at() string {
 	return "the NATS server at " + p.server
 }
 
-// check refuses a command that would not find the ledger of the directory, or would mix
-// it with another one. natsURL is Options.NATSURL.
+// check returns an error for a command that would not find the ledger of the directory,
+// or would mix it with another one. natsURL is Options.NATSURL.
 func (p place) check(command, natsURL string) error {
 	switch {
 	case p.outside && p.own:
@@ -113,8 +115,8 @@ func (p place) check(command, natsURL string) error {
 	return nil
 }
 
-// orRestore is the advice for a directory that lost all files of its own ledger, which
-// looks like one of an outside ledger.
+// restoreAdvice returns the advice for a directory that lost all files of its own
+// ledger, which looks like a directory of an outside ledger.
 func (p place) orRestore() string {
 	if p.server != "" {
 		return ""
@@ -123,7 +125,7 @@ func (p place) orRestore() string {
 }
 
 // checkPlace is the step of a start that refuses a directory with another ledger. It
-// comes before anything is written, and before a background owner is replaced.
+// precedes every write and the takeover from a background owner.
 func (d *Daybook) checkPlace(context.Context) error { return d.opts.checkPlace("serve") }
 
 func (o Options) checkPlace(command string) error {
@@ -134,12 +136,12 @@ func (o Options) checkPlace(command string) error {
 	return p.check(command, o.NATSURL)
 }
 
-// comparedAtStart is how many events a start compares with their hashes.
+// comparedAtStart is the number of events that a start compares with their hashes.
 const comparedAtStart = 16
 
 // checkLedger is the step of a start that refuses an outside server with another ledger
-// than that of the directory. It comes before the directory is taken and, if a process
-// owned the directory, again afterwards. It writes nothing.
+// than that of the directory. It runs before the directory is taken, and again
+// afterwards if a process owned the directory. It writes nothing.
 func (d *Daybook) checkLedger(ctx context.Context) error {
 	dir, server := d.opts.DataDir, serverName(d.opts.NATSURL)
 	if d.opts.NATSURL == "" || d.ledgerChecked {
@@ -180,8 +182,8 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	return nil
 }
 
-// checkFound refuses the ledger found on a server, which ends at last, if it is another one
-// than that of the directory, which came to reach. At the recorded address, or where none
+// checkFound returns an error if the ledger on a server, which ends at last, is not
+// that of the directory, which reached reach. At the recorded address, or if no address
 // is recorded, missing events are damage.
 func (p place) checkFound(server string, compared comparison, last, reach uint64) error {
 	other := compared.changed > 0 && compared.same == 0
@@ -202,9 +204,9 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 	return nil
 }
 
-// readableIn refuses to read the ledger of a directory without a server where there is
-// none, or where it is on an outside NATS server. The error is ErrLocked while a process
-// owns the directory: that process answers. Nothing is written.
+// readableIn returns an error if the ledger of a directory cannot be read without a
+// server: there is none, or it is on an outside NATS server. It returns ErrLocked while
+// a process owns the directory, because that process answers. It writes nothing.
 func readableIn(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return asOption(fmt.Errorf("%s is a file; name the data directory of a server", dir))
@@ -228,9 +230,9 @@ func noLedgerIn(dir string) error {
 	return asOption(fmt.Errorf("there is no ledger in %s: name the data directory of a server; \"daybook serve\" prints it when it starts", dir))
 }
 
-// recordPlace records the outside server that the ledger was found on. A server may move:
-// a new address replaces the old one, unless the ledger is damaged there. A failure
-// is logged: the next start tries again.
+// recordPlace records the outside server on which the ledger was found. A server may
+// move: a new address replaces the old one, unless the ledger is damaged there. A
+// failure is logged, and the next start tries again.
 func (d *Daybook) recordPlace(ctx context.Context) error {
 	if d.opts.NATSURL == "" {
 		return nil

@@ -28,9 +28,9 @@ import (
 	"daybook/proof"
 )
 
-// recoveryPlan is a loss that was accepted, and what is to be done about it. It is
-// written down before anything is, so that a start that is cut short goes on with
-// it at the next one, with the same outcome.
+// recoveryPlan is an accepted loss and the steps that follow from it. It is written to
+// a file before the first step, so that the next start continues an interrupted one
+// with the same outcome.
 type recoveryPlan struct {
 	Lost   events.Lost           `json:"lost"`
 	Volume events.Volume         `json:"volume"`
@@ -40,16 +40,17 @@ type recoveryPlan struct {
 	Signed *events.CheckpointRef `json:"signed,omitempty"`
 }
 
-// acceptanceName is the file of a data directory that holds an acceptance until it is done.
+// acceptanceName is the file of a data directory that holds the recovery plan until it
+// is completed.
 const acceptanceName = "accepting.json"
 
-// Places in the data directory.
+// Files and directories in the data directory.
 func (d *Daybook) acceptanceFile() string { return filepath.Join(d.opts.DataDir, acceptanceName) }
 func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir, "accepted") }
 
-// acceptDamage goes on behind what is lost, if that was asked for: the streams are
-// moved aside as they are found, and what is sound of them takes their place, with
-// a new volume whose first event names every position that is lost.
+// acceptDamage continues a damaged ledger after the loss, if that was requested: it
+// quarantines the streams as found, puts their intact records in their place, and opens
+// a new volume whose first event names every lost position.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
 	plan, carryOut := d.planAcceptance, d.applyRecovery
 	if d.opts.NATSURL != "" {
@@ -95,8 +96,8 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	return nil
 }
 
-// planAcceptance says what to do, or nil where nothing is damaged. Everything is
-// read, and compared with the hashes that were taken when it was recorded.
+// planRecovery returns the plan, or nil if nothing is damaged. It reads everything and
+// compares it with the hashes that were taken when it was recorded.
 func (d *Daybook) planAcceptance(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
@@ -156,7 +157,7 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*recoveryPlan, error) {
 	return a, nil
 }
 
-// summarizeFindings tells people what was found.
+// summarizeFindings formats findings as one human-readable line.
 func summarizeFindings(found []damage.Finding) string {
 	const most = 20
 	var parts []string
@@ -170,7 +171,8 @@ func summarizeFindings(found []damage.Finding) string {
 	return strings.Join(parts, "; ")
 }
 
-// leafMatcher compares records of the ledger with the hashes that are known of them.
+// leafMatcher returns a function that compares records of the ledger with their known
+// hashes.
 func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 	return func(stream string, r streamfiles.Record) bool {
 		if _, ledger := events.VolumeOf(stream); !ledger {
@@ -180,16 +182,17 @@ func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 	}
 }
 
-// comparison compares messages of the ledger with the hashes that were taken of them.
+// comparison compares messages of the ledger with their known hashes.
 type comparison struct {
 	known *translog.ProvenLeaves
-	// same and changed count the intact events of which a hash is known.
+	// same and changed count the intact events with a known hash that matches and that
+	// does not.
 	same, changed int
 }
 
-// sound reports whether a message is an event, and the one that was hashed when it was
-// recorded, where that is known. A message that is no event may have been hashed too:
-// what is written to the stream is hashed before it is decoded.
+// isIntact reports whether a message is an event, and matches its hash if that is
+// known. A message that is no event may have a hash too: messages are hashed before
+// they are decoded.
 func (c *comparison) sound(m events.Stored) bool {
 	if _, err := events.Decode(m.Seq, m.Message()); err != nil {
 		return false
@@ -206,8 +209,8 @@ func (c *comparison) sound(m events.Stored) bool {
 	return true
 }
 
-// foreign is the error of hashes that contradict more events than they confirm: they
-// are of another ledger, and no event was changed.
+// checkSameLedger returns an error if the hashes contradict more events than they
+// confirm: then they belong to another ledger, and no event was changed.
 func (c *comparison) foreign(dir string) error {
 	if c.changed <= c.same {
 		return nil
@@ -215,13 +218,13 @@ func (c *comparison) foreign(dir string) error {
 	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a copy of this ledger, or move it away, and the ledger gets a new key", dir, c.changed, c.changed+c.same)
 }
 
-// storedOf is a record as the ledger would deliver it.
+// storedOf returns a record as the ledger would deliver it.
 func storedOf(r streamfiles.Record) events.Stored {
 	return events.Stored{Seq: r.Seq, Subject: string(r.Subject), Header: r.Fields(), Body: r.Body}
 }
 
-// lastVolume is the highest number of a volume that there is, or was when the
-// descriptions were kept.
+// lastVolume returns the highest number of a volume that exists, or that existed when
+// the stream configurations were backed up.
 func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, err error) {
 	for _, s := range streams {
 		if v, ok := events.VolumeOf(s.Name); ok {
@@ -240,7 +243,7 @@ func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, 
 	return last, nil
 }
 
-// applyRecovery does what was planned. Each step finds out whether it was taken.
+// applyRecovery performs the plan. Each step detects whether it was done before.
 func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	if err := d.quarantine(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
 		return err
@@ -248,7 +251,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	if err := d.recordLoss(ctx, a); err != nil {
 		return err
 	}
-	// What was derived of what is lost is derived again, of what is left.
+	// State that was derived from lost events is derived again from the remaining ones.
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
 		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
@@ -266,7 +269,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	return os.Remove(d.acceptanceFile())
 }
 
-// beginMark begins a mark anew.
+// resetMark resets a high-water mark.
 func (d *Daybook) beginMark(name string, mark **damage.HighWaterMark) error {
 	path := filepath.Join(d.opts.DataDir, name)
 	err := errors.Join((*mark).Close(), ignoreMissing(os.Remove(path)))
@@ -277,7 +280,8 @@ func (d *Daybook) beginMark(name string, mark **damage.HighWaterMark) error {
 	return err
 }
 
-// quarantine puts what is sound of the streams in the place of what was found.
+// quarantine moves the streams aside as found and puts their intact records in their
+// place.
 func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
 		if err := os.RemoveAll(d.acceptedDir()); err != nil {
@@ -311,7 +315,7 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 	return durable.SyncDir(d.opts.DataDir)
 }
 
-// recordLoss makes the new volume, and appends the event that names what is lost.
+// recordLoss creates the new volume and appends the event that names the loss.
 func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	if err := d.openKeys(); err != nil {
 		return err
@@ -352,8 +356,8 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: systemActor})
 }
 
-// lostBlobs reads every heap and text that events name, and returns those that
-// cannot be read: as many as an event can name, and the others.
+// lostBlobs reads every heap and text that events reference. It returns those that
+// cannot be read: as many as one event can name, and the others.
 func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events.LostBlob, err error) {
 	named, err := audit.ReferencedBlobs(ctx, store)
 	if err != nil {
@@ -380,17 +384,17 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 	return list, more, nil
 }
 
-// fileScan is what a reading of the files shows besides damage.
+// fileScan collects what a reading of the files shows besides damage.
 type fileScan struct {
-	// checkpoint is the position of the newest checkpoint on record, and origin whose
-	// it is.
+	// checkpoint is the position of the newest recorded checkpoint, and origin its
+	// origin.
 	checkpoint uint64
 	origin     string
 }
 
 func newLook() *fileScan { return &fileScan{} }
 
-// observe is shown every record.
+// observe receives every record.
 func (l *fileScan) observe(from string, r streamfiles.Record) {
 	v, ledger := events.VolumeOf(from)
 	if !ledger || string(r.Subject) != stream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
@@ -402,8 +406,8 @@ func (l *fileScan) observe(from string, r streamfiles.Record) {
 	}
 }
 
-// diagnoseProofs reports that the directory of the proofs is gone, where the ledger
-// holds checkpoints: a new key would be made otherwise, and nobody told.
+// diagnoseProofs reports a missing directory of the proofs if the ledger holds
+// checkpoints. Otherwise a new key would be created without a report.
 func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	if d.opts.NoAudit || l.checkpoint == 0 {
 		return nil
@@ -411,7 +415,7 @@ func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	dir := auditDir(d.opts.DataDir)
 	origin, err := translog.ReadOrigin(dir, d.opts.AuditKey)
 	if err != nil || origin == l.origin {
-		return nil // a key that cannot be read is told by who opens it
+		return nil // the code that opens the key reports an unreadable one
 	}
 	what := "are gone"
 	if origin != "" {
@@ -420,14 +424,14 @@ func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	return []damage.Finding{{What: fmt.Sprintf("the proofs in %s %s, but the ledger holds checkpoints signed as %s, the last at position %d", dir, what, l.origin, l.checkpoint)}}
 }
 
-// warnOfProofs logs that the key of the proofs is another one.
+// warnOfProofs logs that the ledger has another signing key now.
 func (d *Daybook) warnOfProofs(found []damage.Finding) {
 	for _, f := range found {
 		d.opts.Logger.Error("the proofs of the ledger are lost", slog.String("what", f.What))
 	}
 }
 
-// lostAfter is the event that names events after a position as lost.
+// lostAfter returns the position of the event that records events after seq as lost.
 func (d *Daybook) lostAfter(seq uint64) (namedAt uint64, lost bool) {
 	r, lost := spans.After(d.store.Lost(), seq)
 	return r.NamedAt, lost

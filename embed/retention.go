@@ -7,8 +7,8 @@ import (
 	"daybook/internal/lifecycle/retention"
 )
 
-// startRetention makes what collects heaps, and lets it do so by itself where
-// that is asked for.
+// startRetention creates the collector of heaps, and starts automatic collection if it
+// is configured.
 func (d *Daybook) startRetention(ctx context.Context) error {
 	d.retention = retention.New(retention.Options{Feed: d.store, Recorder: d.ledger, Blobs: d.store, Logger: d.opts.Logger})
 	if d.opts.HeapRetention == 0 || d.damage.Damaged() {
@@ -23,7 +23,7 @@ func (d *Daybook) startRetention(ctx context.Context) error {
 	return nil
 }
 
-// retentionRule is the rule of HeapRetention.
+// retentionRule returns the retention rule of HeapRetention.
 func (o Options) retentionRule() retention.Rule {
 	rule := retention.Rule{OlderThan: o.HeapRetention, KeepEntries: retention.DefaultKeepEntries}
 	switch {

@@ -14,32 +14,33 @@ import (
 	"daybook/projections"
 )
 
-// projectionSchema is reported with the versions.
 const projectionSchema = projections.SchemaVersion
 
-// Script is a run asked for by the embedding program.
+// Script is a run that the embedding program requests.
 type Script struct {
 	// Code is JavaScript or TypeScript.
 	Code string
-	// Heap is the key of the heap to restore; empty for a fresh isolate.
+	// Heap is the key of the heap to restore. Empty starts from a fresh isolate.
 	Heap string
-	// FileName is the name shown in stack traces; default main.ts.
+	// FileName is the name in stack traces. Default: main.ts.
 	FileName string
-	// Session is the name the run is logged under, or empty.
+	// Session is the named session of the run, or empty.
 	Session string
-	// LogicalSession is the id of a session that keeps state, in which the run takes
-	// the next turn, or empty. Heap is then empty too.
+	// LogicalSession is the id of the logical session in which the run takes the next
+	// turn, or empty. If it is set, Heap MUST be empty.
 	LogicalSession string
-	// Tags replace those of the output heap; nil leaves them.
+	// Tags replace those of the output heap. Nil leaves them.
 	Tags map[string]string
-	// HeapMemoryMaxMB and ExecutionTimeoutSecs are limits; 0 keeps the defaults.
+	// HeapMemoryMaxMB and ExecutionTimeoutSecs are the limits of the run, in MiB and in
+	// s. 0 selects the defaults.
 	HeapMemoryMaxMB      int
 	ExecutionTimeoutSecs int
-	// IdempotencyKey makes the same key find the same execution; may be empty.
+	// IdempotencyKey, if set, makes a repeated submission with the same key return the
+	// same execution.
 	IdempotencyKey string
 }
 
-// Submit asks for a run and returns its execution id once that is on record.
+// Submit submits a run and returns its execution id. The request is recorded on return.
 func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
 	r, err := d.ledger.Submit(ctx, ledger.Submission{
 		Tenant:               events.DefaultTenant,
@@ -67,8 +68,8 @@ func orNil(n int) *int {
 	return &n
 }
 
-// Run asks for a run and waits for its end. A script that fails is an answer,
-// not an error. When ctx ends first the run goes on; its id is in the answer.
+// Run submits a run and waits for its end. A failure of the script is a result, not an
+// error. If ctx is done first, the execution continues and the result holds its id.
 func (d *Daybook) Run(ctx context.Context, s Script) (projections.ExecutionDetail, error) {
 	id, err := d.Submit(ctx, s)
 	if err != nil {
@@ -77,13 +78,14 @@ func (d *Daybook) Run(ctx context.Context, s Script) (projections.ExecutionDetai
 	return d.wait(ctx, id, true)
 }
 
-// Wait waits for the end of an execution. An id that was never given out is
-// events.ErrNotFound; a Daybook that ends first is an error.
+// Wait blocks until an execution has ended or ctx is done. It returns
+// events.ErrNotFound for an id that was never recorded, and ErrClosed or the failure of
+// the Daybook if the Daybook ends first.
 func (d *Daybook) Wait(ctx context.Context, id string) (projections.ExecutionDetail, error) {
 	return d.wait(ctx, id, false)
 }
 
-// wait is Wait for an id that may be known to be on record.
+// wait is Wait for an id that may be known to be recorded.
 func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projections.ExecutionDetail, error) {
 	changed, stop := d.projections.Watch(events.DefaultTenant, id)
 	defer stop()
@@ -93,7 +95,8 @@ func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projectio
 		case err == nil && e.Status.Terminal():
 			return e, nil
 		case errors.Is(err, events.ErrNotFound) && !recorded:
-			// Either not applied yet or never recorded; the ledger knows.
+			// The request is not applied yet, or it was never recorded; the ledger
+			// knows.
 			if _, err := d.ledger.Requested(ctx, events.DefaultTenant, id); err != nil {
 				return e, fmt.Errorf("wait for %s: %w", id, err)
 			}
@@ -113,13 +116,13 @@ func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projectio
 	}
 }
 
-// Cancel ends an execution; it succeeds only once "cancelled" is on record.
+// Cancel cancels an execution. It returns nil only after the cancellation is recorded.
 func (d *Daybook) Cancel(ctx context.Context, id string) error {
 	_, err := d.ledger.Cancel(ctx, events.DefaultTenant, id, events.Actor{Principal: "embedder", Transport: "embed"})
 	return err
 }
 
-// Output returns a page of an execution's output.
+// Output returns a page of the output of an execution.
 func (d *Daybook) Output(ctx context.Context, id string, q projections.OutputQuery) (projections.OutputPage, error) {
 	return d.projections.Output(ctx, events.DefaultTenant, id, q)
 }
@@ -129,15 +132,15 @@ func (d *Daybook) History(ctx context.Context, id string) ([]events.Event, error
 	return d.ledger.History(ctx, events.DefaultTenant, id)
 }
 
-// Follow calls fn with every event after a position, first what is on record
-// and then live, until ctx is done or fn fails. A batch is valid until fn
-// returns.
+// Follow calls fn with every event after a position, first the recorded ones and then
+// new ones, until ctx is done or fn returns an error. The events of a batch are valid
+// until fn returns.
 func (d *Daybook) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return d.store.Follow(ctx, after, fn)
 }
 
-// Rebuild folds the ledger of a stopped Daybook into new projections, beside
-// the old ones, and swaps them in. It returns the number of events.
+// Rebuild rebuilds the projections of a stopped Daybook from its ledger. It builds them
+// beside the old ones and replaces those at the end. It returns the number of events.
 func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	opts, err = opts.withDefaults()
 	if err != nil {

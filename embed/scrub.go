@@ -12,7 +12,8 @@ import (
 	"daybook/internal/translog"
 )
 
-// startScrub reads the ledger again and again for what changes on a disk unasked.
+// startScrub starts the scrub, which re-reads the ledger continuously to find changes
+// on the disk.
 func (d *Daybook) startScrub(ctx context.Context) error {
 	if d.audit == nil || d.opts.ScrubEvents < 0 || d.damage.Damaged() {
 		return nil
@@ -23,14 +24,14 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 	}
 	d.scrub = d.audit.NewScrub(opts)
 	d.scrubbing = follow(ctx, func(ctx context.Context) {
-		_ = d.scrub.Run(ctx) // it ends with ctx only
+		_ = d.scrub.Run(ctx) // it returns only when ctx is done
 	})
 	return nil
 }
 
-// scrubFiles looks at the ledger's files before the server is asked to read them:
-// it may count without end over a position that was never given out. The blocks
-// that are looked at are never written again.
+// scrubFiles checks the files of the ledger before the server reads them: the server
+// may loop forever over a position that does not exist. The checked blocks are never
+// written again.
 func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error {
 	isVolume := func(stream string) bool {
 		_, ok := events.VolumeOf(stream)
@@ -51,22 +52,22 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 			d.damage.Report(damage.Finding{Stream: s.Name, What: f.String(), By: damage.FoundByScrub})
 		}
 	}
-	return d.damage.Err() // the server is not made to read what it may not survive
+	return d.damage.Err() // the server must not read files that it may not survive
 }
 
-// scrubFound is told what the scrub finds.
+// scrubFound receives the findings of the scrub.
 func (d *Daybook) scrubFound(first, last uint64, what string) {
 	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.FoundByScrub})
 }
 
-// scrubFoundBlob reports a heap that cannot be read, unless reading it did.
+// scrubFoundBlob reports a heap that cannot be read, unless the reading reported it.
 func (d *Daybook) scrubFoundBlob(_ events.LostBlob, err error) {
 	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(damaged.Blob, errors.New(damaged.Why))
 	}
 }
 
-// scrubProgress is nil where there is no scrub.
+// scrubProgress returns nil without a scrub.
 func (d *Daybook) scrubProgress() httpapi.Scrub {
 	if d.scrub == nil {
 		return nil

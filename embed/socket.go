@@ -16,18 +16,18 @@ import (
 	"daybook/internal/web/access"
 )
 
-// socketName is the socket in the data directory through which processes of the
-// same user reach its owner. It speaks HTTP.
+// socketName is the socket in the data directory through which processes of the same
+// user reach its owner. It speaks HTTP.
 const socketName = "owner.sock"
 
-// Routes of the socket, beside those of the HTTP interface.
+// Routes of the socket, besides those of the HTTP interface.
 const (
 	attachPath   = "/owner/attach"
 	handOverPath = "/owner/handover"
 )
 
-// withSocketPath calls fn with a short path of the socket: the address of a
-// Unix socket holds 107 bytes, a data directory may be deeper.
+// withSocketPath calls fn with a short path of the socket: the address of a Unix socket
+// holds 107 bytes, and the path of a data directory may be longer.
 func withSocketPath(dir string, fn func(path string) error) error {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,8 +37,8 @@ func withSocketPath(dir string, fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketName))
 }
 
-// listenSocket serves other processes of this user. The caller must hold the
-// directory's lock: a socket that exists was left by a dead process.
+// listenSocket serves other processes of this user. The caller MUST hold the lock of
+// the directory: an existing socket was left by a process that died.
 func (d *Daybook) listenSocket() error {
 	path := filepath.Join(d.opts.DataDir, socketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -52,7 +52,7 @@ func (d *Daybook) listenSocket() error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // its path was only valid above
+	l.SetUnlinkOnClose(false) // its path was valid only inside withSocketPath
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return err
@@ -73,11 +73,11 @@ func (d *Daybook) listenSocket() error {
 	return nil
 }
 
-// ownListener accepts connections of this user's processes and of root's. The
-// socket's mode lets no others connect; this holds where the mode was changed.
+// ownListener accepts connections from processes of this user and of root. The mode of
+// the socket excludes others too; this check holds if the mode was changed.
 type ownListener struct{ *net.UnixListener }
 
-// Accept returns the next such connection.
+// Accept returns the next accepted connection.
 func (l ownListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -91,7 +91,7 @@ func (l ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-// peerUID returns the user that a connection was opened by.
+// peerUID returns the user that opened a connection.
 func peerUID(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -106,20 +106,20 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 	return int(peer.Uid), nil
 }
 
-// local gives requests without a token the identity of the local operator: the
-// default tenant with every scope, as clients on standard streams have. A user who
-// can open the socket can also read the data directory. A request with a token is
-// that token's.
+// withLocalIdentity gives requests without a token the identity of the local operator:
+// the default tenant with every scope, as for clients on stdin and stdout. A user who
+// can open the socket can also read the data directory. A request with a token has the
+// identity of the token.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(access.With(r.Context(), access.Anybody()))
-		r.RemoteAddr = "" // a Unix socket has none
+		r.RemoteAddr = "" // a Unix socket has no remote address
 		next.ServeHTTP(w, r)
 	})
 }
 
-// handOver releases the data directory of a background owner. An owner that was
-// started otherwise is asked to stop by its user.
+// handOver releases the data directory of a background owner. Only its user can stop an
+// owner that was started otherwise.
 func (d *Daybook) handOver(w http.ResponseWriter, _ *http.Request) {
 	if !d.opts.Background {
 		refuse(w, http.StatusConflict, "this process does not hand over its data directory; stop it first")

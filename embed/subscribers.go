@@ -13,11 +13,11 @@ import (
 	"daybook/internal/store/natsserver"
 )
 
-// admitSubscribers lets in the subscribers that have a credential in the data
-// directory, and follows changes of them. A server that asks for no tokens has one
-// tenant, whose credential it makes at the first start.
+// admitSubscribers accepts the subscribers with a credential in the data directory, and
+// follows changes of the credentials. A server without tokens has one tenant, whose
+// credential it creates at the first start.
 func (d *Daybook) admitSubscribers() error {
-	// Earlier versions kept a password for all tenants there.
+	// Earlier versions kept one password for all tenants there.
 	err := ignoreMissing(os.Remove(filepath.Join(d.opts.DataDir, "nats-reader.json")))
 	if err != nil {
 		return fmt.Errorf("delete the password of subscribers: %w", err)
@@ -55,9 +55,9 @@ func subscribersOf(list []natscreds.Credential) []natsserver.Subscriber {
 
 func (d *Daybook) credentialsDir() string { return filepath.Join(d.opts.DataDir, "nats") }
 
-// SubscriberCredentials is the credentials file, for any NATS client, of a subscriber
-// to the events of the only tenant. It is empty if there is none: with several
-// tenants, without NATSAddr, or when the credential was revoked.
+// SubscriberCredentials returns the path of the credentials file, for any NATS client,
+// of a subscriber to the events of the only tenant. It is empty if there is none: with
+// several tenants, without NATSAddr, or after the credential was revoked.
 func (d *Daybook) SubscriberCredentials() string {
 	if d.nats == nil || d.opts.NATSAddr == "" || d.auth != nil {
 		return ""

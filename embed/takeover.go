@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// takeOverWait is how long a process that holds the data directory and serves no
-	// socket may take to release it: it is ending, or does something of its own.
+	// takeOverWait is the time for a process that holds the data directory and serves
+	// no socket to release it: that process is ending, or does other work.
 	takeOverWait = 15 * time.Second
-	// startNotice is how long another process may start an owner until the wait for it
-	// is reported.
+	// startNotice is the time that another process may take to start an owner before
+	// the wait is reported.
 	startNotice = time.Second
 )
 
-// takeOver has the background owner of a directory release it, and takes the lock.
-// The owner finishes its runs first, or hands them back, for as long as it was
-// started with. While a process that does not hand over owns the directory, the
-// error is ErrLocked.
+// takeOver asks the background owner of a directory to release it, and takes the lock.
+// The owner first finishes its runs or hands them back, within its own DrainWait.
+// takeOver returns ErrLocked while a process that does not hand over owns the
+// directory.
 func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
 	turn, err := waitStart(ctx, dir, notice) // no client starts an owner in between
 	if err != nil {
 		return nil, err
 	}
-	defer turn.release() //nolint:errcheck // closing the file gives it up
+	defer turn.release() //nolint:errcheck // closing the file releases the lock
 	accepted := false
 	for deadline := time.Now().Add(takeOverWait); ; {
 		lock, locked := lockDir(dir)
@@ -53,7 +53,7 @@ func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, e
 	}
 }
 
-// askHandOver asks an owner to release its directory. It reports false for one
+// askHandOver asks an owner to release its directory. It reports false for an owner
 // that does not.
 func askHandOver(ctx context.Context, dir string) (background bool, err error) {
 	conn, err := dialSocket(ctx, dir)

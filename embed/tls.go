@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// certificate is a key pair in two files that may be replaced while the server
-// runs, as programs that renew certificates do.
+// certificate is a key pair in two files that may be replaced while the server runs, as
+// programs that renew certificates do.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -21,10 +21,11 @@ type certificate struct {
 	seen   [2]os.FileInfo
 }
 
-// certificateCheck is how often the files are looked at, at most.
+// certificateCheck is the minimum time between two checks of the files.
 const certificateCheck = time.Second
 
-// openCertificate reads the files; a pair that does not fit is an error.
+// openCertificate reads the files. It returns an error if the certificate and the key
+// do not match.
 func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	if err := c.read(); err != nil {
@@ -33,7 +34,7 @@ func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, 
 	return c, nil
 }
 
-// config is for a server that presents the certificate.
+// config returns the configuration of a server with the certificate.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -44,8 +45,8 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// current is the pair in force. Files that cannot be read, as between the
-// replacing of one and the other, leave the old one in force.
+// current returns the current key pair. If the files cannot be read, as between the
+// replacement of one and the other, the former pair stays.
 func (c *certificate) current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *certificate) read() error {
 		if err != nil {
 			return fmt.Errorf("read the TLS certificate: %w", err)
 		}
-		c.seen[i] = info // also of what cannot be used, which is said once
+		c.seen[i] = info // also of an unusable file, which is logged once
 	}
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {

@@ -14,17 +14,16 @@ import (
 	"daybook/runner"
 )
 
-// The values of Options.HostCallBodies.
+// Values of Options.HostCallBodies.
 const (
 	hostCallsFull   = "full"
 	hostCallsHashed = "hash"
 )
 
-// ReadMCPServers reads configurations for Options.MCPServers: flags are
-// "name=command with arguments" or "name=https://host/path", file is one in the
-// {"mcpServers": {...}} form of MCP clients, or empty. ${NAME} in the file is taken
-// from the environment. Errors name the command-line flags --mcp-server and
-// --mcp-config.
+// ReadMCPServers reads configurations for Options.MCPServers. flags are "name=command
+// with arguments" or "name=https://host/path". file is a file in the {"mcpServers":
+// {...}} form of MCP clients, or empty; ${NAME} in it is replaced from the environment.
+// Errors name the command-line flags --mcp-server and --mcp-config.
 func ReadMCPServers(flags []string, file string) ([]toolserver.Config, error) {
 	var configs []toolserver.Config
 	var problems []error
@@ -55,14 +54,14 @@ func ReadMCPServers(flags []string, file string) ([]toolserver.Config, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	if err := toolserver.CheckAll(configs); err != nil { // two of one name
+	if err := toolserver.CheckAll(configs); err != nil { // two servers of one name
 		return nil, fmt.Errorf("--mcp-server: %w", err)
 	}
 	return configs, nil
 }
 
-// startToolServers makes the MCP servers that scripts may call. They are connected
-// to when the first run could need them.
+// startToolServers creates the tool servers. It connects to them when the first run may
+// need them.
 func (d *Daybook) startToolServers(context.Context) error {
 	if len(d.opts.MCPServers) == 0 || d.opts.NoRunner {
 		return nil
@@ -72,16 +71,15 @@ func (d *Daybook) startToolServers(context.Context) error {
 	return err
 }
 
-// callsServers reports whether scripts of a tenant can call a configured MCP
-// server.
+// callsServers reports whether scripts of a tenant can call a configured tool server.
 func (d *Daybook) callsServers(tenant string) bool {
 	return slices.ContainsFunc(d.opts.MCPServers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
 }
 
-// callables lets the runner call tools: those of the server, and for a prompt of
-// an ACP session those that its client brought along, and no others.
+// callables lets the runner call tools: those of the server, or for a prompt of an ACP
+// session only those that its client configured.
 type callables struct {
-	set   *toolserver.Set // nil without any
+	set   *toolserver.Set // nil without tool servers
 	agent *acp.Server
 }
 
@@ -107,10 +105,11 @@ func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostC
 	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
 }
 
-// prompted reports whether a run is that of a prompt of an ACP session.
+// isPrompt reports whether a run is a prompt of an ACP session.
 func prompted(r ledger.Request) bool { return r.Interactive && r.Turn != nil }
 
-// MCPServers tells how each MCP server that scripts may call is doing, for people.
+// MCPServers returns a human-readable state of each tool server that scripts may call,
+// by name.
 func (d *Daybook) MCPServers() map[string]string {
 	if d.toolServers == nil {
 		return nil

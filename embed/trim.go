@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// memoryCheck is how often the memory is looked at.
+	// memoryCheck is the interval of checks of the memory.
 	memoryCheck = time.Second
-	// idleChecks is for how many checks little may have been allocated before memory is
-	// given back.
+	// idleChecks is the number of checks in which little must be allocated before
+	// memory is returned.
 	idleChecks = 20
-	// idleBytes is little: what an idle server allocates in that time for metrics and
-	// health checks.
+	// idleBytes is the most that counts as little: what an idle server allocates in
+	// that time for metrics and health checks.
 	idleBytes = 16 << 20
-	// lightBytes is what a server with few requests allocates in that time, and
-	// keptBytes how much memory it may keep then that it does not use and could give
-	// back.
+	// lightBytes is the allocation of a server with few requests in that time.
+	// keptBytes is the unused memory that such a server may keep although it could
+	// return it.
 	lightBytes, keptBytes = 256 << 20, 48 << 20
-	// heapsKept is for how long a heap that no run uses is kept in memory, however busy
-	// the server is: sessions whose next run comes later wait for the disk.
+	// heapsKept is the time for which a heap without a run is kept in memory, however
+	// busy the server is. Sessions whose next run comes later read it from disk.
 	heapsKept = 30 * time.Second
-	// limitHeadroom is what the Go runtime may use besides the budget before the
-	// collector runs more often: the embedded NATS server, indexes, stacks.
+	// limitHeadroom is the memory that the Go runtime may use besides the budget before
+	// the collector runs more often: the embedded NATS server, indexes, stacks.
 	limitHeadroom = 16 << 20
-	// leastGarbage is how much garbage the limit of the Go runtime leaves room for, however
+	// leastGarbage is the minimum of garbage below the limit of the Go runtime, however
 	// little the collector has to scan: each collection also empties pools.
 	leastGarbage = 32 << 20
 )
 
-// startTrimming gives memory back to the operating system while the server has little
-// to do.
+// startTrimming starts to return memory to the operating system while the server is
+// idle or lightly loaded.
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = follow(ctx, func(ctx context.Context) {
 		t := trimmer{allocated: allocated, unused: unused, trim: d.trim, setLight: func(bool) {}}
@@ -50,9 +50,8 @@ func (d *Daybook) startTrimming(ctx context.Context) error {
 	return nil
 }
 
-// limitMemory keeps the garbage collector from letting the process grow far beyond the
-// memory budget, from the start on: a server that reads its ledger after a crash
-// allocates as much as a busy one.
+// limitMemory limits the growth of the process beyond the memory budget, from the start
+// on: a server that reads its ledger after a crash allocates as much as a busy one.
 func (d *Daybook) limitMemory(ctx context.Context) error {
 	if !d.opts.LimitMemory {
 		return nil
@@ -86,26 +85,28 @@ func everyMemoryCheck(ctx context.Context, check func()) {
 	}
 }
 
-// trimmer decides when memory is given back. The garbage collector alone keeps twice
-// the size of the last busy moment, and the caches what no caller may ask for again.
+// trimmer decides when memory is returned. Without it the garbage collector keeps twice
+// the size of the last busy time, and the caches keep content that may never be
+// requested again.
 type trimmer struct {
-	allocated func() uint64 // bytes that were ever allocated
+	allocated func() uint64 // total bytes allocated since the start
 	unused    func() int64  // bytes that the Go runtime has and does not use
 	trim      func(caches bool)
-	setLight  func(light bool) // is called when the load becomes light, and when it does no longer
+	setLight  func(light bool) // called when the load becomes light, and when it is no longer light
 
 	seen    [idleChecks]uint64 // allocated at the last checks, a ring
 	checks  int
 	trimmed uint64 // allocated at the last trim
 	last    int    // the check of the last trim
 	light   bool
-	// stuck is what no trim gives back, such as free memory between objects: what was
-	// unused after the last trim, or less. It is 0 after a busy time.
+	// stuck is the memory that no trim returns, such as free memory between objects:
+	// the unused memory after the last trim, or less. It is 0 after a busy time.
 	stuck int64
 }
 
-// check trims all if little was allocated during the last checks, but more since the
-// last trim, and all but the caches if much is unused while there is little to do.
+// check trims everything if little was allocated in the last idleChecks checks but more
+// since the last trim. It trims everything but the caches if much memory is unused
+// under a light load.
 func (t *trimmer) check() {
 	now, unused := t.allocated(), t.unused()
 	t.stuck = min(t.stuck, unused)
@@ -121,7 +122,7 @@ func (t *trimmer) check() {
 		t.setLight(light)
 	}
 	if !t.light {
-		t.stuck = 0 // what was stuck then is free once the load ends
+		t.stuck = 0 // what was stuck then is free when the load ends
 	}
 	idle := grown < idleBytes && now-t.trimmed >= idleBytes
 	if !idle && (!t.light || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {
@@ -134,8 +135,8 @@ func (t *trimmer) check() {
 	}
 }
 
-// trim returns free memory to the operating system, with that of caches, whose content
-// can be read again, if asked to.
+// trim returns free memory to the operating system. With caches it also drops the
+// caches, whose content can be read again.
 func (d *Daybook) trim(caches bool) {
 	if caches {
 		d.store.ClearCache()
@@ -145,9 +146,9 @@ func (d *Daybook) trim(caches bool) {
 	debug.FreeOSMemory()
 }
 
-// gcPercent is how much may be allocated between two collections, in percent of what is
-// in use. Under a light load the collector has little to do, and less of the garbage
-// waits for it: the scrub of a ledger alone allocates some MB a second.
+// gcPercent returns the allocation between two collections, in percent of the memory in
+// use. Under a light load the collector has little to do, and a lower percentage leaves
+// less garbage: the scrub of a ledger alone allocates some MB per second.
 func gcPercent(percent int, light bool) int {
 	if light && percent > 0 {
 		return max(percent/4, 1)
@@ -155,24 +156,25 @@ func gcPercent(percent int, light bool) int {
 	return percent
 }
 
-// memoryLimit is the limit of the Go runtime that fits what is in use. Below it the
-// collector lets the heap double; near it, it runs more often and returns free memory
-// at once. A limit that is always as low would have the collector run all the time on a
+// memoryLimit is the limit of the Go runtime that fits the memory in use. Below it the
+// collector lets the heap double. Near it the collector runs more often and returns
+// free memory at once. A fixed low limit would make the collector run all the time on a
 // server whose indexes alone are larger.
 type memoryLimit struct {
-	most  int64 // that the process was given
+	most  int64 // the limit that the process was given
 	least int64 // what the budget needs
 	now   int64
 }
 
-// adjust returns the limit for what was in use after the last collection, and whether
-// it is another one: a third of what the collector scans more than that, and the overhead
-// that no collection frees, at least what the budget needs. What is in use and not
-// scanned, such as heaps of runs and output that the NATS server keeps, costs the
-// collector nothing, so it earns no room for garbage. Without the overhead, which may be a
-// quarter of a heap of small objects, the collector of such a heap would take more time
-// than the server. A small difference is not worth a change: a limit that is too low may
-// lack a quarter of the room for garbage at most, or the collector would not stop.
+// adjust returns the limit for the memory in use after the last collection, and whether
+// it changed. The limit is the memory in use, plus a third of what the collector scans,
+// plus the overhead that no collection frees, and at least what the budget needs.
+// Memory in use that is not scanned, such as heaps of runs and output that the NATS
+// server keeps, costs the collector nothing, so it adds no garbage to the limit. The
+// overhead may be a quarter of a heap of small objects; without it the collector of
+// such a heap would take more time than the server. A small difference does not change
+// the limit: a limit that is too low may lack at most a quarter of the garbage, or the
+// collector would not stop.
 func (l *memoryLimit) adjust(live, scanned, overhead int64) (limit int64, changed bool) {
 	garbage := max(min(scanned, live)/3, leastGarbage)
 	want := min(max(l.least, live+garbage+min(overhead, live/3)), l.most)
@@ -185,23 +187,23 @@ func (l *memoryLimit) adjust(live, scanned, overhead int64) (limit int64, change
 
 func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
 
-// live is what the last collection found in use.
+// liveBytes returns the memory that the last collection found in use.
 func live() int64 { return int64(counter("/gc/heap/live:bytes")) }
 
-// scanned is how much of the memory of the Go runtime the collector has to read, which is
-// all but objects without pointers.
+// scannedBytes returns the memory of the Go runtime that the collector has to read: all
+// but objects without pointers.
 func scanned() int64 { return int64(counter("/gc/scan/heap:bytes")) }
 
-// unused is what the process has beyond live.
+// unusedBytes returns the memory of the process beyond liveBytes.
 func unused() int64 { return mapped() - live() }
 
-// overhead is the memory of the Go runtime besides objects and free pages: stacks, its
-// own data, and free memory between objects.
+// overheadBytes returns the memory of the Go runtime besides objects and free pages:
+// stacks, its own data, and free memory between objects.
 func overhead() int64 {
 	return mapped() - int64(counter("/memory/classes/heap/objects:bytes")+counter("/memory/classes/heap/free:bytes"))
 }
 
-// mapped is the memory that counts against the limit.
+// mappedBytes returns the memory that counts against the limit.
 func mapped() int64 {
 	return int64(counter("/memory/classes/total:bytes") - counter("/memory/classes/heap/released:bytes"))
 }

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// use counts what keeps a background owner alive.
+// use counts what keeps a background owner running.
 type use struct {
 	released chan struct{}
 
 	mu     sync.Mutex
-	why    string // guarded by mu; empty until it is released
+	why    string // guarded by mu; empty until the directory is released
 	active int    // requests and clients on the socket
 	last   time.Time
 }
 
 func newUse() *use { return &use{released: make(chan struct{}), last: time.Now()} }
 
-// counted counts a handler's requests.
+// countRequests counts the requests of a handler.
 func (u *use) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.add(1)
@@ -35,7 +35,7 @@ func (u *use) add(n int) {
 	u.last = time.Now()
 }
 
-// release tells the process to give the data directory up.
+// release closes released, once.
 func (u *use) release(why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,7 +45,7 @@ func (u *use) release(why string) {
 	}
 }
 
-// releaseIdle does so if nothing was used for long enough.
+// releaseIdle releases the directory if it was not used for after.
 func (u *use) releaseIdle(after time.Duration) {
 	u.mu.Lock()
 	idle := u.active == 0 && time.Since(u.last) >= after
@@ -55,11 +55,12 @@ func (u *use) releaseIdle(after time.Duration) {
 	}
 }
 
-// Released is closed when a Daybook with Options.Background is to be closed:
-// another process asks for the data directory, or it is idle.
+// Released returns a channel that is closed if a Daybook with Options.Background is to
+// be closed: another process requests the data directory, or the Daybook is idle. The
+// program MUST then call Close.
 func (d *Daybook) Released() <-chan struct{} { return d.use.released }
 
-// ReleaseReason is why Released is closed, or empty.
+// ReleaseReason returns the reason why Released is closed, or an empty string.
 func (d *Daybook) ReleaseReason() string {
 	d.use.mu.Lock()
 	defer d.use.mu.Unlock()
@@ -83,7 +84,7 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 				return
 			}
 			if d.hasRuns(ctx) {
-				d.use.add(0) // idle time counts from the last run's end
+				d.use.add(0) // idle time counts from the end of the last run
 				continue
 			}
 			d.use.releaseIdle(d.opts.IdleExit)
@@ -92,11 +93,11 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 	return nil
 }
 
-// hasRuns reports whether a run of any tenant is running or queued. What cannot be
-// found out counts as one.
+// hasRuns reports whether a run of any tenant is running or queued. An error counts as
+// a run.
 func (d *Daybook) hasRuns(ctx context.Context) bool {
 	if d.runner == nil {
-		return false // the ledger is damaged: none will start here
+		return false // the ledger is damaged: no run starts here
 	}
 	if d.runner.Stats().InFlight > 0 {
 		return true

@@ -19,45 +19,44 @@ import (
 	"daybook/proof"
 )
 
-// VerifyOptions say what to verify and whom to trust. One of DataDir, Export and
-// Server is set.
+// VerifyOptions select what to verify and which keys to trust. Exactly one of DataDir,
+// Export and Server MUST be set.
 type VerifyOptions struct {
-	// DataDir is the directory of a Daybook that does not run; with one that does,
-	// the error is ErrLocked.
+	// DataDir is the data directory of a Daybook that is not running. Verify returns
+	// ErrLocked if it is running.
 	DataDir string
-	// Export is a directory that an export was written to.
+	// Export is the directory of an export.
 	Export string
-	// Server asks a running server; its URL is ServerURL.
+	// Server sends a request to a running server, whose URL is ServerURL.
 	Server    audit.Get
 	ServerURL string
-	// ServerPost, if set, asks the server with the method POST. It has everything
-	// signed that is recorded, where the server allows it.
+	// ServerPost, if set, sends a POST request. The server then signs everything that
+	// is recorded, if it permits that.
 	ServerPost audit.Get
-	// Keys are the verification keys to trust; empty takes those found beside the
-	// data.
+	// Keys are the verification keys to trust. Default: the keys beside the data.
 	Keys []string
 	// KeyDir is Options.KeyDir, for DataDir: heaps may be encrypted.
 	KeyDir string
-	// SkipBlobs leaves heaps and texts unread.
+	// SkipBlobs skips heaps and texts.
 	SkipBlobs bool
-	// Progress, if set, is told how far it has come, now and then.
+	// Progress, if set, is called periodically with the work done so far.
 	Progress func(done, total uint64)
-	// Logger receives what the storage says; default discards.
+	// Logger receives messages of the store. Default: they are discarded.
 	Logger *slog.Logger
 }
 
 // Report is the outcome of Verify.
 type Report = audit.Report
 
-// WrongKey is the verdict on an intact ledger that none of the keys given signed.
+// WrongKey is the verdict on an intact ledger that no given key signed.
 const WrongKey = audit.WrongKey
 
-// ErrBadKey is returned by Verify for a text among the keys that is none.
+// ErrBadKey is returned by Verify if one of the keys is not a valid key.
 var ErrBadKey = proof.ErrBadKey
 
-// Verify computes everything that a ledger's signatures, hashes and rules promise
-// anew and compares. What does not hold is in the report; an error means that it
-// could not be found out.
+// Verify recomputes what the signatures, hashes and rules of a ledger promise, and
+// compares. The report lists all findings. An error means that the verification could
+// not be completed.
 func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -76,8 +75,7 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	}
 }
 
-// verifyDirectory opens the streams of a directory that nobody uses, to read
-// them.
+// verifyDirectory opens the streams of a directory without a process, for reading.
 func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.VerifyOptions) (*Report, error) {
 	if err := readableIn(opts.DataDir); err != nil {
 		return nil, err
@@ -88,7 +86,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if err != nil {
 		return nil, err
 	}
-	defer lock.release() //nolint:errcheck // the process gives it up in any case
+	defer lock.release() //nolint:errcheck // the end of the process releases it in any case
 	keys := newDaybook(Options{DataDir: opts.DataDir, KeyDir: opts.KeyDir})
 	if !opts.SkipBlobs { // nothing else is decrypted
 		if err := keys.openKeys(); err != nil {
@@ -107,10 +105,10 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	if names, err := streamfiles.Names(streams); err != nil {
 		return nil, err
-	} else if len(names) == 0 { // nothing was signed, else that is damage
+	} else if len(names) == 0 { // nothing was signed either, else checkFiles reports damage
 		return nil, noLedgerIn(opts.DataDir)
 	}
-	if blobs { // the server would cut off what follows the damage
+	if blobs { // the server would cut off the records after the damage
 		if streams, err = keys.makeSalvageCopy(ctx); err != nil {
 			return nil, err
 		}

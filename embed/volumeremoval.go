@@ -19,13 +19,13 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// preserveWait bounds how long the events of a volume that is to be removed may
-// take to be hashed.
+// preserveTimeout is the maximum time to hash the events of a volume before it is
+// removed.
 const preserveWait = time.Minute
 
-// removeVolume removes the oldest volume, which somebody has an export of: who
-// knows the hash of its file of events, computed here anew. Why not is a
-// *stream.NotRemovableError.
+// removeVolume removes the oldest volume. The caller proves that it has an export by
+// the hash of its file of events, which removeVolume computes again. It returns
+// *stream.NotRemovableError with the reasons if the volume cannot be removed.
 func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
 	refuse := func(reasons ...string) error { return &stream.NotRemovableError{Volume: n, Reasons: reasons} }
 	var none events.Removal
@@ -69,11 +69,11 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	return gone, d.projections.Wait(ctx, seq)
 }
 
-// maxNamedExecutions bounds the executions that a reason names.
+// maxNamedExecutions is the maximum number of executions that a reason lists.
 const maxNamedExecutions = 5
 
-// removalBlockers finds what is kept of a volume because of what only the read side knows,
-// and what keeps it from being removed at all.
+// removalBlockers returns the facts of the projections that decide which events of a
+// volume are kept, and the reasons why the volume cannot be removed.
 func (d *Daybook) removalBlockers(ctx context.Context, v stream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
@@ -112,9 +112,9 @@ func (d *Daybook) removalBlockers(ctx context.Context, v stream.Volume) (facts r
 	return facts, reasons, nil
 }
 
-// removedVolumes tells, apart from the streams, up to which one they were removed:
-// so that their absence is not taken for damage before the ledger can be asked. What
-// is in it is compared with the ledger then.
+// removedVolumes records, apart from the streams, up to which volume they were removed,
+// so that their absence does not count as damage before the ledger can be read. It is
+// then compared with the ledger.
 type removedVolumes struct {
 	Volume events.Volume `json:"volume"`
 	Last   uint64        `json:"last"`
@@ -122,7 +122,7 @@ type removedVolumes struct {
 
 func removedFile(dataDir string) string { return filepath.Join(dataDir, "removed.json") }
 
-// rememberRemoval is called before a stream goes.
+// rememberRemoval records a removal before the stream is deleted.
 func (d *Daybook) rememberRemoval(r *events.LedgerVolumeRemoved) error {
 	if d.opts.NATSURL != "" {
 		return nil
@@ -141,7 +141,7 @@ func writeRemoved(dataDir string, r removedVolumes) error {
 	return nil
 }
 
-// readRemoved is zero where nothing is known to have been removed.
+// readRemoved returns a zero value if no volume is known to be removed.
 func readRemoved(dataDir string) (r removedVolumes) {
 	raw, err := os.ReadFile(removedFile(dataDir))
 	if err != nil || json.Unmarshal(raw, &r) != nil {
@@ -150,10 +150,10 @@ func readRemoved(dataDir string) (r removedVolumes) {
 	return r
 }
 
-// withRemoved puts volumes that were removed in front of the streams that are
-// there: as if they were there, and nothing was wrong with them.
+// withRemoved prepends removed volumes to the existing streams, as if they existed and
+// were intact.
 //
-// A file that is missing, or cannot be read, says of none that it was removed.
+// If the file is missing or cannot be read, no volume counts as removed.
 func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Stream {
 	r := readRemoved(dataDir)
 	if r.Volume == 0 {
@@ -167,7 +167,7 @@ func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Str
 		}
 		list = append(list, s)
 	}
-	// A stream that a crash has left is on its way out: it is not looked at.
+	// A stream that was left by a crash is about to be deleted: it is not checked.
 	return append(list, slices.DeleteFunc(slices.Clone(streams), func(s streamfiles.Stream) bool {
 		v, ok := events.VolumeOf(s.Name)
 		return ok && v <= r.Volume

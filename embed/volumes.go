@@ -12,25 +12,26 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// The values of Options.SealEvery.
+// Values of Options.SealEvery.
 const (
 	sealMonthly = "month"
 	sealNever   = "never"
 )
 
 const (
-	// sealCheck is how often the volume that is written is looked at.
+	// sealCheck is the interval of checks of the active volume.
 	sealCheck = 10 * time.Second
-	// signPendingTimeout and closeWait bound how long the events before a sealing may take
-	// to be signed, first while others append and then while they wait.
+	// signPendingTimeout and closeWait are the maximum times to sign the events before
+	// a volume is sealed: first while appends continue, then while they wait.
 	signPendingTimeout = time.Minute
 	closeWait          = 10 * time.Second
 )
 
-// systemActor is the actor of what nobody asked for.
+// systemActor is the recorded actor of actions that the server starts on its own, such
+// as a scheduled rotation.
 var systemActor = events.Actor{Principal: "daybook", Transport: "embed"}
 
-// startVolumes seals volumes when they are due.
+// startVolumes rotates the active volume when that is due.
 func (d *Daybook) startVolumes(ctx context.Context) error {
 	if d.damage.Damaged() || d.opts.SealEvery == sealNever && d.opts.SealBytes < 0 {
 		return nil
@@ -63,7 +64,7 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 	}
 	v, err := d.rotateVolume(ctx, reason, systemActor)
 	if errors.Is(err, stream.ErrEmptyVolume) {
-		return nil // next time
+		return nil // the next check tries again
 	}
 	if err == nil {
 		d.opts.Logger.Info("sealed a volume of the ledger", "volume", int(v.Number), "first", v.First, "last", v.Last, "reason", string(reason))
@@ -71,8 +72,8 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// sealReason tells why a volume is to be sealed now, or is empty. Months are
-// those of UTC.
+// sealReason returns the reason to seal a volume now, or an empty string. Months are in
+// UTC.
 func (o Options) sealReason(v stream.Volume, now time.Time) events.VolumeReason {
 	switch {
 	case v.Began.IsZero():
@@ -86,13 +87,15 @@ func (o Options) sealReason(v stream.Volume, now time.Time) events.VolumeReason 
 	}
 }
 
-// monthOf counts months, so that a clock set back does not end one.
+// monthOf returns the number of a month, so that a clock that is set back ends no
+// volume.
 func monthOf(t time.Time) int {
 	t = t.UTC()
 	return t.Year()*12 + int(t.Month())
 }
 
-// rotateVolume ends the volume that is written, under a checkpoint of all it holds.
+// rotateVolume seals the active volume under a checkpoint of all its events, and opens
+// the next one.
 func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, actor events.Actor) (stream.Volume, error) {
 	how := stream.RotateOptions{Reason: reason, Actor: actor}
 	if d.audit != nil {
@@ -108,7 +111,8 @@ func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, 
 	return d.store.Rotate(ctx, how)
 }
 
-// signPending signs what is on record, so that little is left to do while all wait.
+// signPending signs the recorded events, so that little is left to sign while appends
+// wait.
 func (d *Daybook) signPending(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, signPendingTimeout)
 	defer stop()
@@ -119,7 +123,7 @@ func (d *Daybook) signPending(ctx context.Context) error {
 	return err
 }
 
-// ledgerVolumes is what the interface shows of volumes.
+// ledgerVolumes implements httpapi.Volumes.
 type ledgerVolumes struct{ d *Daybook }
 
 func (l ledgerVolumes) Volumes(ctx context.Context) ([]httpapi.Volume, error) {

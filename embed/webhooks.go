@@ -15,10 +15,10 @@ import (
 	"daybook/internal/webhook"
 )
 
-// startWebhooks delivers events to the webhooks on record until stopWebhooks.
+// startWebhooks delivers events to the recorded webhooks until stopWebhooks is called.
 func (d *Daybook) startWebhooks(ctx context.Context) error {
 	if d.damage.Damaged() {
-		return nil // they record what they did
+		return nil // webhooks record their deliveries
 	}
 	var err error
 	d.webhooks, err = webhook.Open(ctx, webhook.Options{
@@ -50,8 +50,8 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// webhookFeed reads the ledger for webhooks, the newest part together with the
-// other followers.
+// webhookFeed reads the ledger for webhooks. It shares the reading of the newest events
+// with the other followers.
 type webhookFeed struct {
 	*jetstream.Store
 	tail *stream.SharedTail
@@ -61,13 +61,14 @@ func (f webhookFeed) Follow(ctx context.Context, after uint64, fn func(batch []e
 	return f.tail.Follow(ctx, after, func(batch []events.Event, last uint64) error { return fn(withoutPlaintext(batch), last) })
 }
 
-// Read returns up to limit events after a position, as they are on record.
+// Read returns up to limit events after a position, as recorded.
 func (f webhookFeed) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	batch, err := f.Store.Read(ctx, after, limit)
 	return withoutPlaintext(batch), err
 }
 
-// sessionWait bounds how long a webhook waits for the read side; it asks again.
+// sessionWait is the maximum time that a webhook waits for the projections before it
+// tries again.
 const sessionWait = 10 * time.Second
 
 // sessionOf returns the sessions of an execution.
@@ -80,8 +81,9 @@ func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, exec
 	return d.projections.SessionsOfExecution(ctx, tenant, execution)
 }
 
-// webhookGate holds back what clients record about webhooks while the disk is below the
-// reserve. A webhook can be deleted then: that ends what is recorded of its deliveries.
+// webhookGate refuses changes of webhooks by clients while free disk space is below the
+// reserve. A webhook can be deleted even then, because that ends the recording of its
+// deliveries.
 type webhookGate struct {
 	*webhook.Service
 	d *Daybook
@@ -101,7 +103,7 @@ func (g webhookGate) Retry(ctx context.Context, tenant, id string, seqs []uint64
 	return g.Service.Retry(ctx, tenant, id, seqs, actor)
 }
 
-// webhookMetrics sends a reading of the webhooks.
+// webhookMetrics sends the metrics of webhooks.
 func (c *collector) webhookMetrics(out chan<- prometheus.Metric) {
 	if c.d.webhooks == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"daybook/runner"
 )
 
-// workers lets the runner drive real worker processes. It translates between
-// the runner's words and package worker's, and decides nothing.
+// workers adapts the pool of worker processes to the interface of the runner. It
+// decides nothing.
 type workers struct{ pool *worker.Pool }
 
 func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
@@ -41,7 +41,7 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 	return runner.Outcome(out), err
 }
 
-// host lets a worker call what the runner carries out.
+// host performs the host calls of a worker through the runner.
 type host struct{ runner.Host }
 
 func (h host) Next(ctx context.Context, due time.Time) (worker.Answer, error) {
@@ -55,7 +55,7 @@ func (w workers) Engine(ctx context.Context, stateful bool) (events.Engine, erro
 		return events.Engine{}, err
 	}
 	if !stateful {
-		// Plain isolates have the optimising compiler and save nothing.
+		// Plain isolates have the optimizing compiler and save nothing.
 		e.JIT, e.SnapshotFormat = true, 0
 	}
 	return events.Engine{
