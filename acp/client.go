@@ -232,10 +232,10 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 		return c.refuse(nil, problem{codeInvalidRequest, "id must be a string or a number"})
 	}
 	if *e.Method == sdk.AgentMethodSessionResume {
-		c.restoring.Store(link.Restoring(ctx))
+		c.restoring.Store(link.IsRestoring(ctx))
 	}
 	r := &call{answered: make(chan struct{})}
-	delivery, _ := link.DeliveryOf(ctx, e.ID)
+	delivery, _ := link.NextDelivery(ctx, e.ID)
 	if bad := c.begin(key, r, *e.Method, e, delivery); bad != nil {
 		return c.refuse(e.ID, *bad)
 	}

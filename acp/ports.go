@@ -30,7 +30,7 @@ type Sessions interface {
 
 // Runs begins and ends what prompts ask for.
 type Runs interface {
-	Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error)
+	Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error)
 	AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error)
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error)
 	InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error)

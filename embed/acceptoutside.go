@@ -22,7 +22,7 @@ import (
 )
 
 // readBatch is the number of messages that planOutsideRecovery requests at a time.
-const readTogether = 2000
+const readBatch = 2000
 
 // maxUnreadable is the maximum number of ranges that one event names on an outside
 // server, so that the event fits its size limit. Each such event also names the ranges
@@ -37,13 +37,13 @@ const maxChanged = 16
 // only messages that are not intact events can be accepted as lost. They stay in their
 // stream, and no reader receives them. The operator of the outside server must repair
 // any other damage.
-func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
-	store, done, err := d.openOutside(ctx, jetstream.Options{Existing: true})
+func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error) {
+	store, done, err := d.openOutside(ctx, jetstream.Options{ReadExisting: true})
 	if err != nil {
 		return nil, restoreOutside(err)
 	}
 	defer done()
-	reach, err := d.reach()
+	reach, err := d.highestKnown()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 	compared := comparison{known: known}
 	var bad []events.Stored
 	for after := uint64(0); after < last; {
-		batch, err := store.ReadRaw(ctx, after, readTogether)
+		batch, err := store.ReadRaw(ctx, after, readBatch)
 		if err != nil {
 			return nil, restoreOutside(err)
 		}
@@ -67,7 +67,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 			break // the rest is lost already
 		}
 		for _, m := range batch {
-			if !m.Kept() && !compared.sound(m) {
+			if !m.Kept() && !compared.isIntact(m) {
 				bad = append(bad, m)
 			}
 		}
@@ -79,7 +79,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 		}
 		after = batch[len(batch)-1].Seq
 	}
-	if err := compared.foreign(auditDir(d.opts.DataDir)); err != nil {
+	if err := compared.checkSameLedger(auditDir(d.opts.DataDir)); err != nil {
 		return nil, err
 	}
 	if compared.changed > maxChanged {
@@ -109,7 +109,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 		}
 		d.opts.Logger.WarnContext(ctx, "damage", "what", f.String())
 		found = append(found, f)
-		a.Lost = append(a.Lost, unreadableAt(known, m, a.First))
+		a.Lost = append(a.Lost, unreadableRange(known, m, a.First))
 	}
 	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return cmp.Compare(a.From, b.From) })
 	a.Note = summarizeFindings(found)
@@ -121,7 +121,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*recoveryPlan, error) {
 
 // unreadableRange returns the loss of one message that stays in its stream. Its hash is
 // the recorded one, or if there is none that of the message as it is.
-func unreadableAt(known *translog.ProvenLeaves, m events.Stored, namedAt uint64) events.LostRange {
+func unreadableRange(known *translog.ProvenLeaves, m events.Stored, namedAt uint64) events.LostRange {
 	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {
@@ -159,7 +159,7 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 		return nil, nil, d.connectFailed(err)
 	}
 	done = func() { publish.Close(); consume.Close() }
-	opts.Replicas, opts.Keys, opts.Stored, opts.Logger = d.opts.Replicas, d.storeKeys(), d.stored, d.opts.Logger
+	opts.Replicas, opts.Keys, opts.OnStored, opts.Logger = d.opts.Replicas, d.storeKeys(), d.noteStored, d.opts.Logger
 	store, err := jetstream.Open(ctx, publish, consume, opts)
 	if err != nil {
 		done()
@@ -170,7 +170,7 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 
 // applyOutsideRecovery is applyRecovery for a ledger on an outside server. It keeps the
 // tree of hashes, and the lost positions keep their hashes in it.
-func (d *Daybook) carryOutOutside(ctx context.Context, a recoveryPlan) error {
+func (d *Daybook) applyOutsideRecovery(ctx context.Context, a recoveryPlan) error {
 	store, done, err := d.openOutside(ctx, jetstream.Options{
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})

@@ -131,7 +131,7 @@ type linkedKey struct{}
 // next owner answers the client, while free disk space is below the reserve, and of
 // tenants above a quota.
 func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (done func(seq uint64), err error) {
-	if d.draining.Load() && !link.Linked(ctx) && ctx.Value(linkedKey{}) == nil {
+	if d.draining.Load() && !link.IsLinked(ctx) && ctx.Value(linkedKey{}) == nil {
 		return nil, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
 	}
 	if err := d.disk.isLow(); err != nil {
@@ -161,11 +161,11 @@ func overLimit(over *access.LimitError) *ledger.Error {
 // reserve counts a run against the quotas of its tenant. If the tenant may have no
 // further conversation context, the run has none, and a warning.
 func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Reservation, error) {
-	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
+	if err := d.quotas.CheckKept(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
 	}
 	if s.Context != nil {
-		err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Context: s.Context.Key})
+		err := d.quotas.CheckKept(ctx, s.Tenant, access.Kept{Context: s.Context.Key})
 		if over, limited := errors.AsType[*access.LimitError](err); limited {
 			s.Context = nil
 			s.Warnings = append(slices.Clip(s.Warnings), "the run is in no conversation context: "+over.Error())
@@ -186,7 +186,7 @@ type admission struct {
 // their quota. The tenant can still clear tags.
 func (g admission) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error) {
 	if len(tags) > 0 {
-		err := g.d.quotas.Heaps(ctx, tenant)
+		err := g.d.quotas.CheckHeaps(ctx, tenant)
 		if over, limited := errors.AsType[*access.LimitError](err); limited {
 			return 0, overLimit(over)
 		}

@@ -30,7 +30,7 @@ func (d *Daybook) newAgent() *acp.Server {
 }
 
 func countAgentRequest(q *access.Quotas) error {
-	err := q.Request(access.Identity{Tenant: events.DefaultTenant})
+	err := q.CountRequest(access.Identity{Tenant: events.DefaultTenant})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return overLimit(over)
 	}
@@ -50,7 +50,7 @@ type agentGate struct{ admission }
 
 // Prompt submits a prompt. A prompt over a link has an id: while the server drains, its
 // client asks the next owner for the answer.
-func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error) {
+func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error) {
 	if p.ID != "" {
 		ctx = context.WithValue(ctx, linkedKey{}, true)
 	}

@@ -23,7 +23,7 @@ type backgroundTask struct {
 }
 
 // startTask runs a function in the background until end is called.
-func follow(ctx context.Context, run func(context.Context)) *backgroundTask {
+func startTask(ctx context.Context, run func(context.Context)) *backgroundTask {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &backgroundTask{stop: stop, done: make(chan struct{})}
 	go func() {
@@ -48,7 +48,7 @@ func (d *Daybook) startTail(ctx context.Context) error {
 		return err
 	}
 	d.tail = d.store.NewTail()
-	d.tailing = follow(ctx, func(ctx context.Context) {
+	d.tailing = startTask(ctx, func(ctx context.Context) {
 		_ = d.tail.Run(ctx, last) // its followers receive the error
 	})
 	return nil
@@ -76,7 +76,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.auditing = follow(ctx, func(ctx context.Context) {
+	d.auditing = startTask(ctx, func(ctx context.Context) {
 		if err := d.audit.Run(ctx, d.tail, d.store); err != nil && ctx.Err() == nil {
 			// Readiness reports damage too. A restart repairs other failures.
 			d.opts.Logger.Error("the ledger is not signed any more", slog.Any("error", err))
@@ -127,7 +127,7 @@ func (d *Daybook) AuditKey() string {
 }
 
 // localProofs returns the proofs of the ledger, or nil.
-func (d *Daybook) proofs() *audit.Local {
+func (d *Daybook) localProofs() *audit.Local {
 	if d.audit == nil {
 		return nil
 	}

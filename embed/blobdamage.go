@@ -31,7 +31,7 @@ func asideName() string { return "damaged-" + time.Now().UTC().Format("20060102T
 
 // repairBlobFiles removes damaged records from the files of the blob store. It keeps a
 // copy of the files as they were found.
-func (d *Daybook) mendBlobs(ctx context.Context, streams []streamfiles.Stream) error {
+func (d *Daybook) repairBlobFiles(ctx context.Context, streams []streamfiles.Stream) error {
 	for _, s := range streams {
 		if s.Name != blobStream || len(s.Faults) == 0 {
 			continue
@@ -86,11 +86,11 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 			return fmt.Errorf("find out which heaps and texts are damaged: %w", err)
 		}
 		// Every loss has a finding of its own now, or was of a blob that is not needed.
-		d.damage.Repaired(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
+		d.damage.EndBlobFindings(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
 		d.opts.Logger.WarnContext(ctx, "looked for damaged heaps and texts", "named", len(list), "damaged", lost, "took", time.Since(began))
 	}
 	if d.blobsSuspect { // lost blobs at the end of the files are found
-		if err := d.beginMark("mark-blobs", &d.marks.blobs); err != nil {
+		if err := d.resetMark("mark-blobs", &d.marks.blobs); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (d *Daybook) blobDamaged(blob events.LostBlob, err error) {
 
 // blobRepaired is called if a damaged blob is intact again or was removed.
 func (d *Daybook) blobRepaired(blob events.LostBlob, how string) {
-	if !d.damage.Repaired(how, func(f damage.Finding) bool { return f.Blob != nil && *f.Blob == blob }) {
+	if !d.damage.EndBlobFindings(how, func(f damage.Finding) bool { return f.Blob != nil && *f.Blob == blob }) {
 		return
 	}
 	d.opts.Logger.Warn("damage of a blob has ended", "kind", blob.Kind, "tenant", blob.Tenant, "sha256", blob.SHA256, "how", how)

@@ -45,7 +45,7 @@ func TestFindingsAreWrittenWhenTheyChange(t *testing.T) {
 	if list := d.readBlobDamage(); len(list) != 99 {
 		t.Errorf("after a repair %d findings are kept", len(list))
 	}
-	d.damage.Repaired("they were removed", func(damage.Finding) bool { return true })
+	d.damage.EndBlobFindings("they were removed", func(damage.Finding) bool { return true })
 	d.rememberBlobDamage()
 	if _, err := os.Stat(d.blobDamageFile()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a damaged blob the file is there: %v", err)

@@ -82,7 +82,7 @@ func (c *endedCount) of(status events.Status) int64 {
 }
 
 func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
+	err := l.d.quotas.CheckKept(ctx, e.Tenant, access.KeptBy(e.Data))
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
 	}

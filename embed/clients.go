@@ -91,7 +91,7 @@ func (c *clients) enter() bool {
 // MUST call done when the new connection ends.
 //
 // A connection of generation 0 is the first one of its client and waits for none.
-func (c *clients) inTurn(ctx context.Context, key string, generation int) (done func()) {
+func (c *clients) waitForPrevious(ctx context.Context, key string, generation int) (done func()) {
 	end := make(chan struct{})
 	c.mu.Lock()
 	before := c.serving[key]
@@ -207,7 +207,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Time{})
 	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n" + versionHeader + ": " + headerText(d.opts.Version) + "\r\n"
-	if differs := differing(h.Settings, d.opts.Settings); len(differs) > 0 {
+	if differs := differingFlags(h.Settings, d.opts.Settings); len(differs) > 0 {
 		answer += differsHeader + ": " + strings.Join(differs, ", ") + "\r\n"
 		d.opts.Logger.Warn("a client was started with other options; those of this process apply", "options", differs)
 	}
@@ -225,7 +225,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 		OnStall:  func() { detach(acp.ErrDetached) },
 		HoldLine: func(n int64) (func(), error) { return d.holdLine(ctx, n) },
 	})
-	defer d.clients.inTurn(ctx, h.Connection, h.Generation)()
+	defer d.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
 	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer detach(nil) // a line that waits for memory has no reader
 		return server(ctx, in, out)
@@ -258,7 +258,7 @@ func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Rea
 }
 
 // differingFlags returns the names of the flags whose values differ, each once.
-func differing(asked, inForce []string) (names []string) {
+func differingFlags(asked, inForce []string) (names []string) {
 	for _, side := range [][2][]string{{asked, inForce}, {inForce, asked}} {
 		for _, flag := range side[0] {
 			name, _, _ := strings.Cut(flag, "=")

@@ -13,19 +13,19 @@ func TestClientsAttachInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClients()
 		ctx := t.Context()
-		first := c.inTurn(ctx, "a", 0)
-		c.inTurn(ctx, "b", 0)()
+		first := c.waitForPrevious(ctx, "a", 0)
+		c.waitForPrevious(ctx, "b", 0)()
 		began := time.Now()
 		go func() {
 			time.Sleep(time.Second)
 			first()
 		}()
-		second := c.inTurn(ctx, "a", 1)
+		second := c.waitForPrevious(ctx, "a", 1)
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("the second connection waits for %v", waited)
 		}
 		began = time.Now()
-		third := c.inTurn(ctx, "a", 1)
+		third := c.waitForPrevious(ctx, "a", 1)
 		if waited := time.Since(began); waited != endWait {
 			t.Errorf("beside a connection that does not end the next one waits for %v", waited)
 		}
@@ -33,7 +33,7 @@ func TestClientsAttachInTurn(t *testing.T) {
 		gone, stop := context.WithCancel(ctx)
 		stop()
 		began = time.Now()
-		c.inTurn(gone, "a", 1)()
+		c.waitForPrevious(gone, "a", 1)()
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("the connection of an owner that ends waits for %v", waited)
 		}

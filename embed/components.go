@@ -26,12 +26,12 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		SessionTurns:         d.opts.SessionTurns,
 		Keys:                 d.ledgerKeys(),
 		Admit:                d.admit,
-		Lost:                 d.lostAfter,
+		FindLoss:             d.lostAfter,
 		EncryptNamedSessions: d.opts.ErasableSessions,
 		HostCallHashes:       d.opts.HostCallBodies == hostCallsHashed,
 		Logger:               d.opts.Logger,
 	}
-	if d.runs() {
+	if d.runsScripts() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
 			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants that take turns find their own workers again
@@ -50,7 +50,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		if !d.opts.Stateless {
 			opts.EngineID = engine.ID()
 			err := d.setBaseHeap(ctx, opts.EngineID)
-			if passes(err) { // the server starts for reading; watchDisk stores the base heap later
+			if isTransient(err) { // the server starts for reading; watchDisk stores the base heap later
 				d.baseHeapOf = opts.EngineID
 				err = nil
 			}
@@ -74,7 +74,7 @@ func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 
 // isTransient reports whether an error means that the ledger takes no writes now, but
 // will take them again without a restart.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	unwritable, ok := errors.AsType[*events.UnwritableError](err)
 	return ok && unwritable.Passes
 }
@@ -141,19 +141,19 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 }
 
 // runsScripts reports whether this process runs scripts.
-func (d *Daybook) runs() bool { return !d.opts.NoRunner && !d.damage.Damaged() }
+func (d *Daybook) runsScripts() bool { return !d.opts.NoRunner && !d.damage.Damaged() }
 
 func (d *Daybook) projectionsFile() string {
 	return filepath.Join(d.opts.DataDir, "projections.db")
 }
 
 func (d *Daybook) startRunner(ctx context.Context) error {
-	if !d.runs() {
+	if !d.runsScripts() {
 		return nil
 	}
 	opts := runner.Options{
 		Slots:          d.opts.Slots,
-		Shares:         d.opts.shares(),
+		Shares:         d.opts.slotShares(),
 		OutputRate:     d.opts.outputRate(),
 		Ledger:         d.ledger,
 		Work:           d.store,

@@ -59,7 +59,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	if err != nil || d.damage.Damaged() {
 		return err
 	}
-	d.contextsRunning = follow(ctx, func(ctx context.Context) {
+	d.contextsRunning = startTask(ctx, func(ctx context.Context) {
 		if err := d.contexts.Run(ctx); err != nil {
 			d.opts.Logger.Error("contexts are not kept up", slog.Any("error", err))
 		}

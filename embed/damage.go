@@ -74,7 +74,7 @@ func (d *Daybook) syncMark() {
 }
 
 // noteStored advances the mark of a stream to a message that this process stored.
-func (d *Daybook) stored(stream string, seq uint64) {
+func (d *Daybook) noteStored(stream string, seq uint64) {
 	if stream == blobStream {
 		d.marks.blobs.Advance(seq)
 	} else if _, ok := events.VolumeOf(stream); ok {
@@ -102,15 +102,15 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	seen := newLook()
 	began := time.Now()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), Found: seen.observe})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), OnRecord: seen.observe})
 	if err != nil {
 		return err
 	}
-	reach, err := d.reach()
+	reach, err := d.highestKnown()
 	if err != nil {
 		return err
 	}
-	lost, accepted := acceptedLast(streams)
+	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
 	if seen.checkpoint > accepted { // accepting the damage also accepted that of the proofs
 		proofs = d.diagnoseProofs(seen)
@@ -125,7 +125,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 		}
 	}
 	if d.blobsSuspect && !d.damage.Damaged() {
-		if err := d.mendBlobs(ctx, streams); err != nil {
+		if err := d.repairBlobFiles(ctx, streams); err != nil {
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 
 // highestKnown returns the highest position that the ledger is known to have had, from
 // the records apart from it.
-func (d *Daybook) reach() (uint64, error) {
+func (d *Daybook) highestKnown() (uint64, error) {
 	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
 	if err != nil {
 		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
@@ -206,7 +206,7 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 	for _, s := range streams {
 		for _, f := range s.Faults {
 			// A crash may leave half a message. It was never acknowledged.
-			if torn := f.Torn && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
+			if torn := f.IsTorn && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
 				continue
 			}
 			report(s.Name, 0, 0, "%s", f)
@@ -217,7 +217,7 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 
 // lastAccepted returns the loss of the last accepted damage and the position of the
 // event that records it, or 0 if there is none.
-func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
+func lastAccepted(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 	for _, s := range slices.Backward(streams) {
 		if _, ledger := events.VolumeOf(s.Name); !ledger || s.Opening.Seq == 0 {
 			continue
@@ -270,7 +270,7 @@ func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 }
 
 // unreadableError returns the error for a ledger that is too damaged to be read at all.
-func (d *Daybook) unopenable(err error) error {
+func (d *Daybook) unreadableError(err error) error {
 	switch {
 	case d.damage.Damaged():
 	case errors.Is(err, events.ErrDamaged):
@@ -305,7 +305,7 @@ func (d *Daybook) repairDescriptions(ctx context.Context) error {
 // checkComplete returns an error if messages may be missing from a stream. A finding
 // without a stream may be about any stream. Damage of the blob store is found before a
 // blob is read, unless the ledger is damaged.
-func (d *Daybook) incomplete(stream string) error {
+func (d *Daybook) checkComplete(stream string) error {
 	if !d.damage.Damaged() {
 		return nil
 	}
@@ -349,7 +349,7 @@ func streamOf(subject string) string {
 
 // watchDamage stops the runner if damage is found while the Daybook runs.
 func (d *Daybook) watchDamage(ctx context.Context) error {
-	d.watching = follow(ctx, func(ctx context.Context) {
+	d.watching = startTask(ctx, func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
@@ -383,7 +383,7 @@ func (d *Daybook) readableEnd(last uint64) uint64 {
 // is known to be recorded is applied. Otherwise it makes all reads fail: an answer that
 // omits an event would be wrong.
 func (d *Daybook) checkAnswers(last uint64) error {
-	reach, err := d.reach()
+	reach, err := d.highestKnown()
 	if err != nil {
 		return err
 	}
@@ -420,7 +420,7 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 // damaged, which is not an error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
-	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.observe})
+	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe})
 	if err != nil {
 		return false, err
 	}
@@ -429,7 +429,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 		return false, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
 	state := damage.NewState()
-	lost, accepted := acceptedLast(streams)
+	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
 	if seen.checkpoint > accepted {
 		proofs = newDaybook(Options{DataDir: dataDir, AuditKey: keyFile}).diagnoseProofs(seen)

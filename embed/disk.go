@@ -65,7 +65,7 @@ type disk struct {
 // openDisk checks the disk before anything else is opened, and frees space if there is
 // none.
 func (d *Daybook) openDisk(ctx context.Context) error {
-	size, free, err := space(d.opts.DataDir)
+	size, free, err := diskSpace(d.opts.DataDir)
 	if err != nil {
 		return fmt.Errorf("read the free space of %s: %w", d.opts.DataDir, err)
 	}
@@ -88,7 +88,7 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 
 // diskSpace returns the size of the file system of a directory and the free space that
 // this process may use, in bytes.
-func space(dir string) (size, free int64, err error) {
+func diskSpace(dir string) (size, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, err
@@ -104,12 +104,12 @@ func space(dir string) (size, free int64, err error) {
 // written since. A limit that was passed stays passed until an eighth more is free. A
 // file system can be slow to answer, so concurrent callers use the former value
 // meanwhile. The caller MUST hold mu, which is released while the free space is read.
-func (k *disk) look() {
+func (k *disk) refresh() {
 	if !k.reads && (time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen) {
 		before := k.unseen
 		k.reads = true
 		k.mu.Unlock()
-		_, free, err := space(k.dir)
+		_, free, err := diskSpace(k.dir)
 		k.mu.Lock()
 		k.reads = false
 		if err == nil { // after an error the former value is the best one
@@ -123,7 +123,7 @@ func (k *disk) look() {
 
 // addWritten counts bytes that are written to the disk, because the next reading of the
 // free space may miss them. A nil disk counts nothing.
-func (k *disk) wrote(bytes int) {
+func (k *disk) addWritten(bytes int) {
 	if k == nil {
 		return
 	}
@@ -140,10 +140,10 @@ func (k *disk) isLow() error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.look(); !k.low {
+	if k.refresh(); !k.low {
 		return nil
 	}
-	return k.why()
+	return k.reason()
 }
 
 // isOut returns the reason why nothing is recorded, or nil.
@@ -153,14 +153,14 @@ func (k *disk) isOut() error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.look(); !k.out {
+	if k.refresh(); !k.out {
 		return nil
 	}
-	return k.why()
+	return k.reason()
 }
 
 // reason returns the error for a passed limit. The caller MUST hold mu.
-func (k *disk) why() error {
+func (k *disk) reason() error {
 	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
 	if k.reserve > k.size-k.size/reservePart {
 		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", k.size>>20)
@@ -232,7 +232,7 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 	if d.nats == nil {
 		return nil
 	}
-	d.watchingDisk = follow(ctx, func(ctx context.Context) {
+	d.watchingDisk = startTask(ctx, func(ctx context.Context) {
 		wasLow, failed := false, false
 		var emptied time.Time
 		tick := time.NewTicker(diskEvery)
@@ -240,9 +240,9 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 		for first := true; ; first = false {
 			writable := d.nats.Writable()
 			select {
-			case <-now(first):
+			case <-deliverNow(first):
 			case <-tick.C:
-			case <-whileNot(failed, writable.Done()):
+			case <-channelUnless(failed, writable.Done()):
 			case <-ctx.Done():
 				return
 			}
@@ -287,14 +287,14 @@ func (d *Daybook) storeBaseHeap(ctx context.Context) {
 	switch err := d.setBaseHeap(ctx, d.baseHeapOf); {
 	case err == nil:
 		d.baseHeapOf = ""
-	case !passes(err) && ctx.Err() == nil:
+	case !isTransient(err) && ctx.Err() == nil:
 		d.opts.Logger.WarnContext(ctx, "store the base heap: heaps are stored complete until the next start", "err", err)
 		d.baseHeapOf = ""
 	}
 }
 
 // deliverNow returns a closed channel, or nil.
-func now(deliver bool) <-chan struct{} {
+func deliverNow(deliver bool) <-chan struct{} {
 	if !deliver {
 		return nil
 	}
@@ -310,7 +310,7 @@ func (d *Daybook) Unwritable() error {
 }
 
 // channelUnless returns c, or nil if not is set. A nil channel never delivers.
-func whileNot(not bool, c <-chan struct{}) <-chan struct{} {
+func channelUnless(not bool, c <-chan struct{}) <-chan struct{} {
 	if not {
 		return nil
 	}
@@ -356,7 +356,7 @@ func (c *collector) diskMetrics(out chan<- prometheus.Metric) {
 	if c.d.disk == nil {
 		return
 	}
-	if _, free, err := space(c.d.disk.dir); err == nil {
+	if _, free, err := diskSpace(c.d.disk.dir); err == nil {
 		out <- prometheus.MustNewConstMetric(desc("disk_free_bytes", "Free space on the disk of the data directory."), prometheus.GaugeValue, float64(free))
 	}
 	out <- prometheus.MustNewConstMetric(desc("disk_reserve_bytes", "Space that is kept free: below it no new run is accepted."), prometheus.GaugeValue, float64(c.d.disk.reserve))

@@ -78,7 +78,7 @@ func TestLowDiskNamesSizesThatDiffer(t *testing.T) {
 		{&disk{size: 24 << 20, reserve: 24 << 20 / 20, free: 1100 << 10}, "too little of the disk is free: 1 MiB, and the reserve is 2 MiB (--disk-reserve); free some space: with 2 MiB free"},
 		{&disk{size: 1 << 40, reserve: 256 << 20, free: 256<<20 - 1}, "too little of the disk is free: 255 MiB, and the reserve is 256 MiB (--disk-reserve); free some space: with 288 MiB free"},
 	} {
-		if err := test.k.why(); !strings.Contains(err.Error(), test.words) {
+		if err := test.k.reason(); !strings.Contains(err.Error(), test.words) {
 			t.Errorf("%v: want %q", err, test.words)
 		}
 	}

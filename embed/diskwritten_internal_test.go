@@ -18,12 +18,12 @@ func TestDiskCountsWhatIsWritten(t *testing.T) {
 		{1, true, false},
 		{100, true, true},
 	} {
-		if k.wrote(step.write); (k.isLow() != nil) != step.low || (k.isOut() != nil) != step.out {
+		if k.addWritten(step.write); (k.isLow() != nil) != step.low || (k.isOut() != nil) != step.out {
 			t.Errorf("after %d bytes more: low: %v, out: %v; want %v, %v", step.write, k.isLow(), k.isOut(), step.low, step.out)
 		}
 	}
 	// After many bytes the disk is looked at, however short ago that was done.
-	if k.wrote(diskUnseen); k.isLow() != nil || k.unseen != 0 || k.free == 1000 {
+	if k.addWritten(diskUnseen); k.isLow() != nil || k.unseen != 0 || k.free == 1000 {
 		t.Errorf("the disk was not looked at: %d bytes free, %d unseen", k.free, k.unseen)
 	}
 	k.reserve = 1 << 60
@@ -35,5 +35,5 @@ func TestDiskCountsWhatIsWritten(t *testing.T) {
 	if k.isLow() != nil || !k.looked.IsZero() {
 		t.Error("the disk was looked at twice at once")
 	}
-	(*disk)(nil).wrote(1)
+	(*disk)(nil).addWritten(1)
 }

@@ -128,13 +128,13 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		doing string
 		do    func(context.Context) error
 	}{
-		{"look at the data directory", ofOption(d.checkPlace)},
+		{"look at the data directory", withOptionErrors(d.checkPlace)},
 		{"limit the memory", d.limitMemory},
-		{"set up the authentication", ofOption(d.openAccess)},
+		{"set up the authentication", withOptionErrors(d.openAccess)},
 		{"bound the connections", d.boundConnections},
-		{"open the addresses", ofOption(d.openListeners)},
+		{"open the addresses", withOptionErrors(d.openListeners)},
 		{"compare the ledger", d.checkLedger},
-		{"take the data directory", ofOption(d.takeDirectory)},
+		{"take the data directory", withOptionErrors(d.takeDirectory)},
 		{"compare the ledger", d.checkLedger},
 		{"look at the disk", d.openDisk},
 		{"look for damage", d.checkFilesAtStart},
@@ -171,7 +171,7 @@ func newDaybook(opts Options) *Daybook {
 }
 
 // withOptionErrors marks the errors of a step that only an option can cause.
-func ofOption(step func(context.Context) error) func(context.Context) error {
+func withOptionErrors(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := step(ctx)
 		if ctx.Err() != nil {

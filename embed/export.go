@@ -87,7 +87,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
 	if opts.Session != "" || opts.Execution != "" {
-		if err := book.applied(ctx); err != nil {
+		if err := book.waitApplied(ctx); err != nil {
 			return Exported{}, err
 		}
 	}
@@ -101,7 +101,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 			return Exported{}, fmt.Errorf("find execution %q: %w", opts.Execution, err)
 		}
 	}
-	return audit.Export(ctx, *book.proofs(), settings)
+	return audit.Export(ctx, *book.localProofs(), settings)
 }
 
 // ExportHash returns the SHA-256 of the events of an export that holds all events
@@ -116,7 +116,7 @@ func ExportHash(dir string) (string, error) {
 }
 
 // waitApplied waits until the projections have applied every event of the ledger.
-func (d *Daybook) applied(ctx context.Context) error {
+func (d *Daybook) waitApplied(ctx context.Context) error {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return fmt.Errorf("read the end of the ledger: %w", err)

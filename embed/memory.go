@@ -83,7 +83,7 @@ func (m toolMemory) Take(ctx context.Context, tenant string, n int64) (toolserve
 		switch {
 		case err == nil:
 			return toolHeld{account}, nil
-		case full == nil || full.Never() || ctx.Err() != nil:
+		case full == nil || full.IsPermanent() || ctx.Err() != nil:
 			return nil, errors.New("no memory is free for the server's answer; make fewer calls with large answers at once")
 		}
 	}
@@ -96,7 +96,7 @@ type toolHeld struct{ *budget.Account }
 func (h toolHeld) Shrink(n int64) { h.DropTo(n) }
 
 // clientPace returns the minimum speed of clients.
-func (o Options) pace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
+func (o Options) clientPace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
 
 // linkPace returns the minimum speed of clients on the socket of the data directory.
 func (o Options) linkPace() link.Pace {

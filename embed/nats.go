@@ -35,7 +35,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		dir := d.streamsDir()
 		if d.damage.Damaged() {
 			if dir, err = d.makeSalvageCopy(ctx); err != nil {
-				return d.unopenable(err)
+				return d.unreadableError(err)
 			}
 		}
 		d.nats, err = natsserver.Start(ctx, natsserver.Options{
@@ -49,7 +49,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Logger:          d.opts.Logger,
 		})
 		if err != nil {
-			return d.unopenable(err)
+			return d.unreadableError(err)
 		}
 		if err := d.admitSubscribers(); err != nil {
 			return err
@@ -74,29 +74,29 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:    d.opts.Replicas,
-		Exclusive:   d.opts.NATSURL == "",
-		Server:      serverName(d.opts.NATSURL),
-		Keys:        d.storeKeys(),
-		Existing:    d.damage.Damaged(),
-		Sync:        sync,
-		Writable:    writable,
-		Stored:      d.stored,
-		Writing:     d.disk.wrote,
-		Damaged:     d.reportDamage,
-		Starved:     starved,
-		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,
-		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
-		Hold:       d.disk.isLow,
-		Incomplete: d.incomplete,
-		CacheBytes: d.budget.Cache(),
-		Cached:     d.budget.SetCached,
-		Keeper:     keeper,
-		Opened:     offer,
-		Logger:     d.opts.Logger,
+		Replicas:      d.opts.Replicas,
+		Exclusive:     d.opts.NATSURL == "",
+		Server:        serverName(d.opts.NATSURL),
+		Keys:          d.storeKeys(),
+		ReadExisting:  d.damage.Damaged(),
+		Sync:          sync,
+		Writable:      writable,
+		OnStored:      d.noteStored,
+		OnWrite:       d.disk.addWritten,
+		OnDamage:      d.reportDamage,
+		Starved:       starved,
+		OnBlobDamaged: d.blobDamaged, OnBlobRepaired: d.blobRepaired,
+		ReadOnly:       func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
+		Hold:           d.disk.isLow,
+		CheckComplete:  d.checkComplete,
+		CacheBytes:     d.budget.Cache(),
+		OnCacheSize:    d.budget.SetCached,
+		OpenAdminConn:  keeper,
+		OnVolumeOpened: offer,
+		Logger:         d.opts.Logger,
 	})
 	if err != nil {
-		return d.unopenable(err)
+		return d.unreadableError(err)
 	}
 	if err := d.findLostBlobs(ctx); err != nil {
 		return err

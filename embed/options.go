@@ -382,8 +382,8 @@ func setDefault[T comparable](field *T, value T) {
 const MaxWeight = 1000
 
 // slotShares returns how tenants share the slots.
-func (o Options) shares() fairness.Slots {
+func (o Options) slotShares() fairness.Slots {
 	return fairness.Slots{
-		Total: o.Slots, PerTenant: o.LimitSlots, Extra: max(o.ExtraSlots, 0), After: max(o.FairAfter, 0), Weights: o.TenantWeights,
+		Total: o.Slots, PerTenant: o.LimitSlots, Extra: max(o.ExtraSlots, 0), ExtraAfter: max(o.FairAfter, 0), Weights: o.TenantWeights,
 	}
 }

@@ -56,7 +56,7 @@ func placeOf(dir string) (place, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p, fmt.Errorf("read where the ledger is: %w", err)
 	}
-	p.own = len(streams) > 0 || len(described) > 0 || movesAside(dir)
+	p.own = len(streams) > 0 || len(described) > 0 || isQuarantining(dir)
 	switch raw, err := os.ReadFile(filepath.Join(dir, outsideFile)); {
 	case err == nil:
 		p.outside, p.server = true, serverName(strings.TrimSpace(string(raw)))
@@ -66,14 +66,14 @@ func placeOf(dir string) (place, error) {
 	case p.own:
 		return p, nil
 	}
-	reach, err := reachIn(dir)
+	reach, err := highestKnownIn(dir)
 	p.outside = reach > 0
 	return p, err
 }
 
 // highestKnownIn returns the highest position that the ledger of a data directory is
 // known to have had. It writes nothing.
-func reachIn(dir string) (uint64, error) {
+func highestKnownIn(dir string) (uint64, error) {
 	marked, err := damage.ReadMark(filepath.Join(dir, "mark"))
 	if err != nil {
 		return 0, err
@@ -87,14 +87,14 @@ func reachIn(dir string) (uint64, error) {
 
 // isQuarantining reports whether damage of a ledger in the directory is being accepted:
 // for a moment its streams are in neither place.
-func movesAside(dir string) bool {
+func isQuarantining(dir string) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
 	var a recoveryPlan
 	return err == nil && json.Unmarshal(raw, &a) == nil && a.Kept != ""
 }
 
 // location describes the server that the ledger is on.
-func (p place) at() string {
+func (p place) location() string {
 	if p.server == "" {
 		return "an outside NATS server, whose address is not recorded"
 	}
@@ -106,9 +106,9 @@ func (p place) at() string {
 func (p place) check(command, natsURL string) error {
 	switch {
 	case p.outside && p.own:
-		return fmt.Errorf("%s holds a ledger of its own, and its file %s names one on %s: delete that file if the ledger was moved into the directory; else move the folders jetstream and descriptions away and start with --nats-url", p.dir, outsideFile, p.at())
+		return fmt.Errorf("%s holds a ledger of its own, and its file %s names one on %s: delete that file if the ledger was moved into the directory; else move the folders jetstream and descriptions away and start with --nats-url", p.dir, outsideFile, p.location())
 	case natsURL == "" && p.outside:
-		return fmt.Errorf("%s belongs to a ledger on %s: start \"daybook %s\" with --nats-url and the address of that server, or name another --data-dir%s", p.dir, p.at(), command, p.orRestore())
+		return fmt.Errorf("%s belongs to a ledger on %s: start \"daybook %s\" with --nats-url and the address of that server, or name another --data-dir%s", p.dir, p.location(), command, p.restoreAdvice())
 	case natsURL != "" && p.own:
 		return fmt.Errorf("%s holds a ledger of its own, and --nats-url names another one: start \"daybook %s\" without --nats-url, or name another --data-dir; if the ledger was moved to that server, move the folders jetstream and descriptions away", p.dir, command)
 	}
@@ -117,7 +117,7 @@ func (p place) check(command, natsURL string) error {
 
 // restoreAdvice returns the advice for a directory that lost all files of its own
 // ledger, which looks like a directory of an outside ledger.
-func (p place) orRestore() string {
+func (p place) restoreAdvice() string {
 	if p.server != "" {
 		return ""
 	}
@@ -155,7 +155,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if err != nil || !p.outside {
 		return err
 	}
-	reach, err := reachIn(dir)
+	reach, err := highestKnownIn(dir)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 		return fmt.Errorf("read the ledger on the NATS server at %s: %w", server, err)
 	}
 	for _, m := range list {
-		compared.sound(m)
+		compared.isIntact(m)
 	}
 	if err := p.checkFound(server, compared, last, reach); err != nil {
 		return asOption(err)
@@ -191,7 +191,7 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 	const advice = "start with --nats-url and the recorded address, or name another --data-dir"
 	switch {
 	case other && moved:
-		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s holds another ledger: %s", p.dir, p.at(), server, advice)
+		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s holds another ledger: %s", p.dir, p.location(), server, advice)
 	case other:
 		return fmt.Errorf("the proofs in %s contradict each event compared (%d) of the NATS server at %s, so they are of another ledger: name another --data-dir, or restore the directory, or the streams of that server, from a copy", auditDir(p.dir), compared.changed, server)
 	case moved && last < reach:
@@ -199,7 +199,7 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 		if last > 0 {
 			found = fmt.Sprintf("holds one that ends at event %d of %d", last, reach)
 		}
-		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s %s: %s; if the ledger was moved and lost its end, delete the file %s", p.dir, p.at(), server, found, advice, filepath.Join(p.dir, outsideFile))
+		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s %s: %s; if the ledger was moved and lost its end, delete the file %s", p.dir, p.location(), server, found, advice, filepath.Join(p.dir, outsideFile))
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func readableIn(dir string) error {
 	case !p.outside:
 		return noLedgerIn(dir)
 	}
-	return asOption(fmt.Errorf("%s belongs to a ledger on %s: start \"daybook serve\" with --nats-url, and ask it with --server%s", dir, p.at(), p.orRestore()))
+	return asOption(fmt.Errorf("%s belongs to a ledger on %s: start \"daybook serve\" with --nats-url, and ask it with --server%s", dir, p.location(), p.restoreAdvice()))
 }
 
 func noLedgerIn(dir string) error {

@@ -52,9 +52,9 @@ func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir,
 // quarantines the streams as found, puts their intact records in their place, and opens
 // a new volume whose first event names every lost position.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
-	plan, carryOut := d.planAcceptance, d.applyRecovery
+	plan, carryOut := d.planRecovery, d.applyRecovery
 	if d.opts.NATSURL != "" {
-		plan, carryOut = d.planOutside, d.carryOutOutside
+		plan, carryOut = d.planOutsideRecovery, d.applyOutsideRecovery
 	}
 	var a recoveryPlan
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
@@ -98,24 +98,24 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 
 // planRecovery returns the plan, or nil if nothing is damaged. It reads everything and
 // compares it with the hashes that were taken when it was recorded.
-func (d *Daybook) planAcceptance(ctx context.Context) (*recoveryPlan, error) {
+func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
 	compared := comparison{known: known}
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), Found: look.observe})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe})
 	if err != nil {
 		return nil, err
 	}
-	if err := compared.foreign(auditDir(d.opts.DataDir)); err != nil {
+	if err := compared.checkSameLedger(auditDir(d.opts.DataDir)); err != nil {
 		return nil, err
 	}
-	reach, err := d.reach()
+	reach, err := d.highestKnown()
 	if err != nil {
 		return nil, err
 	}
 	reach = max(reach, projections.AppliedIn(ctx, d.projectionsFile()))
 	streams = withRemoved(d.opts.DataDir, streams)
-	before, accepted := acceptedLast(streams)
+	before, accepted := lastAccepted(streams)
 	found := diagnose(streams, before, reach, d.marks.blobs.Position())
 	if look.checkpoint > accepted {
 		found = append(found, d.diagnoseProofs(look)...)
@@ -178,7 +178,7 @@ func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 		if _, ledger := events.VolumeOf(stream); !ledger {
 			return true
 		}
-		return c.sound(storedOf(r))
+		return c.isIntact(storedOf(r))
 	}
 }
 
@@ -193,7 +193,7 @@ type comparison struct {
 // isIntact reports whether a message is an event, and matches its hash if that is
 // known. A message that is no event may have a hash too: messages are hashed before
 // they are decoded.
-func (c *comparison) sound(m events.Stored) bool {
+func (c *comparison) isIntact(m events.Stored) bool {
 	if _, err := events.Decode(m.Seq, m.Message()); err != nil {
 		return false
 	}
@@ -211,7 +211,7 @@ func (c *comparison) sound(m events.Stored) bool {
 
 // checkSameLedger returns an error if the hashes contradict more events than they
 // confirm: then they belong to another ledger, and no event was changed.
-func (c *comparison) foreign(dir string) error {
+func (c *comparison) checkSameLedger(dir string) error {
 	if c.changed <= c.same {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
 		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
-		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
+		func() error { return d.resetMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.describedDir()) },
 		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
 	} {
@@ -270,7 +270,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 }
 
 // resetMark resets a high-water mark.
-func (d *Daybook) beginMark(name string, mark **damage.HighWaterMark) error {
+func (d *Daybook) resetMark(name string, mark **damage.HighWaterMark) error {
 	path := filepath.Join(d.opts.DataDir, name)
 	err := errors.Join((*mark).Close(), ignoreMissing(os.Remove(path)))
 	if err != nil {
@@ -288,9 +288,9 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 			return err
 		}
 		how := streamfiles.SalvageOptions{
-			Sound: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
+			IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
 			// Only sealed volumes are never written again.
-			Copy: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
+			CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
 		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.describedDir(), how); err != nil {
 			return err
@@ -336,7 +336,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	}
 	defer consume.Close()
 	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, Keeper: server.AdminConn, Stored: d.stored, Logger: d.opts.Logger,
+		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, OpenAdminConn: server.AdminConn, OnStored: d.noteStored, Logger: d.opts.Logger,
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {

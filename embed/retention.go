@@ -15,7 +15,7 @@ func (d *Daybook) startRetention(ctx context.Context) error {
 		return nil
 	}
 	rule := d.opts.retentionRule()
-	d.retaining = follow(ctx, func(ctx context.Context) {
+	d.retaining = startTask(ctx, func(ctx context.Context) {
 		if err := d.retention.Run(ctx, rule); err != nil {
 			d.opts.Logger.Error("heaps are not collected", slog.Any("error", err))
 		}

@@ -23,7 +23,7 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 		opts.Before = d.scrubFiles
 	}
 	d.scrub = d.audit.NewScrub(opts)
-	d.scrubbing = follow(ctx, func(ctx context.Context) {
+	d.scrubbing = startTask(ctx, func(ctx context.Context) {
 		_ = d.scrub.Run(ctx) // it returns only when ctx is done
 	})
 	return nil

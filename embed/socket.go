@@ -61,8 +61,8 @@ func (d *Daybook) listenSocket() error {
 	mux.HandleFunc("POST "+attachPath, d.attach)
 	mux.HandleFunc("POST "+handOverPath, d.handOver)
 	mux.HandleFunc("GET "+handOverPath, d.ownerKind)
-	mux.Handle("/", local(d.handler))
-	d.socket = httpapi.NewServer("", d.use.counted(mux))
+	mux.Handle("/", withLocalIdentity(d.handler))
+	d.socket = httpapi.NewServer("", d.use.countRequests(mux))
 	d.socketConns.Bind(d.socket)
 	d.socket.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	go func() {
@@ -110,9 +110,9 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 // the default tenant with every scope, as for clients on stdin and stdout. A user who
 // can open the socket can also read the data directory. A request with a token has the
 // identity of the token.
-func local(next http.Handler) http.Handler {
+func withLocalIdentity(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(access.With(r.Context(), access.Anybody()))
+		r = r.WithContext(access.With(r.Context(), access.Anonymous()))
 		r.RemoteAddr = "" // a Unix socket has no remote address
 		next.ServeHTTP(w, r)
 	})

@@ -37,7 +37,7 @@ func (d *Daybook) admitSubscribers() error {
 	if err != nil {
 		return fmt.Errorf("admit subscribers: %w", err)
 	}
-	d.admitting = follow(context.Background(), func(ctx context.Context) {
+	d.admitting = startTask(context.Background(), func(ctx context.Context) {
 		natscreds.Follow(ctx, d.credentialsDir(), d.opts.Logger, func(list []natscreds.Credential) error {
 			return d.nats.SetSubscribers(subscribersOf(list))
 		})

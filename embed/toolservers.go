@@ -85,7 +85,7 @@ type callables struct {
 
 func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]string {
 	switch {
-	case prompted(r):
+	case isPrompt(r):
 		return c.agent.Servers(ctx, r.Turn.SessionID)
 	case c.set == nil:
 		return nil
@@ -95,7 +95,7 @@ func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]s
 }
 
 func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostCall) runner.ServerResult {
-	if prompted(r) {
+	if isPrompt(r) {
 		got := c.agent.Call(ctx, acp.Call{
 			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
 		})
@@ -106,7 +106,7 @@ func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostC
 }
 
 // isPrompt reports whether a run is a prompt of an ACP session.
-func prompted(r ledger.Request) bool { return r.Interactive && r.Turn != nil }
+func isPrompt(r ledger.Request) bool { return r.Interactive && r.Turn != nil }
 
 // MCPServers returns a human-readable state of each tool server that scripts may call,
 // by name.

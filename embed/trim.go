@@ -34,8 +34,8 @@ const (
 // startTrimming starts to return memory to the operating system while the server is
 // idle or lightly loaded.
 func (d *Daybook) startTrimming(ctx context.Context) error {
-	d.trimming = follow(ctx, func(ctx context.Context) {
-		t := trimmer{allocated: allocated, unused: unused, trim: d.trim, setLight: func(bool) {}}
+	d.trimming = startTask(ctx, func(ctx context.Context) {
+		t := trimmer{allocated: allocatedBytes, unused: unusedBytes, trim: d.trim, setLight: func(bool) {}}
 		if d.opts.LimitMemory {
 			percent := debug.SetGCPercent(100)
 			debug.SetGCPercent(percent)
@@ -59,12 +59,12 @@ func (d *Daybook) limitMemory(ctx context.Context) error {
 	most := debug.SetMemoryLimit(-1)
 	limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
 	adjust := func() {
-		if n, changed := limit.adjust(live(), scanned(), overhead()); changed {
+		if n, changed := limit.adjust(liveBytes(), scannedBytes(), overheadBytes()); changed {
 			debug.SetMemoryLimit(n)
 		}
 	}
 	adjust()
-	d.limiting = follow(ctx, func(ctx context.Context) {
+	d.limiting = startTask(ctx, func(ctx context.Context) {
 		defer debug.SetMemoryLimit(most)
 		everyMemoryCheck(ctx, adjust)
 	})
@@ -185,25 +185,25 @@ func (l *memoryLimit) adjust(live, scanned, overhead int64) (limit int64, change
 	return want, true
 }
 
-func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
+func allocatedBytes() uint64 { return counter("/gc/heap/allocs:bytes") }
 
 // liveBytes returns the memory that the last collection found in use.
-func live() int64 { return int64(counter("/gc/heap/live:bytes")) }
+func liveBytes() int64 { return int64(counter("/gc/heap/live:bytes")) }
 
 // scannedBytes returns the memory of the Go runtime that the collector has to read: all
 // but objects without pointers.
-func scanned() int64 { return int64(counter("/gc/scan/heap:bytes")) }
+func scannedBytes() int64 { return int64(counter("/gc/scan/heap:bytes")) }
 
 // unusedBytes returns the memory of the process beyond liveBytes.
-func unused() int64 { return mapped() - live() }
+func unusedBytes() int64 { return mappedBytes() - liveBytes() }
 
 // overheadBytes returns the memory of the Go runtime besides objects and free pages:
 // stacks, its own data, and free memory between objects.
-func overhead() int64 {
-	return mapped() - int64(counter("/memory/classes/heap/objects:bytes")+counter("/memory/classes/heap/free:bytes"))
+func overheadBytes() int64 {
+	return mappedBytes() - int64(counter("/memory/classes/heap/objects:bytes")+counter("/memory/classes/heap/free:bytes"))
 }
 
 // mappedBytes returns the memory that counts against the limit.
-func mapped() int64 {
+func mappedBytes() int64 {
 	return int64(counter("/memory/classes/total:bytes") - counter("/memory/classes/heap/released:bytes"))
 }

@@ -20,7 +20,7 @@ type use struct {
 func newUse() *use { return &use{released: make(chan struct{}), last: time.Now()} }
 
 // countRequests counts the requests of a handler.
-func (u *use) counted(next http.Handler) http.Handler {
+func (u *use) countRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.add(1)
 		defer u.add(-1)
@@ -74,7 +74,7 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 	}
 	d.use.add(0) // idle time counts from here: the start may have taken longer
 	every := min(max(d.opts.IdleExit/4, 10*time.Millisecond), 10*time.Second)
-	d.watchingUse = follow(ctx, func(ctx context.Context) {
+	d.watchingUse = startTask(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {

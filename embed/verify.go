@@ -129,7 +129,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer consume.Close()
-	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Keys: keys.storeKeys(), Exclusive: true, Existing: true, Logger: opts.Logger})
+	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Keys: keys.storeKeys(), Exclusive: true, ReadExisting: true, Logger: opts.Logger})
 	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	}

@@ -21,7 +21,7 @@ import (
 
 // preserveTimeout is the maximum time to hash the events of a volume before it is
 // removed.
-const preserveWait = time.Minute
+const preserveTimeout = time.Minute
 
 // removeVolume removes the oldest volume. The caller proves that it has an export by
 // the hash of its file of events, which removeVolume computes again. It returns
@@ -43,7 +43,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if len(reasons) > 0 {
 		return none, refuse(reasons...)
 	}
-	x, err := d.proofs().VolumeExport(ctx, v.First, v.Last)
+	x, err := d.localProofs().VolumeExport(ctx, v.First, v.Last)
 	if err != nil {
 		return none, fmt.Errorf("compare the export: %w", err)
 	}
@@ -54,7 +54,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if err != nil {
 		return none, err
 	}
-	waiting, stop := context.WithTimeout(ctx, preserveWait)
+	waiting, stop := context.WithTimeout(ctx, preserveTimeout)
 	defer stop()
 	root, err := d.audit.PersistHashes(waiting, v.Last)
 	if err != nil {

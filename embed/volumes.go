@@ -36,7 +36,7 @@ func (d *Daybook) startVolumes(ctx context.Context) error {
 	if d.damage.Damaged() || d.opts.SealEvery == sealNever && d.opts.SealBytes < 0 {
 		return nil
 	}
-	d.sealing = follow(ctx, func(ctx context.Context) {
+	d.sealing = startTask(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(sealCheck)
 		defer tick.Stop()
 		for {

@@ -89,9 +89,9 @@ type webhookGate struct {
 	d *Daybook
 }
 
-func (g webhookGate) Register(ctx context.Context, r webhook.Registration) (webhook.Registered, error) {
+func (g webhookGate) Register(ctx context.Context, r webhook.Registration) (webhook.RegisterResult, error) {
 	if err := g.d.disk.isLow(); err != nil {
-		return webhook.Registered{}, fmt.Errorf("register a webhook: %w", err)
+		return webhook.RegisterResult{}, fmt.Errorf("register a webhook: %w", err)
 	}
 	return g.Service.Register(ctx, r)
 }
@@ -116,5 +116,5 @@ func (c *collector) webhookMetrics(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Delivered), "delivered")
 	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Failed), "failed")
 	out <- prometheus.MustNewConstMetric(desc("webhook_dead_letters", "Events that could not be delivered to a webhook."), prometheus.GaugeValue, float64(st.DeadLetters))
-	out <- prometheus.MustNewConstMetric(desc("webhook_behind_events", "How many events the slowest webhook is behind."), prometheus.GaugeValue, float64(st.Behind))
+	out <- prometheus.MustNewConstMetric(desc("webhook_behind_events", "How many events the slowest webhook is behind."), prometheus.GaugeValue, float64(st.MaxLag))
 }

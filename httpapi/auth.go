@@ -51,7 +51,7 @@ func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
 		return r, f
 	}
 	if g.quotas != nil && !open(r.URL.Path) {
-		if err := g.quotas.Request(id); err != nil {
+		if err := g.quotas.CountRequest(id); err != nil {
 			return r, refusal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
 
 func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
 	if g.auth == nil {
-		return access.Anybody(), nil
+		return access.Anonymous(), nil
 	}
 	// The owner's socket knows its clients without a token.
 	if local, known := access.From(r.Context()); known && r.Header.Get("Authorization") == "" {
@@ -168,7 +168,7 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 	}
 	if g.quotas != nil {
 		var err error
-		if done, err = g.quotas.Stream(id); err != nil {
+		if done, err = g.quotas.OpenStream(id); err != nil {
 			return r, nil, refusal(err)
 		}
 	}

@@ -116,7 +116,7 @@ func unavailable(format string, args ...any) *failure {
 func overBudget(err error) *failure {
 	text, again := err.Error(), true
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
-		text, again = full.Error(), !full.Never()
+		text, again = full.Error(), !full.IsPermanent()
 	}
 	if !again {
 		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", text)

@@ -168,7 +168,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
 		// Memory is taken before the first event.
-		err := budget.Retry(ctx, reads.Retried(ctx, func() error {
+		err := budget.Retry(ctx, reads.RetryFunc(ctx, func() error {
 			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
 				ce, err := cloudEvent(e)
 				if err != nil {

@@ -61,7 +61,7 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 func (a *api) execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error) {
 	d, err := a.q.Execution(ctx, tenant, id)
 	full, exhausted := errors.AsType[*budget.ExhaustedError](err)
-	if !exhausted || !full.Never() {
+	if !exhausted || !full.IsPermanent() {
 		return d, err
 	}
 	if d, err = a.q.ExecutionPreview(ctx, tenant, id); err != nil {

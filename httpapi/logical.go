@@ -22,7 +22,7 @@ type Catalog interface {
 // LogicalCommands is the write side of sessions that keep state.
 // *ledger.Ledger implements it.
 type LogicalCommands interface {
-	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.OpenResult, error)
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
@@ -101,10 +101,10 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	var count *catalog.SeedsError
 	var unknown *catalog.UnknownError
 	switch {
-	case errors.As(err, &count) && count.Given == 0:
+	case errors.As(err, &count) && count.Count == 0:
 		return nil, invalid("seeds", "seeds must name something, for example %q for what every isolate has built in", catalog.BuiltinSource)
 	case errors.As(err, &count):
-		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, count.Given, catalog.BuiltinSource)
+		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, count.Count, catalog.BuiltinSource)
 	case errors.As(err, &unknown):
 		return nil, invalid("seeds", "seeds: %s", unknown.Error())
 	case err != nil:
@@ -115,8 +115,8 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 		SessionID: opened.SessionID, New: opened.New, DomainRevision: done.Revision, NewSymbolSpace: done.NewSymbolSpace, StateLost: done.StateLost,
 		Added: []declaration{},
 	}}
-	if done.Broken != "" {
-		out.Body.Broken = &done.Broken
+	if done.BreakReason != "" {
+		out.Body.Broken = &done.BreakReason
 	}
 	added := opened.Added()
 	for _, one := range added {

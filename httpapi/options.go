@@ -19,7 +19,7 @@ import (
 // Commands is the write side, as *ledger.Ledger offers it.
 type Commands interface {
 	LogicalCommands
-	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
+	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetResult, error)
 	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)

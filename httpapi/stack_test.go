@@ -40,8 +40,8 @@ type stack struct {
 
 func start(t testing.TB, change ...func(*httpapi.Options)) *stack {
 	t.Helper()
-	s := &stack{t: t, store: storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1}), log: &logged{}}
-	s.ledger = ledger.New(s.store, ledger.Options{CancelWait: time.Millisecond})
+	s := &stack{t: t, store: storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1}), log: &logged{}}
+	s.ledger = ledger.New(s.store, ledger.Options{CancelTimeout: time.Millisecond})
 	ctx, stop := context.WithCancel(context.Background())
 	q, err := projections.Open(ctx, projections.Options{Path: filepath.Join(t.TempDir(), "projections.db"), Texts: s.store})
 	if err != nil {

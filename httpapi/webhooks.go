@@ -22,7 +22,7 @@ import (
 // Webhooks registers webhooks and tells what became of their deliveries, as
 // *webhook.Service does.
 type Webhooks interface {
-	Register(ctx context.Context, r webhook.Registration) (webhook.Registered, error)
+	Register(ctx context.Context, r webhook.Registration) (webhook.RegisterResult, error)
 	Delete(ctx context.Context, tenant, id string, actor events.Actor) (uint64, error)
 	List(tenant string) []webhook.Hook
 	DeadLetters(tenant, id string) ([]webhook.DeadLetter, error)

@@ -108,10 +108,10 @@ func TestAdmitPrompt(t *testing.T) {
 	invalid, again := prompt, prompt
 	invalid.Run, again.Recorded = &ledger.Submission{Code: "1", HeapMemoryMaxMB: new(1 << 20)}, true
 	a.refuse = &ledger.Error{Code: ledger.CodeExhausted, Message: "over the limit"}
-	if done, err := b.Prompt(t.Context(), invalid); ledger.CodeOf(err) != ledger.CodeInvalid || a.asked != 0 || done != (ledger.Prompted{}) {
+	if done, err := b.Prompt(t.Context(), invalid); ledger.CodeOf(err) != ledger.CodeInvalid || a.asked != 0 || done != (ledger.PromptReceipt{}) {
 		t.Errorf("invalid: %+v, %v, asked %d times", done, err, a.asked)
 	}
-	if done, err := b.Prompt(t.Context(), prompt); !errors.Is(err, a.refuse) || a.asked != 1 || done != (ledger.Prompted{}) {
+	if done, err := b.Prompt(t.Context(), prompt); !errors.Is(err, a.refuse) || a.asked != 1 || done != (ledger.PromptReceipt{}) {
 		t.Errorf("refused: %+v, %v, asked %d times", done, err, a.asked)
 	}
 	if n := len(b.all()); n != opened {

@@ -46,7 +46,7 @@ type AgentOpening struct {
 // CodeConflict for a parent with a run that has not ended, and CodeUnavailable. After an
 // error, a session that was opened in part is never listed.
 func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id string, seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if err := errors.Join(checkTenant(o.Tenant), l.checkAgentConfig(o.Config)); err != nil {
 		return "", 0, err
@@ -73,7 +73,7 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 		return "", 0, err
 	}
 	d.SessionID = opened.SessionID
-	if seq, err = l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), d), 0); err != nil {
+	if seq, err = l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d), 0); err != nil {
 		return "", 0, unavailable("open the session", err)
 	}
 	return opened.SessionID, seq, nil
@@ -83,11 +83,11 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 // empty means a fresh isolate. Errors are CodeConflict if the last run of the session
 // has not ended, CodeNotFound for an unknown session, and CodeUnavailable.
 func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ string, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	last, err := l.store.LastLogical(ctx, tenant, session)
 	if errors.Is(err, events.ErrNotFound) {
-		return "", noAgentSession(session)
+		return "", unknownAgentSessionError(session)
 	}
 	if err != nil {
 		return "", unavailable("read session "+session, err)
@@ -112,7 +112,7 @@ func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ str
 // AttachAgentSession records that a client loaded or resumed an ACP session. It returns
 // the position of the event.
 func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if err := checkWorkspace(d.Content.Value()); err != nil {
 		return 0, err
@@ -124,7 +124,7 @@ func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events
 // ConfigureAgentSession records new settings of an ACP session and returns the position
 // of the event.
 func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session string, c events.AgentConfig, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if err := l.checkAgentConfig(c); err != nil {
 		return 0, err
@@ -135,7 +135,7 @@ func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session stri
 // CloseAgentSession records that a client closed an ACP session and returns the position
 // of the event.
 func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: sanitizeActor(actor)})
 }
@@ -144,7 +144,7 @@ func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, 
 // the event. The error is CodeNotFound for an unknown session and for one that is
 // deleted already.
 func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: sanitizeActor(actor)})
 }
@@ -152,7 +152,7 @@ func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string,
 // DecidePermission records whether a script was allowed to call a tool. It returns the
 // position of the event.
 func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	d.Actor = sanitizeActor(d.Actor)
 	return l.inAgentSession(ctx, tenant, &d)
@@ -176,8 +176,8 @@ type AgentPrompt struct {
 	Recorded bool
 }
 
-// Prompted identifies a recorded prompt.
-type Prompted struct {
+// PromptReceipt identifies a recorded prompt.
+type PromptReceipt struct {
 	PromptID string
 	// ExecutionID is the prompt's run; empty for a command. A reader that has read up to
 	// Seq has read all of it.
@@ -189,8 +189,8 @@ type Prompted struct {
 // Prompt records a prompt and the request of its run. If the run is invalid or not
 // admitted, nothing is recorded. If only the request fails, the prompt stays recorded:
 // Prompted is set, and the error is that of Submit.
-func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
-	ctx, answered := l.answering(ctx)
+func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ PromptReceipt, err error) {
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	d := &events.AgentPrompted{SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: sanitizeActor(p.Actor)}
 	if p.Run == nil {
@@ -202,7 +202,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 	// The run is checked before anything is recorded.
 	run, err := l.validate(s)
 	if err != nil {
-		return Prompted{}, err
+		return PromptReceipt{}, err
 	}
 	d.ExecutionID = run.req.ExecutionID
 	if p.Recorded {
@@ -210,10 +210,10 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 		if CodeOf(err) == CodeConflict {
 			err = nil // a server that built the code of the prompt differently requested the run
 		}
-		return Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: r.Seq}, err
+		return PromptReceipt{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: r.Seq}, err
 	}
-	var done Prompted
-	r, err := l.admitted(ctx, "write to session "+p.Session, &run.Submission, func() (r Receipt, err error) {
+	var done PromptReceipt
+	r, err := l.withAdmission(ctx, "write to session "+p.Session, &run.Submission, func() (r Receipt, err error) {
 		if done, err = l.recordPrompt(ctx, p, d); err != nil {
 			return Receipt{}, err
 		}
@@ -229,19 +229,19 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 }
 
 // recordPrompt records a prompt without its run, unless p.Recorded is set.
-func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.AgentPrompted) (Prompted, error) {
-	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID}
+func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.AgentPrompted) (PromptReceipt, error) {
+	done := PromptReceipt{PromptID: d.PromptID, ExecutionID: d.ExecutionID}
 	if p.Recorded {
 		return done, nil
 	}
 	blocks, err := l.storeBody(ctx, p.Tenant, p.Blocks)
 	if err != nil {
-		return Prompted{}, err
+		return PromptReceipt{}, err
 	}
 	d.Content = events.Plain(events.PromptContent{Blocks: blocks, Title: truncate(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)})
 	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
 	if err != nil {
-		return Prompted{}, err
+		return PromptReceipt{}, err
 	}
 	done.Seq, done.At = e.Seq, events.Instant{Time: e.Time}
 	return done, nil
@@ -250,7 +250,7 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 // AnswerCommand records the answer to a prompt that was a command, and whether the
 // command cleared the session. It returns the position of the event.
 func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	body, err := l.storeBody(ctx, tenant, text)
 	if err != nil {
@@ -264,19 +264,19 @@ func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, tex
 // agentSession returns the newest event of an ACP session that is not deleted.
 func (l *Ledger) agentSession(ctx context.Context, tenant, session string) (events.Event, error) {
 	if !events.ValidHash(session) {
-		return events.Event{}, noAgentSession(session)
+		return events.Event{}, unknownAgentSessionError(session)
 	}
 	last, err := l.store.LastAgent(ctx, tenant, session)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
-		return last, noAgentSession(session)
+		return last, unknownAgentSessionError(session)
 	case err != nil:
 		return last, unavailable("read session "+session, err)
 	case last.Type == events.TypeAgentSessionDeleted:
-		return last, noAgentSession(session)
+		return last, unknownAgentSessionError(session)
 	}
 	if _, ok := last.Data.(*events.Unknown); ok {
-		return last, newerSession(session, last)
+		return last, newerSessionError(session, last)
 	}
 	return last, nil
 }
@@ -291,7 +291,7 @@ func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent s
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err
 	}
-	e := l.event(tenant, validTraceparent(traceparent), d)
+	e := l.newEvent(tenant, validTraceparent(traceparent), d)
 	err := retry(ctx, "write to session "+e.About(), func() error {
 		last, err := l.agentSession(ctx, tenant, e.About())
 		if err != nil {
@@ -303,7 +303,7 @@ func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent s
 	return e, err
 }
 
-func noAgentSession(id string) error {
+func unknownAgentSessionError(id string) error {
 	return &Error{Code: CodeNotFound, Field: "session_id", Message: "there is no session '" + Excerpt(id) + "'; session/list returns the existing sessions"}
 }
 
@@ -343,7 +343,7 @@ func (l *Ledger) checkAgentConfig(c events.AgentConfig) error {
 	if c.ExecutionTimeoutSecs != 0 {
 		s.ExecutionTimeoutSecs = &c.ExecutionTimeoutSecs
 	}
-	_, _, err := l.limits(s)
+	_, _, err := l.resolveLimits(s)
 	return err
 }
 

@@ -10,20 +10,20 @@ import (
 	"daybook/events"
 )
 
-// answerWait is the default of Options.AnswerWait. It leaves 0.5 s to deliver the
+// defaultAnswerTimeout is the default of Options.AnswerTimeout. It leaves 0.5 s to deliver the
 // answer, so that the client has it within 5 s.
-const answerWait = 4500 * time.Millisecond
+const defaultAnswerTimeout = 4500 * time.Millisecond
 
 // errNoAnswer is the cause of a context whose command took too long.
 var errNoAnswer = errors.New("the ledger does not answer")
 
-// askedKey is the context key of the time at which a client sent its request.
-type askedKey struct{}
+// requestTimeKey is the context key of the time at which a client sent its request.
+type requestTimeKey struct{}
 
-// AskedAt returns a context that holds the time at which a client sent the request.
+// WithRequestTime returns a context that holds the time at which a client sent the request.
 // Commands with this context count their time limit from then.
-func AskedAt(ctx context.Context, at time.Time) context.Context {
-	return context.WithValue(ctx, askedKey{}, at)
+func WithRequestTime(ctx context.Context, at time.Time) context.Context {
+	return context.WithValue(ctx, requestTimeKey{}, at)
 }
 
 // answerKey is the context key of the answer of a command.
@@ -31,11 +31,11 @@ type answerKey struct{}
 
 // answer is the state of a client's command.
 type answer struct {
-	// until is the deadline of the answer.
-	until time.Time
-	// contended is the last time that another writer was first, in nanoseconds since 1970
+	// deadline is the deadline of the answer.
+	deadline time.Time
+	// contendedAt is the last time that another writer was first, in nanoseconds since 1970
 	// UTC; 0 means never.
-	contended atomic.Int64
+	contendedAt atomic.Int64
 	// recorded is true once an event of the command is recorded, and sent once an event
 	// may be.
 	recorded, sent atomic.Bool
@@ -71,11 +71,11 @@ func HasRecorded(ctx context.Context) bool {
 	return ok && a.recorded.Load()
 }
 
-// sawContention notes that another writer was first. It means that the ledger works, and
+// noteContention notes that another writer was first. It means that the ledger works, and
 // that a command which takes too long is delayed by other writers.
-func sawContention(ctx context.Context) {
+func noteContention(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
-		a.contended.Store(time.Now().UnixNano())
+		a.contendedAt.Store(time.Now().UnixNano())
 	}
 }
 
@@ -86,26 +86,26 @@ func wasContended(ctx context.Context) bool {
 	return a.wasContended()
 }
 
-func (a *answer) wasContended() bool { return a != nil && a.contended.Load() != 0 }
+func (a *answer) wasContended() bool { return a != nil && a.contendedAt.Load() != 0 }
 
-// answering limits the time of a client's command, and of the work that the ledger does
+// withAnswerDeadline limits the time of a client's command, and of the work that the ledger does
 // for it after the client has disconnected. The caller MUST call answered with the error
 // of the command. If the time is up, answered turns this error into CodeUnavailable with
 // the reason, or into CodeExhausted if other writers were first until then. A command
 // within another command has the time limit of the outer one.
-func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answered func(*error)) {
+func (l *Ledger) withAnswerDeadline(ctx context.Context) (bounded context.Context, answered func(*error)) {
 	if _, ok := ctx.Value(answerKey{}).(*answer); ok {
 		return ctx, func(*error) {}
 	}
 	now := time.Now()
-	until := now.Add(l.opts.AnswerWait)
-	if asked, ok := ctx.Value(askedKey{}).(time.Time); ok {
-		least := now.Add(l.opts.AnswerWait / 4) // a command that waited behind many others needs time too
-		if until = asked.Add(l.opts.AnswerWait); until.Before(least) {
+	until := now.Add(l.opts.AnswerTimeout)
+	if asked, ok := ctx.Value(requestTimeKey{}).(time.Time); ok {
+		least := now.Add(l.opts.AnswerTimeout / 4) // a command that waited behind many others needs time too
+		if until = asked.Add(l.opts.AnswerTimeout); until.Before(least) {
 			until = least
 		}
 	}
-	a := &answer{until: until}
+	a := &answer{deadline: until}
 	ctx = context.WithValue(ctx, answerKey{}, a)
 	ctx, stop := context.WithDeadlineCause(ctx, until, errNoAnswer)
 	return ctx, func(err *error) {
@@ -115,8 +115,8 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 		if *err == nil || !late || !passes {
 			return
 		}
-		if time.Since(time.Unix(0, a.contended.Load())) < l.opts.AnswerWait/2 {
-			*err = contended("decide the request", "the request may or may not be recorded", *err)
+		if time.Since(time.Unix(0, a.contendedAt.Load())) < l.opts.AnswerTimeout/2 {
+			*err = contentionError("decide the request", "the request may or may not be recorded", *err)
 			return
 		}
 		server := "its NATS server"
@@ -128,7 +128,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 		}
 		*err = &Error{Code: CodeUnavailable, Err: *err, Message: fmt.Sprintf(
 			"the ledger has not answered within %g s: %s cannot be reached, hangs or is overloaded; the request may or may not be recorded; repeat it with the same idempotency key",
-			l.opts.AnswerWait.Seconds(), server)}
+			l.opts.AnswerTimeout.Seconds(), server)}
 	}
 }
 
@@ -149,7 +149,7 @@ func commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	})
 	var stop context.CancelFunc
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
-		alone, stop = context.WithDeadlineCause(alone, a.until, errNoAnswer)
+		alone, stop = context.WithDeadlineCause(alone, a.deadline, errNoAnswer)
 	} else {
 		alone, stop = context.WithTimeout(alone, commitTimeout)
 	}

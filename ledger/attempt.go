@@ -45,9 +45,9 @@ func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 }
 
 func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
-	if l.opts.Lost != nil {
-		if namedAt, lost := l.opts.Lost(r.Seq); lost {
-			return l.planBehindLoss(ctx, r, namedAt)
+	if l.opts.FindLoss != nil {
+		if namedAt, lost := l.opts.FindLoss(r.Seq); lost {
+			return l.planAfterLoss(ctx, r, namedAt)
 		}
 	}
 	if !redelivered {
@@ -66,7 +66,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	case h.terminal != nil:
 		return Plan{Request: r, Attempt: h.attempt(), Position: h.position, Ended: h.terminal}, nil
 	case h.unknown != nil:
-		return Plan{}, newer(r.ExecutionID, *h.unknown)
+		return Plan{}, newerEventError(r.ExecutionID, *h.unknown)
 	case h.cancel != nil:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
 			return l.endCancelled(ctx, r, h.cancel.Actor)
@@ -100,7 +100,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 			return l.endAfterCalls(ctx, r, why)
 		})
 	}
-	p.FirstLine, p.FirstByte, err = l.outputEnd(ctx, r, h)
+	p.FirstLine, p.FirstByte, err = l.findOutputEnd(ctx, r, h)
 	return p, err
 }
 
@@ -137,17 +137,17 @@ func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	return nil
 }
 
-// outputEnd returns the line and byte at which the output of the next attempt begins. It
+// findOutputEnd returns the line and byte at which the output of the next attempt begins. It
 // reads the chunks of the newest attempt only: the started event of that attempt holds
 // where its own output began.
-func (l *Ledger) outputEnd(ctx context.Context, r Request, h *history) (firstLine, firstByte int64, err error) {
+func (l *Ledger) findOutputEnd(ctx context.Context, r Request, h *history) (firstLine, firstByte int64, err error) {
 	x := events.ExtentFrom(h.newest)
 	err = l.store.Output(ctx, r.Tenant, r.ExecutionID, h.startedAt, func(e events.Event) error {
 		switch d := e.Data.(type) {
 		case *events.ExecutionOutput:
 			x.Add(d)
 		case *events.Unknown:
-			return newer(r.ExecutionID, e)
+			return newerEventError(r.ExecutionID, e)
 		}
 		return nil
 	})
@@ -195,7 +195,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 		return nil, &EndedError{Event: *p.Ended}
 	}
 	req := p.Request
-	callable, err := l.callableBody(ctx, req.Tenant, s.Callable)
+	callable, err := l.storeCallable(ctx, req.Tenant, s.Callable)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 	if p.FirstLine > 1 {
 		warnings = append(warnings, fmt.Sprintf("the script started again after an interruption: output before line %d is from an earlier attempt", p.FirstLine))
 	}
-	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionStarted{
+	e := l.newEvent(req.Tenant, req.Traceparent, &events.ExecutionStarted{
 		ExecutionID: req.ExecutionID,
 		Attempt:     p.Attempt,
 		Runner:      s.Runner,
@@ -244,7 +244,7 @@ func (l *Ledger) HandBack(ctx context.Context, r *StartedAttempt, reason string)
 	ctx, stop := commitContext(ctx)
 	defer stop()
 	req := r.Plan.Request
-	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionHandedBack{
+	e := l.newEvent(req.Tenant, req.Traceparent, &events.ExecutionHandedBack{
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Runner: r.Runner, Reason: reason,
 	})
 	return l.withRunPosition(ctx, r, "hand back execution "+req.ExecutionID, func(h *history) error {
@@ -274,7 +274,7 @@ func (l *Ledger) withRunPosition(ctx context.Context, r *StartedAttempt, doing s
 				return err
 			}
 			if h.terminal == nil {
-				if err := h.decidable(req.ExecutionID); err != nil {
+				if err := h.checkKnownEvents(req.ExecutionID); err != nil {
 					return err
 				}
 				if h.startedAt != r.started || h.handedBack {

@@ -16,11 +16,11 @@ const cancelledMessage = "Cancelled by user"
 // and CodeUnavailable.
 //
 // Cancel first asks the runner, which can stop the script and account for its output. If
-// no runner answers within Options.CancelWait, the ledger ends the execution. Once the
+// no runner answers within Options.CancelTimeout, the ledger ends the execution. Once the
 // request to cancel is recorded, cancelling ctx does not interrupt Cancel. A run that
 // waits for its turn has no runner and is ended immediately.
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	actor = sanitizeActor(actor)
 	seq, err = l.cancelQueued(ctx, tenant, execution, actor)
@@ -33,7 +33,7 @@ func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor eve
 	ctx, stop := commitContext(ctx)
 	defer stop()
 	l.askRunner(ctx, tenant, execution)
-	return l.cancelled(ctx, tenant, execution, actor)
+	return l.ensureCancelled(ctx, tenant, execution, actor)
 }
 
 // errStarted is returned by cancelQueued for a run that a runner may have to stop.
@@ -47,9 +47,9 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 	case err != nil:
 		return 0, err
 	case req == nil:
-		return 0, notFound(execution)
+		return 0, unknownExecutionError(execution)
 	case h.terminal != nil:
-		return 0, notRunning(execution, *h.terminal)
+		return 0, notRunningError(execution, *h.terminal)
 	case req.Turn == nil || h.newest != nil:
 		return 0, errStarted
 	}
@@ -59,13 +59,13 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 		if h.newest != nil {
 			return nil
 		}
-		return cancelledBy(actor, req.ExecutionID, h.attempt())
+		return newCancelledEnding(actor, req.ExecutionID, h.attempt())
 	})
 	switch {
 	case e.Seq == 0:
 		return 0, err
 	case e.Type != events.TypeExecutionCancelled:
-		return 0, notRunning(execution, e)
+		return 0, notRunningError(execution, e)
 	}
 	if err == nil {
 		// The request waits in the queue for a turn that it no longer needs.
@@ -88,15 +88,15 @@ func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, ac
 			return err
 		}
 		if h.terminal != nil {
-			return notRunning(execution, *h.terminal)
+			return notRunningError(execution, *h.terminal)
 		}
-		if err := h.decidable(execution); err != nil {
+		if err := h.checkKnownEvents(execution); err != nil {
 			return err
 		}
 		if lost && h.cancel != nil {
 			return nil
 		}
-		e := l.event(tenant, "", &events.ExecutionCancelRequested{ExecutionID: execution, Actor: actor})
+		e := l.newEvent(tenant, "", &events.ExecutionCancelRequested{ExecutionID: execution, Actor: actor})
 		_, err = l.store.Append(ctx, e, int64(h.position))
 		lost = errors.Is(err, events.ErrConflict)
 		return err
@@ -105,16 +105,16 @@ func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, ac
 
 // askRunner asks the runner to stop. The caller reads the outcome from the ledger.
 func (l *Ledger) askRunner(ctx context.Context, tenant, execution string) {
-	ctx, stop := context.WithTimeout(ctx, l.opts.CancelWait)
+	ctx, stop := context.WithTimeout(ctx, l.opts.CancelTimeout)
 	defer stop()
 	if _, err := l.store.RequestCancel(ctx, tenant, execution); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		l.opts.Logger.WarnContext(ctx, "asking the runner to cancel", "execution", execution, "err", err)
 	}
 }
 
-// cancelled ends the execution unless it has ended, and returns the position of the
+// ensureCancelled ends the execution unless it has ended, and returns the position of the
 // cancelled event. The error is CodeConflict if it ended otherwise.
-func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
+func (l *Ledger) ensureCancelled(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	h, err := l.history(ctx, tenant, execution)
 	if err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 	if terminal == nil {
 		req, ok := NewRequest(h.events[0])
 		if !ok {
-			return 0, newer(execution, h.events[0])
+			return 0, newerEventError(execution, h.events[0])
 		}
 		e, err := l.endCancelled(ctx, req, actor)
 		if e.Seq == 0 {
@@ -137,7 +137,7 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 		terminal = &e
 	}
 	if terminal.Type != events.TypeExecutionCancelled {
-		return 0, notRunning(execution, *terminal)
+		return 0, notRunningError(execution, *terminal)
 	}
 	return terminal.Seq, nil
 }
@@ -147,11 +147,11 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 // an error if only finalizing failed.
 func (l *Ledger) endCancelled(ctx context.Context, req Request, actor events.Actor) (events.Event, error) {
 	return l.end(ctx, req, func(h *history) events.Data {
-		return cancelledBy(actor, req.ExecutionID, h.attempt())
+		return newCancelledEnding(actor, req.ExecutionID, h.attempt())
 	})
 }
 
-func cancelledBy(actor events.Actor, execution string, attempt int) events.Data {
+func newCancelledEnding(actor events.Actor, execution string, attempt int) events.Data {
 	return events.NewEnding(events.StatusCancelled, events.Ending{
 		ExecutionID: execution,
 		Attempt:     attempt,
@@ -160,7 +160,7 @@ func cancelledBy(actor events.Actor, execution string, attempt int) events.Data 
 	})
 }
 
-func notRunning(execution string, terminal events.Event) error {
+func notRunningError(execution string, terminal events.Event) error {
 	status, _ := terminal.Type.Status()
 	return &Error{Code: CodeConflict, Field: "execution_id", Message: fmt.Sprintf("Execution '%s' is not running (status: %s)", execution, status)}
 }

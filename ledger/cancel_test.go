@@ -72,7 +72,7 @@ func TestCancelRefuses(t *testing.T) {
 // TestCancelAsksTheRunner: a runner that answers records the end, with any status.
 func TestCancelAsksTheRunner(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{CancelWait: time.Minute})
+	b := openBook(t, ledger.Options{CancelTimeout: time.Minute})
 	for _, status := range []events.Status{events.StatusCancelled, events.StatusCompleted} {
 		t.Run(string(status), func(t *testing.T) {
 			req := b.submit(ledger.Submission{Session: "s"})
@@ -103,7 +103,7 @@ func TestCancelAsksTheRunner(t *testing.T) {
 // execution.
 func TestCancelDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{CancelWait: 20 * time.Millisecond})
+	b := openBook(t, ledger.Options{CancelTimeout: 20 * time.Millisecond})
 	req := b.submit(ledger.Submission{})
 	run := b.start(req, false)
 	stop, err := b.store.ListenCancel(tenant, req.ExecutionID, func() bool { return false })
@@ -169,7 +169,7 @@ func TestCancelsThatMeet(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return context.Cause(ctx)
-	}}, ledger.Options{AnswerWait: time.Minute, CancelWait: time.Millisecond, Logger: storetest.Logger(t)})
+	}}, ledger.Options{AnswerTimeout: time.Minute, CancelTimeout: time.Millisecond, Logger: storetest.Logger(t)})
 	errs, positions := make([]error, racers), make([]uint64, racers)
 	var wg sync.WaitGroup
 	for i := range racers {

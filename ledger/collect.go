@@ -57,7 +57,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 			if !waiting[d.Heap] {
 				return nil
 			}
-			seq, err := l.store.Append(ctx, l.event(tenant, "", d), int64(position))
+			seq, err := l.store.Append(ctx, l.newEvent(tenant, "", d), int64(position))
 			switch {
 			case errors.Is(err, events.ErrConflict):
 				return errors.Join(err, readNew())

@@ -96,12 +96,12 @@ type Plan struct {
 	FirstLine, FirstByte int64
 	// Position is the last position on the execution's control subject.
 	Position uint64
-	// After, if not empty, is the execution whose end the run has to wait for, because an
+	// WaitFor, if not empty, is the execution whose end the run has to wait for, because an
 	// earlier turn of the session has not ended. The end of the last such turn releases
 	// the request. Again, if not 0, is the time after which the run MUST be planned again
 	// without a release: an earlier turn has no requested run yet.
-	After string
-	Again time.Duration
+	WaitFor        string
+	PlanAgainAfter time.Duration
 	// Runner is the runner of the attempt before, if that attempt has neither ended nor
 	// been handed back; otherwise empty.
 	Runner string

@@ -63,7 +63,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 			for _, lost := range []bool{false, true} {
 				// Together the appends take longer than the time limit of an answer. On a
 				// slow machine a stall of half of that time would look like an outage.
-				l := ledger.New(slowAppends{b.store, 125 * time.Millisecond, lost}, ledger.Options{AnswerWait: 5 * time.Second})
+				l := ledger.New(slowAppends{b.store, 125 * time.Millisecond, lost}, ledger.Options{AnswerTimeout: 5 * time.Second})
 				errs := make([]error, 60)
 				var wg sync.WaitGroup
 				for i := range errs {
@@ -94,7 +94,7 @@ func TestOutageIsNoContention(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	session := b.open("an outage")
-	l := ledger.New(slowAppends{b.store, time.Hour, false}, ledger.Options{AnswerWait: 50 * time.Millisecond})
+	l := ledger.New(slowAppends{b.store, time.Hour, false}, ledger.Options{AnswerTimeout: 50 * time.Millisecond})
 	var wg sync.WaitGroup
 	for range 3 { // one appends, the others wait for the lock
 		wg.Go(func() {

@@ -19,9 +19,9 @@ type Keys interface {
 // empty if the content is not encrypted.
 func (r Request) ContentKeyID() string { return events.ContentKeyID(&r.ExecutionRequested) }
 
-// executionEvent returns a new event of a run, encrypted with the key of its request.
-func (l *Ledger) executionEvent(req Request, d events.Data) events.Event {
-	e := l.event(req.Tenant, req.Traceparent, d)
+// newExecutionEvent returns a new event of a run, encrypted with the key of its request.
+func (l *Ledger) newExecutionEvent(req Request, d events.Data) events.Event {
+	e := l.newEvent(req.Tenant, req.Traceparent, d)
 	e.EncryptWithKey = req.ContentKeyID()
 	return e
 }
@@ -66,7 +66,7 @@ func (l *Ledger) RecordShred(ctx context.Context, tenant string, d *events.Sessi
 	}
 	ctx, stop := commitContext(ctx)
 	defer stop()
-	e := l.event(tenant, "", d)
+	e := l.newEvent(tenant, "", d)
 	var err error
 	if e.Seq, err = l.store.Append(ctx, e, AnyPosition); err != nil {
 		return events.Event{}, unavailable("record that a session is shredded", err)

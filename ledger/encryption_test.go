@@ -13,15 +13,15 @@ import (
 	"daybook/ledger"
 )
 
-// sealedBook is a book with encrypted sessions.
-func sealedBook(t *testing.T, opts ledger.Options) *book {
+// encryptedBook is a book with encrypted sessions.
+func encryptedBook(t *testing.T, opts ledger.Options) *book {
 	t.Helper()
 	keys, err := keyring.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Keys, opts.EncryptNamedSessions = keys, true
-	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
+	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1, Keys: keys}), opts)
 }
 
 // The host calls of an encrypted run can be replayed with the content key. Without it,
@@ -33,7 +33,7 @@ func TestSealedHostCalls(t *testing.T) {
 	for name, opts := range map[string]ledger.Options{"with bodies": {}, "with hashes only": {HostCallHashes: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := sealedBook(t, opts)
+			b := encryptedBook(t, opts)
 			run := b.start(b.submit(ledger.Submission{Code: "call()", Session: "s"}), false)
 			texts := [][2]string{{`{"of":"` + secret + `"}`, `"` + secret + `"`}, {long, long}}
 			for i, text := range texts {
@@ -75,12 +75,12 @@ func TestSealedHostCalls(t *testing.T) {
 	}
 }
 
-// TestSealedGlobals: globals of an encrypted run are encrypted, inline and in blobs, and
+// TestEncryptedGlobals: globals of an encrypted run are encrypted, inline and in blobs, and
 // a reader with the key can read them.
-func TestSealedGlobals(t *testing.T) {
+func TestEncryptedGlobals(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"
-	b := sealedBook(t, ledger.Options{})
+	b := encryptedBook(t, ledger.Options{})
 	long := `"` + strings.Repeat(secret+" ", 2*events.InlineBytes/len(secret)) + `"`
 	for _, value := range []string{`"` + secret + `"`, long} {
 		body := b.submit(ledger.Submission{Code: "a", Session: "s", Globals: globals("a", value)}).Content.Value().Globals

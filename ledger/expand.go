@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// MaxTaught is the maximum number of catalog entries that one expansion adds.
-const MaxTaught = 1000
+// MaxAddedEntries is the maximum number of catalog entries that one expansion adds.
+const MaxAddedEntries = 1000
 
 // Reasons for a break in the continuity of a session.
 const (
@@ -51,10 +51,10 @@ type ExpansionResult struct {
 	// NewSymbolSpace reports whether no earlier symbol is valid, because the session had
 	// no entries yet or its continuity broke.
 	NewSymbolSpace bool
-	// Broken is the reason of the break; empty without one. StateLost reports whether the
+	// BreakReason is the reason of the break; empty without one. StateLost reports whether the
 	// state of the session was lost with it. PreviousHeap and PreviousExecution are that
 	// state and the run that left it.
-	Broken                          string
+	BreakReason                     string
 	StateLost                       bool
 	PreviousHeap, PreviousExecution string
 	// Seq is the position of the recorded event; 0 if nothing was recorded.
@@ -96,7 +96,7 @@ func (t Expansion) Key(engineID string) ReuseKey {
 // next turn starts from a fresh isolate. Errors are CodeNotFound for an unknown session,
 // CodeTooLarge, CodeExhausted and CodeUnavailable.
 func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionResult, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	t.Actor = sanitizeActor(t.Actor)
 	var done ExpansionResult
@@ -122,17 +122,17 @@ func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionRes
 
 // expand records the entries that are new to the session.
 func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done *ExpansionResult) error {
-	done.NewSymbolSpace = len(s.Taught) == 0
+	done.NewSymbolSpace = len(s.Entries) == 0
 	if done.NewSymbolSpace && s.lastBreak != nil {
-		done.Broken, done.StateLost = s.lastBreak.Reason, s.lastBreak.Next.Reset
+		done.BreakReason, done.StateLost = s.lastBreak.Reason, s.lastBreak.Next.Reset
 		done.PreviousHeap, done.PreviousExecution = s.lastBreak.PreviousHeap, s.lastBreak.PreviousExecutionID
 	}
-	done.Revision, done.All = s.Revision, s.Taught
+	done.Revision, done.All = s.Revision, s.Entries
 	wanted := slices.Clone(t.Entries)
 	slices.SortFunc(wanted, func(a, b events.TaughtEntry) int { return strings.Compare(a.ID, b.ID) })
 	wanted = slices.CompactFunc(wanted, func(a, b events.TaughtEntry) bool { return a.ID == b.ID })
 	for _, e := range wanted {
-		if slices.ContainsFunc(s.Taught, func(known events.TaughtEntry) bool { return known.ID == e.ID }) {
+		if slices.ContainsFunc(s.Entries, func(known events.TaughtEntry) bool { return known.ID == e.ID }) {
 			continue
 		}
 		e.Symbol = "t" + strconv.Itoa(s.Symbols+len(done.Added)+1)
@@ -141,9 +141,9 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done
 	switch {
 	case len(done.Added) == 0:
 		return nil
-	case len(done.Added) > MaxTaught:
+	case len(done.Added) > MaxAddedEntries:
 		return &Error{Code: CodeTooLarge, Field: "seeds", Message: fmt.Sprintf(
-			"seeds stand for %d new entries, more than %d: name the tools that are needed, not whole servers", len(done.Added), MaxTaught)}
+			"seeds stand for %d new entries, more than %d: name the tools that are needed, not whole servers", len(done.Added), MaxAddedEntries)}
 	}
 	binding := s.Binding
 	if binding.Primary == "" {
@@ -153,12 +153,12 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done
 	d := &events.SessionExpanded{
 		SessionID: s.ID, DomainRevision: s.Revision + 1, Binding: binding, Added: done.Added, Next: s.Next, Actor: t.Actor,
 	}
-	seq, err := l.store.Append(ctx, l.event(t.Tenant, validTraceparent(t.Traceparent), d), int64(s.Position))
+	seq, err := l.store.Append(ctx, l.newEvent(t.Tenant, validTraceparent(t.Traceparent), d), int64(s.Position))
 	if err != nil {
 		return err
 	}
 	done.Seq, done.Revision = seq, d.DomainRevision
-	done.All = append(slices.Clone(s.Taught), done.Added...)
+	done.All = append(slices.Clone(s.Entries), done.Added...)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expans
 	switch {
 	case err != nil || reason != "":
 		return reason, h, reason != "", err
-	case len(s.Taught) == 0:
+	case len(s.Entries) == 0:
 		return "", h, false, nil // without symbols a break has no effect
 	case s.Binding.Principal != t.Principal:
 		return BreakPrincipalChanged, h, false, nil
@@ -178,7 +178,7 @@ func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expans
 	case s.Binding.CatalogSHA256 != t.Sources[s.Binding.Primary]:
 		return BreakCatalogChanged, h, false, nil
 	}
-	for _, e := range s.Taught {
+	for _, e := range s.Entries {
 		if t.Known[e.ID] != e.SHA256 {
 			return BreakCatalogChanged, h, false, nil
 		}
@@ -242,7 +242,7 @@ func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, rea
 	if lost {
 		d.Next.Reset, d.Next.Heap = true, ""
 	}
-	e := l.event(t.Tenant, validTraceparent(t.Traceparent), d)
+	e := l.newEvent(t.Tenant, validTraceparent(t.Traceparent), d)
 	if e.Seq, err = l.store.Append(ctx, e, int64(s.Position)); err != nil {
 		return 0, err
 	}
@@ -254,7 +254,7 @@ func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, rea
 // next. Short names survive restarts. seq is the position of the new event; 0 if the
 // name was assigned before.
 func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	err = retry(ctx, "name session "+session, func() error {
 		assigned, last, err := l.store.Refs(ctx, tenant, holder)
@@ -264,7 +264,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 		for _, e := range assigned {
 			d, ok := e.Data.(*events.SessionRefAssigned)
 			if !ok {
-				return newerSession(session, e)
+				return newerSessionError(session, e)
 			}
 			if d.SessionID == session {
 				ref, seq = d.Ref, 0
@@ -272,7 +272,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 			}
 		}
 		ref = "s" + strconv.Itoa(len(assigned))
-		seq, err = l.store.Append(ctx, l.event(tenant, "", &events.SessionRefAssigned{Holder: holder, Ref: ref, SessionID: session}), int64(last))
+		seq, err = l.store.Append(ctx, l.newEvent(tenant, "", &events.SessionRefAssigned{Holder: holder, Ref: ref, SessionID: session}), int64(last))
 		return err
 	})
 	return ref, seq, err
@@ -280,7 +280,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 
 // ResolveRef returns the session of a short name, or CodeNotFound.
 func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	assigned, _, err := l.store.Refs(ctx, tenant, holder)
 	if err != nil {
@@ -291,5 +291,5 @@ func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (se
 			return d.SessionID, nil
 		}
 	}
-	return "", noSession(ref)
+	return "", unknownSessionError(ref)
 }

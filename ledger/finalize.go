@@ -31,7 +31,7 @@ func (l *Ledger) Finalize(ctx context.Context, r Request, terminal events.Event)
 		return unavailable("finalize execution "+r.ExecutionID, err)
 	}
 	defer unlock()
-	return l.settle(ctx, r, terminal, input)
+	return l.finalizeLocked(ctx, r, terminal, input)
 }
 
 // lockSession locks the run's named session against other writers of this process.
@@ -45,9 +45,9 @@ func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err
 // sessionLock returns the key in Ledger.sessions of a tenant's session.
 func sessionLock(tenant, session string) string { return tenant + " " + session }
 
-// settle is Finalize for a caller that holds the session's lock. input is the heap that
+// finalizeLocked is Finalize for a caller that holds the session's lock. input is the heap that
 // the run restored.
-func (l *Ledger) settle(ctx context.Context, r Request, terminal events.Event, input string) error {
+func (l *Ledger) finalizeLocked(ctx context.Context, r Request, terminal events.Event, input string) error {
 	return errors.Join(l.releaseNext(ctx, r, terminal), l.recordRunTags(ctx, r, terminal), l.recordSessionEntry(ctx, r, terminal, input))
 }
 
@@ -57,7 +57,7 @@ func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.E
 		return nil
 	}
 	// The tag edit of the run is stored after its terminal event.
-	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.ContentKeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
+	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, r.ContentKeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
 				return nil
@@ -116,7 +116,7 @@ func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal eve
 			}
 			entry.Index = next
 		}
-		_, err = l.store.Append(ctx, l.event(r.Tenant, r.Traceparent, entry), int64(last.Seq))
+		_, err = l.store.Append(ctx, l.newEvent(r.Tenant, r.Traceparent, entry), int64(last.Seq))
 		return err
 	})
 }
@@ -130,6 +130,6 @@ func nextEntry(last events.Event) (int64, error) {
 	case *events.SessionReset:
 		return d.Entries, nil
 	default:
-		return 0, newerSession(last.About(), last)
+		return 0, newerSessionError(last.About(), last)
 	}
 }

@@ -108,9 +108,9 @@ func TestSettleEntries(t *testing.T) {
 	}
 }
 
-// TestSettleUsesTheLastAttempt: the entry holds the heap that the last attempt restored,
+// TestFinalizeUsesTheLastAttempt: the entry holds the heap that the last attempt restored,
 // also if another runner finalizes.
-func TestSettleUsesTheLastAttempt(t *testing.T) {
+func TestFinalizeUsesTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s", Heap: heapA})
@@ -141,10 +141,10 @@ func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentSettling: several runners of two processes end runs of one session and
+// TestConcurrentFinalizing: several runners of two processes end runs of one session and
 // finalize them twice. Indices are contiguous, and every run has one entry. Within one
 // process their order is that of the ends.
-func TestConcurrentSettling(t *testing.T) {
+func TestConcurrentFinalizing(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {

@@ -35,7 +35,7 @@ func (l *Ledger) Complete(ctx context.Context, r *StartedAttempt, status events.
 	if err != nil {
 		return events.Event{}, err
 	}
-	return terminal, l.settle(ctx, r.Plan.Request, terminal, input)
+	return terminal, l.finalizeLocked(ctx, r.Plan.Request, terminal, input)
 }
 
 // Finish records only the terminal event. The caller MUST call Finalize afterwards.
@@ -51,7 +51,7 @@ func (l *Ledger) Finish(ctx context.Context, r *StartedAttempt, status events.St
 // attempt restored.
 func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (terminal events.Event, input string, err error) {
 	req := r.Plan.Request
-	end, err := l.ending(ctx, r, status, res)
+	end, err := l.newEnding(ctx, r, status, res)
 	if err != nil {
 		return events.Event{}, "", err
 	}
@@ -59,7 +59,7 @@ func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.St
 	if data == nil {
 		return events.Event{}, "", fmt.Errorf("finish execution %s: %q is not a final status", req.ExecutionID, status)
 	}
-	e := l.executionEvent(req, data)
+	e := l.newExecutionEvent(req, data)
 	input = r.InputHeap
 	err = l.withRunPosition(ctx, r, "finish execution "+req.ExecutionID, func(h *history) error {
 		if h != nil {
@@ -80,8 +80,8 @@ func (l *Ledger) finish(ctx context.Context, r *StartedAttempt, status events.St
 	return terminal, input, err
 }
 
-// ending returns the terminal payload. It stores large text first.
-func (l *Ledger) ending(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Ending, error) {
+// newEnding returns the terminal payload. It stores large text first.
+func (l *Ledger) newEnding(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Ending, error) {
 	req := r.Plan.Request
 	var content events.EndingContent
 	if res.Value != nil && status == events.StatusCompleted {
@@ -161,14 +161,14 @@ func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) eve
 			terminal = *h.terminal
 			return nil
 		}
-		if err := h.decidable(req.ExecutionID); err != nil {
+		if err := h.checkKnownEvents(req.ExecutionID); err != nil {
 			return err
 		}
 		data := ending(h)
 		if data == nil {
 			return &Error{Code: CodeConflict, Message: errStarted.Error(), Err: errStarted}
 		}
-		e := l.executionEvent(req, data)
+		e := l.newExecutionEvent(req, data)
 		if e.Seq, err = l.store.Append(ctx, e, int64(h.position)); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) eve
 	if err != nil {
 		return events.Event{}, err
 	}
-	return terminal, l.settle(ctx, req, terminal, input)
+	return terminal, l.finalizeLocked(ctx, req, terminal, input)
 }
 
 func errorContent(message string) events.Content[events.EndingContent] {

@@ -70,7 +70,7 @@ func (l *Ledger) globalsBody(ctx context.Context, tenant, keyID, globals string,
 	if len(text)+len(globals) <= events.InlineBytes && jsonLen(text)+jsonLen(globals) <= inlineJSONBytes {
 		return &events.Body{Text: globals}, nil
 	}
-	body, err := l.blobUnder(ctx, tenant, keyID, globals)
+	body, err := l.storeBlob(ctx, tenant, keyID, globals)
 	if err != nil {
 		return nil, err
 	}

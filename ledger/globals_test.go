@@ -66,9 +66,9 @@ func TestGlobalsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestGlobalsAreAskedFor: the fingerprint includes the values, and a request without
+// TestFingerprintIncludesGlobals: the fingerprint includes the values, and a request without
 // values has the hash that it had before globals existed.
-func TestGlobalsAreAskedFor(t *testing.T) {
+func TestFingerprintIncludesGlobals(t *testing.T) {
 	t.Parallel()
 	b := bookOn(t, storetest.Start(t), ledger.Options{})
 	s := ledger.Submission{Tenant: tenant, Code: "1", IdempotencyKey: "k", Globals: map[string]json.RawMessage{"a": json.RawMessage("1"), "b": json.RawMessage("[ 2 ]")}}

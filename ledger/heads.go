@@ -8,15 +8,15 @@ import (
 // headCache caches what was read about the turns of sessions. Dropping it costs only
 // look-ups.
 type headCache struct {
-	mu sync.Mutex
-	by map[headKey]sessionHead // session heads after a turn, which never change
+	mu    sync.Mutex
+	heads map[headKey]sessionHead // session heads after a turn, which never change
 	// blocked holds, for each session, a turn whose run had no end when it was read.
 	blocked map[string]turnRun
-	// ended holds ranges of turns that ended without a start.
-	ended map[endedKey]endedTurns
-	// over is the newest turn of each session that is known to have ended, with all turns
+	// endedRanges holds ranges of turns that ended without a start.
+	endedRanges map[endedKey]endedRange
+	// endedThrough is the newest turn of each session that is known to have ended, with all turns
 	// before it.
-	over map[string]int64
+	endedThrough map[string]int64
 }
 
 type headKey struct {
@@ -26,10 +26,10 @@ type headKey struct {
 
 type endedKey struct{ tenant, session string }
 
-// endedTurns is the range of the turns queued after one position and up to another,
+// endedRange is the range of the turns queued after one position and up to another,
 // which is included. Each of them ended before it was started, or its run has another
 // turn.
-type endedTurns struct{ after, upTo uint64 }
+type endedRange struct{ after, upTo uint64 }
 
 type turnRun struct {
 	number    int64
@@ -42,56 +42,56 @@ const maxHeads = 10_000
 func (c *headCache) get(session string, turn int64) (sessionHead, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h, ok := c.by[headKey{session, turn}]
+	h, ok := c.heads[headKey{session, turn}]
 	return h, ok
 }
 
 func (c *headCache) put(session string, turn int64, h sessionHead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil || len(c.by) >= maxHeads {
-		c.by = map[headKey]sessionHead{}
+	if c.heads == nil || len(c.heads) >= maxHeads {
+		c.heads = map[headKey]sessionHead{}
 	}
-	c.by[headKey{session, turn}] = h
-	if c.over == nil || len(c.over) >= maxHeads {
-		c.over = map[string]int64{}
+	c.heads[headKey{session, turn}] = h
+	if c.endedThrough == nil || len(c.endedThrough) >= maxHeads {
+		c.endedThrough = map[string]int64{}
 	}
-	c.over[session] = max(c.over[session], turn)
+	c.endedThrough[session] = max(c.endedThrough[session], turn)
 }
 
-// final returns the newest turn of a session that is known to have ended with all turns
+// newestEnded returns the newest turn of a session that is known to have ended with all turns
 // before it; 0 if none is known.
-func (c *headCache) final(session string) int64 {
+func (c *headCache) newestEnded(session string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over[session]
+	return c.endedThrough[session]
 }
 
-// pastEnded returns the position after which the turns queued after a position must be
+// skipEnded returns the position after which the turns queued after a position must be
 // read: it leaves out turns that are known to have ended without a start.
-func (c *headCache) pastEnded(tenant, session string, after uint64) uint64 {
+func (c *headCache) skipEnded(tenant, session string, after uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.ended[endedKey{tenant, session}]; known.after <= after {
+	if known := c.endedRanges[endedKey{tenant, session}]; known.after <= after {
 		return max(after, known.upTo)
 	}
 	return after
 }
 
-// passEnded remembers that the turns queued after one position and up to another have
+// addEnded remembers that the turns queued after one position and up to another have
 // ended without a start.
-func (c *headCache) passEnded(tenant, session string, after, upTo uint64) {
+func (c *headCache) addEnded(tenant, session string, after, upTo uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := endedKey{tenant, session}
-	known, ok := c.ended[key]
+	known, ok := c.endedRanges[key]
 	if ok && known.after <= after && after <= known.upTo {
 		after, upTo = known.after, max(upTo, known.upTo)
 	}
-	if !ok && (c.ended == nil || len(c.ended) >= maxHeads) {
-		c.ended = map[endedKey]endedTurns{}
+	if !ok && (c.endedRanges == nil || len(c.endedRanges) >= maxHeads) {
+		c.endedRanges = map[endedKey]endedRange{}
 	}
-	c.ended[key] = endedTurns{after, upTo}
+	c.endedRanges[key] = endedRange{after, upTo}
 }
 
 // block remembers that the run of a turn has no end.

@@ -35,7 +35,7 @@ func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn fun
 		return err
 	}
 	if !events.ValidID(execution) {
-		return notFound(execution)
+		return unknownExecutionError(execution)
 	}
 	var failed error
 	err := l.store.ExecutionEvents(ctx, tenant, execution, func(e events.Event) error {
@@ -46,7 +46,7 @@ func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn fun
 	case failed != nil:
 		return failed
 	case errors.Is(err, events.ErrNotFound):
-		return notFound(execution)
+		return unknownExecutionError(execution)
 	case err != nil:
 		return unavailable("read execution "+execution, err)
 	}
@@ -97,23 +97,23 @@ func (l *Ledger) history(ctx context.Context, tenant, execution string) (*histor
 		return nil, err
 	}
 	if !events.ValidID(execution) {
-		return nil, notFound(execution)
+		return nil, unknownExecutionError(execution)
 	}
 	list, err := l.store.Execution(ctx, tenant, execution)
 	switch {
 	case errors.Is(err, events.ErrNotFound), err == nil && len(list) == 0:
-		return nil, notFound(execution)
+		return nil, unknownExecutionError(execution)
 	case err != nil:
 		return nil, unavailable("read execution "+execution, err)
 	}
-	return fold(list), nil
+	return foldHistory(list), nil
 }
 
-func notFound(execution string) error {
+func unknownExecutionError(execution string) error {
 	return &Error{Code: CodeNotFound, Field: "execution_id", Message: fmt.Sprintf("Execution '%s' not found", Excerpt(execution))}
 }
 
-func fold(list []events.Event) *history {
+func foldHistory(list []events.Event) *history {
 	h := &history{events: list}
 	for i := range list {
 		h.apply(&list[i], i == 0)
@@ -171,16 +171,16 @@ func (h *history) inputHeap() string {
 	return h.newest.InputHeap
 }
 
-// decidable returns an error if the history holds an event that this version does not
+// checkKnownEvents returns an error if the history holds an event that this version does not
 // know. This version MUST NOT add to such a history.
-func (h *history) decidable(execution string) error {
+func (h *history) checkKnownEvents(execution string) error {
 	if h.unknown != nil {
-		return newer(execution, *h.unknown)
+		return newerEventError(execution, *h.unknown)
 	}
 	return nil
 }
 
-func newer(execution string, e events.Event) error {
+func newerEventError(execution string, e events.Event) error {
 	return &Error{Code: CodeUnavailable, Permanent: true, Message: fmt.Sprintf(
 		"execution %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", execution, e.Type, e.Seq)}
 }

@@ -46,17 +46,17 @@ type RecordedCall struct {
 	Answer *RecordedAnswer
 
 	keyID string
-	// hide returns the keyed hash of a hash; nil if the hash is recorded as it is.
-	hide func(hash string) (string, error)
+	// keyedHash returns the keyed hash of a hash; nil if the hash is recorded as it is.
+	keyedHash func(hash string) (string, error)
 }
 
 // MatchesArguments reports whether the call was made with these arguments, given as JSON
 // text. It returns false if the content key is not available.
 func (c RecordedCall) MatchesArguments(arguments []byte) bool {
 	hash := events.Hash(arguments)
-	if c.hide != nil {
+	if c.keyedHash != nil {
 		var err error
-		if hash, err = c.hide(hash); err != nil {
+		if hash, err = c.keyedHash(hash); err != nil {
 			return false
 		}
 	}
@@ -72,8 +72,8 @@ type RecordedAnswer struct {
 	AnsweredAt time.Time
 	sha256     string
 	body       *events.Body // nil if only the hash is recorded
-	// read returns the text of body after it has checked the hash.
-	read func(ctx context.Context) ([]byte, error)
+	// readText returns the text of body after it has checked the hash.
+	readText func(ctx context.Context) ([]byte, error)
 }
 
 // HasText reports whether the text of the answer is recorded, and not only its hash.
@@ -85,7 +85,7 @@ func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
 	if a.body == nil {
 		return nil, nil
 	}
-	return a.read(ctx)
+	return a.readText(ctx)
 }
 
 // RecordCall records a host call. The caller MUST NOT send the call before RecordCall
@@ -93,7 +93,7 @@ func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
 // store.
 func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) error {
 	req := r.Plan.Request
-	body, hash, err := l.hostBody(ctx, req, c.Arguments)
+	body, hash, err := l.storeHostBody(ctx, req, c.Arguments)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) 
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: c.Number, Server: c.Server, Tool: c.Tool,
 		ArgumentsSHA256: hash, Content: events.Plain(events.HostCalledContent{Arguments: body}),
 	}
-	return l.recordHost(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
+	return l.appendHostEvent(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
 }
 
 // RecordReturn records the answer to a host call. The caller MUST NOT give the answer to
@@ -111,7 +111,7 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostRetu
 	ctx, stop := commitContext(ctx)
 	defer stop()
 	req := r.Plan.Request
-	body, hash, err := l.hostBody(ctx, req, a.Result)
+	body, hash, err := l.storeHostBody(ctx, req, a.Result)
 	if err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostRetu
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
 		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: hash, Content: events.Plain(events.HostReturnedContent{Result: body}),
 	}
-	return l.recordHost(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
+	return l.appendHostEvent(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
 }
 
-// hostBody returns the body to record for arguments or a result, nil if only hashes are
+// storeHostBody returns the body to record for arguments or a result, nil if only hashes are
 // recorded, and the hash to record.
-func (l *Ledger) hostBody(ctx context.Context, req Request, text []byte) (*events.Body, string, error) {
+func (l *Ledger) storeHostBody(ctx context.Context, req Request, text []byte) (*events.Body, string, error) {
 	hash, err := l.keyedHash(req.ContentKeyID(), events.Hash(text))
 	if err != nil || l.opts.HostCallHashes {
 		return nil, hash, err
@@ -133,9 +133,9 @@ func (l *Ledger) hostBody(ctx context.Context, req Request, text []byte) (*event
 	return &b, hash, err
 }
 
-func (l *Ledger) recordHost(ctx context.Context, r *StartedAttempt, d events.Data, doing string) error {
+func (l *Ledger) appendHostEvent(ctx context.Context, r *StartedAttempt, d events.Data, doing string) error {
 	req := r.Plan.Request
-	e := l.executionEvent(req, d)
+	e := l.newExecutionEvent(req, d)
 	return l.withRunPosition(ctx, r, doing, func(h *history) error {
 		if h != nil && h.terminal != nil {
 			return &EndedError{Event: *h.terminal}
@@ -164,11 +164,11 @@ func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
 		c := &h.calls[i]
 		if c.keyID != "" {
-			c.hide = func(hash string) (string, error) { return l.keyedHash(c.keyID, hash) }
+			c.keyedHash = func(hash string) (string, error) { return l.keyedHash(c.keyID, hash) }
 		}
 		if c.Answer != nil {
 			number, keyID, answer := c.Number, c.keyID, c.Answer
-			answer.read = func(ctx context.Context) ([]byte, error) { return l.answerText(ctx, tenant, number, keyID, answer) }
+			answer.readText = func(ctx context.Context) ([]byte, error) { return l.answerText(ctx, tenant, number, keyID, answer) }
 		}
 	}
 	return h.calls
@@ -212,7 +212,7 @@ func (h *history) applyHost(e *events.Event) {
 // answered from the ledger, it returns why the run cannot continue.
 func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why string, err error) {
 	if h.first.Callable != nil {
-		if p.Callable, err = l.callable(ctx, p.Request.Tenant, h.first.Callable); err != nil {
+		if p.Callable, err = l.readCallable(ctx, p.Request.Tenant, h.first.Callable); err != nil {
 			return "", err
 		}
 		p.CallableKnown = true
@@ -235,8 +235,8 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 	return "", nil
 }
 
-// callable reads which tools the first attempt was allowed to call.
-func (l *Ledger) callable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
+// readCallable reads which tools the first attempt was allowed to call.
+func (l *Ledger) readCallable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
 	text := []byte(b.Text)
 	if b.Blob != nil {
 		var err error
@@ -251,8 +251,8 @@ func (l *Ledger) callable(ctx context.Context, tenant string, b *events.Body) (m
 	return servers, nil
 }
 
-// callableBody returns the list of callable tools as a started event holds it.
-func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[string][]string) (*events.Body, error) {
+// storeCallable returns the list of callable tools as a started event holds it.
+func (l *Ledger) storeCallable(ctx context.Context, tenant string, servers map[string][]string) (*events.Body, error) {
 	if len(servers) == 0 {
 		return nil, nil
 	}

@@ -35,9 +35,9 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	}
 	req, ok := NewRequest(h.events[0])
 	if !ok {
-		return 0, newer(execution, h.events[0])
+		return 0, newerEventError(execution, h.events[0])
 	}
-	if err := h.decidable(execution); err != nil {
+	if err := h.checkKnownEvents(execution); err != nil {
 		return 0, err
 	}
 	ctx, stop := commitContext(ctx)
@@ -53,7 +53,7 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 // InterruptSession is Interrupt for the run that has the last turn of a session. It
 // returns 0 if there is no such run.
 func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	last, err := l.store.LastLogical(ctx, tenant, session)
 	switch {

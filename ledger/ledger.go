@@ -135,11 +135,11 @@ type Options struct {
 	// content of runs in a named session, so that it can be shredded.
 	Keys                 Keys
 	EncryptNamedSessions bool
-	// AnswerWait is the time limit of a client's command. A command that takes longer
+	// AnswerTimeout is the time limit of a client's command. A command that takes longer
 	// fails with CodeUnavailable. Default: 4.5 s.
-	AnswerWait time.Duration
-	// CancelWait is the time that Cancel waits for a runner. Default: 2 s.
-	CancelWait time.Duration
+	AnswerTimeout time.Duration
+	// CancelTimeout is the time that Cancel waits for a runner. Default: 2 s.
+	CancelTimeout time.Duration
 	// TurnGrace is the time that a turn of a logical session waits for the request of its
 	// run. After that the session skips the turn. Default: 5 s.
 	TurnGrace time.Duration
@@ -154,9 +154,9 @@ type Options struct {
 	// with the position of the recorded request, or with 0 if nothing was recorded or
 	// another submission used the key first. Default: every run is admitted.
 	Admit func(ctx context.Context, s *Submission) (done func(seq uint64), err error)
-	// Lost, if set, returns the position of the event that records events after a
+	// FindLoss, if set, returns the position of the event that records events after a
 	// position as lost. It returns false if none are lost.
-	Lost func(after uint64) (namedAt uint64, lost bool)
+	FindLoss func(after uint64) (namedAt uint64, lost bool)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Logger receives errors that no caller can receive. Default: slog.Default().
@@ -174,8 +174,8 @@ type Ledger struct {
 	// only.
 	sessions, heaps keyedLocks
 	// heads and tagged avoid look-ups.
-	heads  headCache
-	tagged tagged
+	heads headCache
+	edits editCache
 }
 
 // New returns a Ledger that uses store. It starts nothing.
@@ -191,8 +191,8 @@ func (o Options) withDefaults() Options {
 	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
 	o.SessionTurns = cmp.Or(o.SessionTurns, defaultSessionTurns)
 	o.TurnGrace = cmp.Or(o.TurnGrace, turnGrace)
-	o.AnswerWait = cmp.Or(o.AnswerWait, answerWait)
-	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
+	o.AnswerTimeout = cmp.Or(o.AnswerTimeout, defaultAnswerTimeout)
+	o.CancelTimeout = cmp.Or(o.CancelTimeout, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -205,7 +205,7 @@ func (o Options) withDefaults() Options {
 // commitTimeout limits an append of a runner once the decision is made.
 const commitTimeout = 30 * time.Second
 
-func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {
+func (l *Ledger) newEvent(tenant, traceparent string, d events.Data) events.Event {
 	e := events.New(tenant, l.opts.Now(), d)
 	e.Traceparent = traceparent
 	return e

@@ -20,7 +20,7 @@ type keyedLock struct {
 	free chan struct{}
 	// users counts holders and waiters. unlocks counts the holders that had the time to
 	// do their work. Both are guarded by keyedLocks.mu.
-	users, unlocks int
+	users, unlockCount int
 	// holder is the client's command of the newest holder; nil if there is none.
 	holder atomic.Pointer[answer]
 }
@@ -37,8 +37,8 @@ func (k *keyedLocks) lock(ctx context.Context, key string) (unlock func(), err e
 	l, before := k.join(key)
 	select {
 	case <-l.free:
-		if k.unlocks(l) != before {
-			sawContention(ctx)
+		if k.unlockCount(l) != before {
+			noteContention(ctx)
 		}
 		holder, _ := ctx.Value(answerKey{}).(*answer)
 		l.holder.Store(holder)
@@ -58,10 +58,10 @@ func (k *keyedLocks) lock(ctx context.Context, key string) (unlock func(), err e
 	}
 }
 
-func (k *keyedLocks) unlocks(l *keyedLock) int {
+func (k *keyedLocks) unlockCount(l *keyedLock) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return l.unlocks
+	return l.unlockCount
 }
 
 func (k *keyedLocks) join(key string) (l *keyedLock, unlocks int) {
@@ -77,7 +77,7 @@ func (k *keyedLocks) join(key string) (l *keyedLock, unlocks int) {
 		k.locks[key] = l
 	}
 	l.users++
-	return l, l.unlocks
+	return l, l.unlockCount
 }
 
 func (k *keyedLocks) leave(key string, l *keyedLock, done int) (unlocks int) {
@@ -86,6 +86,6 @@ func (k *keyedLocks) leave(key string, l *keyedLock, done int) (unlocks int) {
 	if l.users--; l.users == 0 {
 		delete(k.locks, key)
 	}
-	l.unlocks += done
-	return l.unlocks
+	l.unlockCount += done
+	return l.unlockCount
 }

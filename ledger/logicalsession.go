@@ -48,8 +48,8 @@ type Opening struct {
 	Traceparent string
 }
 
-// Opened is the result of OpenSession.
-type Opened struct {
+// OpenResult is the result of OpenSession.
+type OpenResult struct {
 	// SessionID is the session's canonical id.
 	SessionID string
 	// New reports whether the call opened the session.
@@ -62,20 +62,20 @@ type Opened struct {
 // concurrent calls with one intent, in any number of processes, exactly one opens the
 // session. Errors are CodeInvalid, naming the field, CodeExhausted and CodeUnavailable.
 // To repeat a call with an intent is always safe.
-func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err error) {
-	ctx, answered := l.answering(ctx)
+func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ OpenResult, err error) {
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if o.Kind == "" {
 		o.Kind = events.SessionLogical
 	}
 	if err := l.checkOpening(o); err != nil {
-		return Opened{}, err
+		return OpenResult{}, err
 	}
 	id := events.NewSessionID()
 	if o.Intent != "" {
 		var err error
 		if id, err = l.sessionForIntent(ctx, o); err != nil {
-			return Opened{}, err
+			return OpenResult{}, err
 		}
 		// The intent is recorded, and no limit counts an intent without a session.
 		var stop context.CancelFunc
@@ -83,9 +83,9 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err erro
 		defer stop()
 		switch _, err := l.store.LastLogical(ctx, o.Tenant, id); {
 		case err == nil:
-			return Opened{SessionID: id}, nil
+			return OpenResult{SessionID: id}, nil
 		case !errors.Is(err, events.ErrNotFound):
-			return Opened{}, unavailable("open the session", err)
+			return OpenResult{}, unavailable("open the session", err)
 		}
 	}
 	d := &events.SessionOpened{
@@ -95,14 +95,14 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err erro
 	if o.Intent != "" {
 		d.IntentSHA256 = events.Hash([]byte(o.Intent))
 	}
-	seq, err := l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), d), 0)
+	seq, err := l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d), 0)
 	switch {
 	case errors.Is(err, events.ErrConflict):
-		return Opened{SessionID: id}, nil // another opening with this intent was first
+		return OpenResult{SessionID: id}, nil // another opening with this intent was first
 	case err != nil:
-		return Opened{}, unavailable("open the session", err)
+		return OpenResult{}, unavailable("open the session", err)
 	}
-	return Opened{SessionID: id, New: true, Seq: seq}, nil
+	return OpenResult{SessionID: id, New: true, Seq: seq}, nil
 }
 
 func (l *Ledger) checkOpening(o Opening) error {
@@ -162,7 +162,7 @@ func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, er
 		case err == nil:
 			d, ok := e.Data.(*events.SessionNamed)
 			if !ok {
-				return newerSession(key, e)
+				return newerSessionError(key, e)
 			}
 			id = d.SessionID
 			return nil
@@ -170,7 +170,7 @@ func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, er
 			return err
 		}
 		id = events.NewSessionID()
-		_, err = l.store.Append(ctx, l.event(o.Tenant, validTraceparent(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
+		_, err = l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
 		return err
 	})
 	return id, err
@@ -191,7 +191,7 @@ type LogicalSession struct {
 	// symbols that were ever assigned.
 	Revision int64
 	Binding  events.SessionBinding
-	Taught   []events.TaughtEntry
+	Entries  []events.TaughtEntry
 	Symbols  int
 	// Position is that of the session's newest event.
 	Position uint64
@@ -203,14 +203,14 @@ type LogicalSession struct {
 // LogicalSession reads a session from the ledger. The error is CodeNotFound for an
 // unknown session.
 func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ LogicalSession, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	var s LogicalSession
 	if err := checkTenant(tenant); err != nil {
 		return s, err
 	}
 	if !events.ValidHash(id) {
-		return s, noSession(id)
+		return s, unknownSessionError(id)
 	}
 	err = l.store.Logical(ctx, tenant, id, 0, func(e events.Event) error { return s.apply(e) })
 	var answer *Error
@@ -220,7 +220,7 @@ func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ Logic
 	case err != nil:
 		return s, unavailable("read session "+id, err)
 	case s.Position == 0:
-		return s, noSession(id)
+		return s, unknownSessionError(id)
 	}
 	return s, nil
 }
@@ -236,10 +236,10 @@ func (s *LogicalSession) apply(e events.Event) error {
 		s.ID, s.Kind, s.Intent, s.OpenedAt, s.Actor, s.Parent = d.SessionID, d.Kind, d.Content.Value().Intent, e.Time, d.Actor, d.Parent
 	case *events.SessionExpanded:
 		s.Revision, s.Binding = d.DomainRevision, d.Binding
-		s.Taught = append(s.Taught, d.Added...)
+		s.Entries = append(s.Entries, d.Added...)
 		s.Symbols += len(d.Added)
 	case *events.SessionRebound:
-		s.Binding, s.Taught, s.lastBreak = events.SessionBinding{}, nil, d
+		s.Binding, s.Entries, s.lastBreak = events.SessionBinding{}, nil, d
 	}
 	return nil
 }
@@ -263,16 +263,16 @@ func nextTurn(e events.Event) (events.SessionNext, error) {
 		}
 		return events.SessionNext{}, fmt.Errorf("the reset of session %s at position %d does not say where the next turn continues: %w", d.SessionID, e.Seq, events.ErrDamaged)
 	default:
-		return events.SessionNext{}, newerSession(e.About(), e)
+		return events.SessionNext{}, newerSessionError(e.About(), e)
 	}
 }
 
-func newerSession(id string, e events.Event) error {
+func newerSessionError(id string, e events.Event) error {
 	return &Error{Code: CodeUnavailable, Permanent: true, Message: fmt.Sprintf(
 		"session %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", id, e.Type, e.Seq)}
 }
 
-func noSession(id string) error {
+func unknownSessionError(id string) error {
 	return &Error{Code: CodeNotFound, Field: "logical_session", Message: fmt.Sprintf(
 		"there is no session '%s'; call open_session to open one", Excerpt(id))}
 }

@@ -37,7 +37,7 @@ func TestP07_ManyOpensAtOnce(t *testing.T) {
 	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
 	var wg sync.WaitGroup
-	ids := make([]ledger.Opened, 100)
+	ids := make([]ledger.OpenResult, 100)
 	for i := range ids {
 		wg.Go(func() {
 			o, err := books[i%2].OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "at once", Actor: alice})
@@ -92,9 +92,9 @@ func teaching(session string, ids ...string) ledger.Expansion {
 	return t
 }
 
-// TestTeachCutShort: a process dies after it recorded a break and before the
+// TestExpansionCutShort: a process dies after it recorded a break and before the
 // declarations. The next expansion reports the break.
-func TestTeachCutShort(t *testing.T) {
+func TestExpansionCutShort(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
@@ -119,7 +119,7 @@ func TestTeachCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.NewSymbolSpace || !got.StateLost || got.Broken != ledger.BreakHeapLost || got.PreviousHeap != heapB || got.PreviousExecution != next.ExecutionID {
+	if !got.NewSymbolSpace || !got.StateLost || got.BreakReason != ledger.BreakHeapLost || got.PreviousHeap != heapB || got.PreviousExecution != next.ExecutionID {
 		t.Errorf("expanded: %+v", got)
 	}
 	if got.Added[0].Symbol != "t2" {
@@ -128,8 +128,8 @@ func TestTeachCutShort(t *testing.T) {
 	b.plan(b.turn(s), "", "")
 }
 
-// TestTeachAtOnce: concurrent expansions each get their own symbols and revision.
-func TestTeachAtOnce(t *testing.T) {
+// TestConcurrentExpansions: concurrent expansions each get their own symbols and revision.
+func TestConcurrentExpansions(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
@@ -148,11 +148,11 @@ func TestTeachAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	got, err := books[0].LogicalSession(t.Context(), tenant, s)
-	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Taught) != 10 {
+	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Entries) != 10 {
 		t.Errorf("recorded: %+v, %v", got, err)
 	}
 	seen := map[string]bool{}
-	for _, e := range got.Taught {
+	for _, e := range got.Entries {
 		seen[e.Symbol] = true
 	}
 	if len(seen) != 10 {
@@ -171,7 +171,7 @@ func TestTeachPrincipal(t *testing.T) {
 	}
 	one.Principal = "bob"
 	got, err := b.ExpandSession(t.Context(), one)
-	if err != nil || got.Broken != ledger.BreakPrincipalChanged || !got.NewSymbolSpace || got.StateLost {
+	if err != nil || got.BreakReason != ledger.BreakPrincipalChanged || !got.NewSymbolSpace || got.StateLost {
 		t.Errorf("for another principal %+v, %v", got, err)
 	}
 }

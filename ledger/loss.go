@@ -11,10 +11,10 @@ import (
 // after its request.
 const ReasonHistoryLost = "history_lost"
 
-// planBehindLoss plans a run that was requested before events that were lost. The event
+// planAfterLoss plans a run that was requested before events that were lost. The event
 // at namedAt records the loss. A run without a recorded end may have been started, and
 // its effects are unknown, so that it is ended and not run again.
-func (l *Ledger) planBehindLoss(ctx context.Context, r Request, namedAt uint64) (Plan, error) {
+func (l *Ledger) planAfterLoss(ctx context.Context, r Request, namedAt uint64) (Plan, error) {
 	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
 	switch {
 	case err != nil:
@@ -22,7 +22,7 @@ func (l *Ledger) planBehindLoss(ctx context.Context, r Request, namedAt uint64) 
 	case h.terminal != nil:
 		return Plan{Request: r, Attempt: h.attempt(), Position: h.position, Ended: h.terminal}, nil
 	case h.unknown != nil:
-		return Plan{}, newer(r.ExecutionID, *h.unknown)
+		return Plan{}, newerEventError(r.ExecutionID, *h.unknown)
 	}
 	return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
 		return l.end(ctx, r, func(h *history) events.Data {

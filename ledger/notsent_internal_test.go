@@ -16,7 +16,7 @@ func TestNothingSent(t *testing.T) {
 	if HasSentNothing(t.Context()) {
 		t.Error("a context without a command is one of a command")
 	}
-	l := &Ledger{opts: Options{AnswerWait: time.Nanosecond}}
+	l := &Ledger{opts: Options{AnswerTimeout: time.Nanosecond}}
 	for _, test := range []struct {
 		notSent bool
 		want    string
@@ -24,7 +24,7 @@ func TestNothingSent(t *testing.T) {
 		{true, "submit the run: the NATS server at ledger.test:4222 does not answer; nothing was recorded; try again once it does"},
 		{false, "the request may or may not be recorded"},
 	} {
-		ctx, answered := l.answering(t.Context())
+		ctx, answered := l.withAnswerDeadline(t.Context())
 		<-ctx.Done()
 		if !HasSentNothing(ctx) {
 			t.Error("a new command has sent something")

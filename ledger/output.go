@@ -20,7 +20,7 @@ func (l *Ledger) AppendOutput(ctx context.Context, r *StartedAttempt, firstLine,
 		return 0, err
 	}
 	req := r.Plan.Request
-	e := l.executionEvent(req, &events.ExecutionOutput{
+	e := l.newExecutionEvent(req, &events.ExecutionOutput{
 		ExecutionID: req.ExecutionID,
 		Attempt:     r.Plan.Attempt,
 		FirstLine:   firstLine,
@@ -38,7 +38,7 @@ func (l *Ledger) AppendOutput(ctx context.Context, r *StartedAttempt, firstLine,
 // numbers of the first line and byte that are left out. limit is the cap in bytes.
 func (l *Ledger) TruncateOutput(ctx context.Context, r *StartedAttempt, firstLine, firstByte, limit int64) error {
 	req := r.Plan.Request
-	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionOutputTruncated{
+	e := l.newEvent(req.Tenant, req.Traceparent, &events.ExecutionOutputTruncated{
 		ExecutionID: req.ExecutionID,
 		Attempt:     r.Plan.Attempt,
 		FirstLine:   firstLine,

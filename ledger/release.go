@@ -30,7 +30,7 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 	// A session with many cancelled turns calls this for each. The turns that one call
 	// has skipped are not read again by the others.
 	from, ended := r.Turn.QueuedSeq, true
-	for after := l.heads.pastEnded(r.Tenant, r.Turn.SessionID, from); ; {
+	for after := l.heads.skipEnded(r.Tenant, r.Turn.SessionID, from); ; {
 		e, err := l.store.NextLogical(ctx, r.Tenant, r.Turn.SessionID, after)
 		switch {
 		case errors.Is(err, events.ErrNotFound):
@@ -61,7 +61,7 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 		}
 		after = e.Seq
 		if ended {
-			l.heads.passEnded(r.Tenant, r.Turn.SessionID, from, after)
+			l.heads.addEnded(r.Tenant, r.Turn.SessionID, from, after)
 		}
 	}
 }

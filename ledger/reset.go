@@ -24,8 +24,8 @@ type Reset struct {
 	Traceparent    string
 }
 
-// ResetDone is the result of ResetSession.
-type ResetDone struct {
+// ResetResult is the result of ResetSession.
+type ResetResult struct {
 	SessionID string
 	Kind      events.SessionKind
 	// Seq is the position of the reset. Repeated reports whether an earlier call with the
@@ -42,13 +42,13 @@ type ResetDone struct {
 // Errors are CodeInvalid for a heap of another lineage, CodeNotFound for an unknown
 // session or heap, CodeGone for a collected or lost heap, CodeConflict for a heap of
 // another engine or a reused idempotency key, CodeExhausted and CodeUnavailable.
-func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetDone, err error) {
-	ctx, answered := l.answering(ctx)
+func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetResult, err error) {
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if err := l.checkReset(r); err != nil {
-		return ResetDone{}, err
+		return ResetResult{}, err
 	}
-	var place resetPlace = namedReset{l, r}
+	var place resetTarget = namedReset{l, r}
 	if r.Name == "" {
 		place = turnReset{l, r}
 	}
@@ -59,7 +59,7 @@ func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetDone, err er
 // of the tenant that this engine can restore; empty means a fresh isolate. It returns
 // the position of the reset.
 func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	r := Reset{Tenant: tenant, SessionID: session, Heap: heap, Actor: actor}
 	if err := l.checkReset(r); err != nil {
@@ -90,55 +90,55 @@ func (l *Ledger) checkReset(r Reset) error {
 	return nil
 }
 
-// resetPlace gives access to the subject on which a reset is recorded.
-type resetPlace interface {
+// resetTarget gives access to the subject on which a reset is recorded.
+type resetTarget interface {
 	// session returns the session's id.
 	session() string
 	// each calls fn for the session's events after a position, oldest first.
 	each(ctx context.Context, after uint64, fn func(events.Event) error) error
-	// missing returns the error for a session without events.
-	missing() error
+	// notFoundError returns the error for a session without events.
+	notFoundError() error
 	// last returns the session's newest event. The error is CodeNotFound if there is
 	// none.
 	last(ctx context.Context) (events.Event, error)
 	// next returns the reset event that follows the newest event.
 	next(ctx context.Context, last events.Event) (*events.SessionReset, error)
 	// owns reports whether the session's lineage holds the reset heap.
-	owns(ctx context.Context, past *sessionPast) (bool, error)
+	owns(ctx context.Context, past *resetHistory) (bool, error)
 }
 
-// sessionPast collects from the events of a session what a reset depends on. It stays
+// resetHistory collects from the events of a session what a reset depends on. It stays
 // small for long sessions, because many clients may hold one while they wait for the
 // session's lock.
-type sessionPast struct {
+type resetHistory struct {
 	heap, key string
-	// began and newest are the positions of the first and the last event.
-	began, newest uint64
-	// done is the earlier reset with the same hash of the idempotency key, or nil; doneAt
+	// firstSeq and newest are the positions of the first and the last event.
+	firstSeq, lastSeq uint64
+	// earlier is the earlier reset with the same hash of the idempotency key, or nil; earlierSeq
 	// is its position.
-	done   *events.SessionReset
-	doneAt uint64
-	// named reports whether an event names the heap. If not, runs are the session's runs
+	earlier    *events.SessionReset
+	earlierSeq uint64
+	// isNamed reports whether an event names the heap. If not, runs are the session's runs
 	// in order, and parent is the session that it was forked from.
-	named  bool
-	runs   []string
-	parent string
+	isNamed bool
+	runs    []string
+	parent  string
 }
 
-// see adds the session's next event.
-func (p *sessionPast) see(e events.Event) error {
-	if p.began == 0 {
-		p.began = e.Seq
+// add adds the session's next event.
+func (p *resetHistory) add(e events.Event) error {
+	if p.firstSeq == 0 {
+		p.firstSeq = e.Seq
 	}
-	p.newest = e.Seq
-	names := func(heaps ...string) { p.named = p.named || p.heap != "" && slices.Contains(heaps, p.heap) }
+	p.lastSeq = e.Seq
+	names := func(heaps ...string) { p.isNamed = p.isNamed || p.heap != "" && slices.Contains(heaps, p.heap) }
 	switch d := e.Data.(type) {
 	case *events.SessionOpened:
 		p.parent = d.Parent
 		names(d.Head)
 	case *events.SessionTurnQueued:
 		names(d.Heap)
-		if p.heap != "" && !p.named {
+		if p.heap != "" && !p.isNamed {
 			p.runs = append(p.runs, d.ExecutionID)
 		}
 	case *events.SessionRebound:
@@ -147,29 +147,29 @@ func (p *sessionPast) see(e events.Event) error {
 		names(d.InputHeap, d.OutputHeap)
 	case *events.SessionReset:
 		names(d.Heap)
-		if p.key != "" && p.done == nil && d.IdempotencySHA256 == p.key {
-			p.done, p.doneAt = d, e.Seq
+		if p.key != "" && p.earlier == nil && d.IdempotencySHA256 == p.key {
+			p.earlier, p.earlierSeq = d, e.Seq
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done ResetDone, err error) {
-	past := &sessionPast{heap: r.Heap}
+func (l *Ledger) reset(ctx context.Context, r Reset, place resetTarget) (done ResetResult, err error) {
+	past := &resetHistory{heap: r.Heap}
 	if r.IdempotencyKey != "" {
 		past.key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
 	}
 	// The whole session is read once, without the lock. Under the lock, only the newest
 	// event is read, so that the lock is held briefly even for long sessions.
 	if past.key != "" || r.Heap != "" {
-		if err := place.each(ctx, 0, past.see); err != nil {
+		if err := place.each(ctx, 0, past.add); err != nil {
 			return done, unavailable("read session "+cmp.Or(r.Name, r.SessionID), err)
 		}
-		if past.newest == 0 {
-			return done, place.missing()
+		if past.lastSeq == 0 {
+			return done, place.notFoundError()
 		}
 	}
-	if past.done == nil && r.Heap != "" {
+	if past.earlier == nil && r.Heap != "" {
 		if err := l.checkResetHeap(ctx, r, place, past); err != nil {
 			return done, err
 		}
@@ -178,7 +178,7 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 	const doing = "reset the session"
 	unlock, err := l.sessions.lock(ctx, sessionLock(r.Tenant, place.session()))
 	if err != nil {
-		return done, notLocked(doing, err)
+		return done, lockError(doing, err)
 	}
 	defer unlock()
 	err = retry(ctx, doing, func() error {
@@ -186,20 +186,20 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 		if err != nil {
 			return err
 		}
-		if past.key != "" && last.Seq != past.newest {
-			err := place.each(ctx, past.newest, func(e events.Event) error {
+		if past.key != "" && last.Seq != past.lastSeq {
+			err := place.each(ctx, past.lastSeq, func(e events.Event) error {
 				last = e
-				return past.see(e)
+				return past.add(e)
 			})
 			if err != nil {
 				return err
 			}
 		}
-		if first := past.done; first != nil {
+		if first := past.earlier; first != nil {
 			if first.Heap != r.Heap {
 				return &Error{Code: CodeConflict, Field: "idempotency_key", Message: "idempotency_key was already used to reset this session to another heap; use a new key"}
 			}
-			done = ResetDone{SessionID: first.SessionID, Kind: first.Kind, Seq: past.doneAt, Repeated: true}
+			done = ResetResult{SessionID: first.SessionID, Kind: first.Kind, Seq: past.earlierSeq, Repeated: true}
 			return nil
 		}
 		d, err := place.next(ctx, last)
@@ -207,15 +207,15 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 			return err
 		}
 		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, past.key, sanitizeActor(r.Actor)
-		seq, err := l.store.Append(ctx, l.event(r.Tenant, validTraceparent(r.Traceparent), d), int64(last.Seq))
-		done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
+		seq, err := l.store.Append(ctx, l.newEvent(r.Tenant, validTraceparent(r.Traceparent), d), int64(last.Seq))
+		done = ResetResult{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
 		return err
 	})
 	return done, err
 }
 
 // checkResetHeap refuses a heap of another lineage, and one that cannot be restored.
-func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, past *sessionPast) error {
+func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetTarget, past *resetHistory) error {
 	owned, err := place.owns(ctx, past)
 	if err != nil {
 		return err
@@ -251,17 +251,17 @@ func (t turnReset) each(ctx context.Context, after uint64, fn func(events.Event)
 	return t.l.store.Logical(ctx, t.r.Tenant, t.r.SessionID, after, fn)
 }
 
-func (t turnReset) missing() error { return noTurns(t.r.SessionID) }
+func (t turnReset) notFoundError() error { return unknownTurnsError(t.r.SessionID) }
 
 func (t turnReset) last(ctx context.Context) (events.Event, error) {
 	e, err := t.l.store.LastLogical(ctx, t.r.Tenant, t.r.SessionID)
 	if errors.Is(err, events.ErrNotFound) {
-		return e, noTurns(t.r.SessionID)
+		return e, unknownTurnsError(t.r.SessionID)
 	}
 	return e, err
 }
 
-func noTurns(session string) error {
+func unknownTurnsError(session string) error {
 	return &Error{Code: CodeNotFound, Field: "session", Message: "there is no session '" + Excerpt(session) + "'"}
 }
 
@@ -289,8 +289,8 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 
 // owns first checks the heaps that the session's events name. Then it reads the
 // session's runs, newest first, and then the session that it was forked from.
-func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
-	for !past.named {
+func (t turnReset) owns(ctx context.Context, past *resetHistory) (bool, error) {
+	for !past.isNamed {
 		for _, id := range slices.Backward(past.runs) {
 			h, _, err := t.l.loadExecution(ctx, t.r.Tenant, id)
 			if err != nil {
@@ -305,13 +305,13 @@ func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
 		if past.parent == "" {
 			return false, nil
 		}
-		before, parent := past.began, past.parent
-		past = &sessionPast{heap: t.r.Heap}
+		before, parent := past.firstSeq, past.parent
+		past = &resetHistory{heap: t.r.Heap}
 		err := t.l.store.Logical(ctx, t.r.Tenant, parent, 0, func(e events.Event) error {
 			if e.Seq > before {
 				return nil
 			}
-			return past.see(e)
+			return past.add(e)
 		})
 		if err != nil {
 			return false, unavailable("read session "+parent, err)
@@ -323,7 +323,7 @@ func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
 // anyHeap is a turnReset to any heap of the tenant.
 type anyHeap struct{ turnReset }
 
-func (anyHeap) owns(context.Context, *sessionPast) (bool, error) { return true, nil }
+func (anyHeap) owns(context.Context, *resetHistory) (bool, error) { return true, nil }
 
 // namedReset resets a named session.
 type namedReset struct {
@@ -336,12 +336,12 @@ func (n namedReset) session() string { return events.SessionID(n.r.Tenant, n.r.N
 func (n namedReset) last(ctx context.Context) (events.Event, error) {
 	e, err := n.l.store.LastEntry(ctx, n.r.Tenant, n.session())
 	if errors.Is(err, events.ErrNotFound) {
-		return e, n.missing()
+		return e, n.notFoundError()
 	}
 	return e, err
 }
 
-func (n namedReset) missing() error {
+func (n namedReset) notFoundError() error {
 	return &Error{Code: CodeNotFound, Field: "session", Message: "no run that has ended is logged in session '" + Excerpt(n.r.Name) + "'; there is nothing to reset"}
 }
 
@@ -357,4 +357,6 @@ func (n namedReset) next(_ context.Context, last events.Event) (*events.SessionR
 	return &events.SessionReset{SessionID: n.session(), Kind: events.SessionLog, Session: n.r.Name, Entries: entries}, nil
 }
 
-func (n namedReset) owns(_ context.Context, past *sessionPast) (bool, error) { return past.named, nil }
+func (n namedReset) owns(_ context.Context, past *resetHistory) (bool, error) {
+	return past.isNamed, nil
+}

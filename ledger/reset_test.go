@@ -20,7 +20,7 @@ func (b *book) stored(text string) string {
 	return hash
 }
 
-func (b *book) reset(r ledger.Reset) ledger.ResetDone {
+func (b *book) reset(r ledger.Reset) ledger.ResetResult {
 	b.t.Helper()
 	r.Tenant, r.Actor = tenant, alice
 	done, err := b.ResetSession(b.t.Context(), r)
@@ -134,7 +134,7 @@ func TestResetBesideAnotherProcess(t *testing.T) {
 	other := bookOn(t, store, ledger.Options{})
 	session := other.open("two processes")
 	r := ledger.Reset{Tenant: tenant, SessionID: session, IdempotencyKey: "once", Actor: alice}
-	var first ledger.ResetDone
+	var first ledger.ResetResult
 	var once sync.Once
 	l := ledger.New(&interposed{Store: store, before: func(ctx context.Context, _ events.Event) (err error) {
 		once.Do(func() { first, err = other.ResetSession(ctx, r) })

@@ -36,30 +36,30 @@ func retry(ctx context.Context, doing string, do func() error) error {
 		case !errors.Is(err, events.ErrConflict):
 			return unavailable(doing, err)
 		}
-		sawContention(ctx)
+		noteContention(ctx)
 		switch err := pause(ctx, try); {
 		case errors.Is(err, errNoAnswer):
-			return contended(doing, nothingRecorded, err)
+			return contentionError(doing, nothingRecorded, err)
 		case err != nil:
 			return unavailable(doing, err)
 		}
 	}
-	return contended(doing, nothingRecorded, events.ErrConflict)
+	return contentionError(doing, nothingRecorded, events.ErrConflict)
 }
 
 const nothingRecorded = "nothing was recorded"
 
-// contended returns the error of a command that failed because other writers were first
+// contentionError returns the error of a command that failed because other writers were first
 // each time.
-func contended(doing, recorded string, err error) error {
+func contentionError(doing, recorded string, err error) error {
 	return &Error{Code: CodeExhausted, RetryAfter: contentionRetry, Err: err, Message: fmt.Sprintf(
 		"%s: too many other requests change the same object at the same time; %s; try again in %d s", doing, recorded, int(contentionRetry.Seconds()))}
 }
 
-// notLocked returns the error of a command that did not obtain a lock of keyedLocks.
-func notLocked(doing string, err error) error {
+// lockError returns the error of a command that did not obtain a lock of keyedLocks.
+func lockError(doing string, err error) error {
 	if errors.Is(err, errContended) {
-		return contended(doing, nothingRecorded, err)
+		return contentionError(doing, nothingRecorded, err)
 	}
 	return unavailable(doing, err)
 }

@@ -22,7 +22,7 @@ import (
 // writers were always first. CodeUnavailable: the request may or may not be recorded. To
 // repeat a submission with its idempotency key is always safe.
 func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	run, err := l.validate(s)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 	if err := l.checkSubmission(s); err != nil {
 		return validSubmission{}, err
 	}
-	limits, warnings, err := l.limits(s)
+	limits, warnings, err := l.resolveLimits(s)
 	if err != nil {
 		return validSubmission{}, err
 	}
@@ -85,7 +85,7 @@ func (l *Ledger) submit(ctx context.Context, run validSubmission) (Receipt, erro
 	if !errors.Is(err, events.ErrNotFound) {
 		return r, err
 	}
-	return l.admitted(ctx, "submit the run", &run.Submission, func() (Receipt, error) { return l.record(ctx, run) })
+	return l.withAdmission(ctx, "submit the run", &run.Submission, func() (Receipt, error) { return l.record(ctx, run) })
 }
 
 // lookUp returns the receipt of the execution with the submission's idempotency key, or
@@ -94,19 +94,19 @@ func (l *Ledger) lookUp(ctx context.Context, run validSubmission) (Receipt, erro
 	if !run.req.Idempotent {
 		return Receipt{}, events.ErrNotFound
 	}
-	return l.repeated(ctx, run.Tenant, run.req, run.asked)
+	return l.repeatedReceipt(ctx, run.Tenant, run.req, run.asked)
 }
 
-// admitted asks Options.Admit for a new submission, calls do, which records it, and
+// withAdmission asks Options.Admit for a new submission, calls do, which records it, and
 // reports the position of the event to Admit. do MUST read s only when it is called,
 // because the admission may have changed s.
-func (l *Ledger) admitted(ctx context.Context, doing string, s *Submission, do func() (Receipt, error)) (r Receipt, err error) {
+func (l *Ledger) withAdmission(ctx context.Context, doing string, s *Submission, do func() (Receipt, error)) (r Receipt, err error) {
 	if l.opts.Admit == nil {
 		return do()
 	}
 	done, err := l.opts.Admit(ctx, s)
 	if err != nil {
-		return Receipt{}, notAdmitted(doing, err)
+		return Receipt{}, admissionError(doing, err)
 	}
 	var seq uint64
 	defer func() { done(seq) }() // also when do panics
@@ -116,7 +116,7 @@ func (l *Ledger) admitted(ctx context.Context, doing string, s *Submission, do f
 	return r, err
 }
 
-func notAdmitted(doing string, err error) error {
+func admissionError(doing string, err error) error {
 	if _, answer := errors.AsType[*Error](err); answer {
 		return err
 	}
@@ -151,7 +151,7 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 	if s.LogicalSession != "" {
 		unlock, err := l.sessions.lock(ctx, sessionLock(s.Tenant, s.LogicalSession))
 		if err != nil {
-			return Receipt{}, notLocked("submit the run", err)
+			return Receipt{}, lockError("submit the run", err)
 		}
 		defer unlock()
 		s.Traceparent = sessionTrace(s, req.ExecutionID)
@@ -169,12 +169,12 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 		}
 	}
 
-	e := l.event(s.Tenant, validTraceparent(s.Traceparent), req)
+	e := l.newEvent(s.Tenant, validTraceparent(s.Traceparent), req)
 	e.EncryptWithKey = keyID
 	seq, err := l.store.Append(ctx, e, 0)
 	switch {
 	case errors.Is(err, events.ErrConflict) && req.Idempotent:
-		r, err := l.repeated(ctx, s.Tenant, req, run.asked)
+		r, err := l.repeatedReceipt(ctx, s.Tenant, req, run.asked)
 		if errors.Is(err, events.ErrNotFound) {
 			err = unavailable("submit the run", err)
 		}
@@ -188,7 +188,7 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 func (l *Ledger) checkSubmission(s Submission) error {
 	checks := []error{checkTenant(s.Tenant), checkCode(s.Code), checkVisible("file_name", "file_name", s.FileName, maxFileNameChars)}
 	if l.opts.Stateless {
-		checks = append(checks, refuseState(s))
+		checks = append(checks, checkStateless(s))
 	}
 	if s.Heap != "" {
 		checks = append(checks, checkHeap(s.Heap))
@@ -197,7 +197,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 		checks = append(checks, checkVisible("session", "session", s.Session, maxSessionChars))
 	}
 	if s.LogicalSession != "" {
-		checks = append(checks, checkTurn(s))
+		checks = append(checks, checkTurnSubmission(s))
 	}
 	checks = append(checks, checkTags(s.Tags), checkGlobals(s.Globals), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
 	for _, err := range checks {
@@ -208,16 +208,16 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	return nil
 }
 
-// checkTurn checks a submission with a turn in a logical session.
-func checkTurn(s Submission) error {
+// checkTurnSubmission checks a submission with a turn in a logical session.
+func checkTurnSubmission(s Submission) error {
 	if s.Heap != "" {
 		return Invalid("heap", "heap cannot be given together with a logical session: the run starts from the session head; leave out one of the two")
 	}
 	return checkSessionID("logical_session", s.LogicalSession)
 }
 
-// refuseState returns an error for the first argument that needs heaps.
-func refuseState(s Submission) error {
+// checkStateless returns an error for the first argument that needs heaps.
+func checkStateless(s Submission) error {
 	var field string
 	switch {
 	case s.Heap != "":
@@ -262,10 +262,10 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 	return nil, nil
 }
 
-// repeated returns the first receipt for a submission whose execution id is recorded, or
+// repeatedReceipt returns the first receipt for a submission whose execution id is recorded, or
 // a conflict if the requests differ. The error is events.ErrNotFound if the id is
 // unused.
-func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.ExecutionRequested, fingerprint string) (Receipt, error) {
+func (l *Ledger) repeatedReceipt(ctx context.Context, tenant string, req *events.ExecutionRequested, fingerprint string) (Receipt, error) {
 	past, err := l.store.Execution(ctx, tenant, req.ExecutionID)
 	if err != nil {
 		return Receipt{}, unavailable("look up the idempotency key", err)
@@ -275,7 +275,7 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 	}
 	first, ok := past[0].Data.(*events.ExecutionRequested)
 	if !ok {
-		return Receipt{}, newer(req.ExecutionID, past[0])
+		return Receipt{}, newerEventError(req.ExecutionID, past[0])
 	}
 	if fingerprint, err = l.keyedHash(events.ContentKeyID(first), fingerprint); err != nil {
 		return Receipt{}, err

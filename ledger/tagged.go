@@ -6,11 +6,11 @@ import (
 	"daybook/events"
 )
 
-// tagged caches what is known about the tag edits of heaps. Dropping it costs only
+// editCache caches what is known about the tag edits of heaps. Dropping it costs only
 // reads.
-type tagged struct {
-	mu sync.Mutex
-	by map[string]knownEdits // guarded by mu
+type editCache struct {
+	mu     sync.Mutex
+	byHeap map[string]knownEdits // guarded by mu
 }
 
 // knownEdits is what is known about the tag edits of a heap.
@@ -22,15 +22,15 @@ type knownEdits struct {
 	newest, from uint64
 }
 
-// maxTagged is the maximum number of heaps in tagged.
-const maxTagged = 10_000
+// maxCachedEdits is the maximum number of heaps in tagged.
+const maxCachedEdits = 10_000
 
 // upTo returns the position up to which the edits of a heap are known; 0 means unknown.
-func (t *tagged) upTo(tenant, heap string) uint64 { return t.known(tenant, heap).upTo }
+func (t *editCache) upTo(tenant, heap string) uint64 { return t.known(tenant, heap).upTo }
 
 // beforeNewest returns a position after which the edits of a heap must be read to find
 // the edit in force.
-func (t *tagged) beforeNewest(tenant, heap string) uint64 {
+func (t *editCache) beforeNewest(tenant, heap string) uint64 {
 	known := t.known(tenant, heap)
 	if known.newest == 0 {
 		return known.upTo
@@ -38,28 +38,28 @@ func (t *tagged) beforeNewest(tenant, heap string) uint64 {
 	return known.newest - 1
 }
 
-func (t *tagged) known(tenant, heap string) knownEdits {
+func (t *editCache) known(tenant, heap string) knownEdits {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.by[tenant+" "+heap]
+	return t.byHeap[tenant+" "+heap]
 }
 
 // advance adds the edits of a heap that are stored after one position and up to another,
 // which is included. It does nothing if edits before the range may be unknown.
-func (t *tagged) advance(tenant, heap string, after, upTo uint64, edits []events.Event) {
+func (t *editCache) advance(tenant, heap string, after, upTo uint64, edits []events.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := tenant + " " + heap
-	known, ok := t.by[key]
+	known, ok := t.byHeap[key]
 	if after > known.upTo || upTo <= known.upTo {
 		return
 	}
-	if t.by == nil || !ok && len(t.by) >= maxTagged {
-		t.by = map[string]knownEdits{}
+	if t.byHeap == nil || !ok && len(t.byHeap) >= maxCachedEdits {
+		t.byHeap = map[string]knownEdits{}
 	}
 	known.upTo = upTo
 	if newest, from := newestEdit(edits); newest.Seq != 0 && from >= known.from {
 		known.newest, known.from = newest.Seq, from
 	}
-	t.by[key] = known
+	t.byHeap[key] = known
 }

@@ -13,7 +13,7 @@ import (
 // MUST be well-formed; it need not be recorded yet. Nil tags delete all. Errors are
 // CodeInvalid, CodeExhausted and CodeUnavailable.
 func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	if err := checkTags(tags); err != nil {
 		return 0, err
@@ -23,7 +23,7 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	}
 	// The new tags do not depend on earlier ones, so that known edits need not be read
 	// again.
-	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
+	return l.editTags(ctx, tenant, heap, "", l.edits.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
 		return &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
@@ -39,10 +39,10 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 // the newest edit, or 0 without one. Errors are CodeInvalid, CodeExhausted and
 // CodeUnavailable.
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
-	ctx, answered := l.answering(ctx)
+	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	// The edits before the one in force need not be read again.
-	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
+	return l.editTags(ctx, tenant, heap, "", l.edits.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
 		tags := currentTags(edits)
 		before := len(tags)
 		if keys == nil {
@@ -63,11 +63,11 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 	})
 }
 
-// editTagsUnder records an edit of a heap's tags, encrypted if keyID is not empty. It
+// editTags records an edit of a heap's tags, encrypted if keyID is not empty. It
 // calls edit with the heap's edits stored after a position. If another edit is stored
 // before the append, the append fails and edit is called again. edit returns nil if
 // there is nothing to record.
-func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, after uint64, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
+func (l *Ledger) editTags(ctx context.Context, tenant, heap, keyID string, after uint64, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 	// Heaps with the same first two characters share a subject.
 	unlock, err := l.heaps.lock(ctx, tenant+" "+heap[:2])
 	if err != nil {
-		return 0, notLocked(doing, err)
+		return 0, lockError(doing, err)
 	}
 	defer unlock()
 	err = retry(ctx, doing, func() error {
@@ -93,7 +93,7 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 			}
 			return nil
 		}
-		e := l.event(tenant, "", d)
+		e := l.newEvent(tenant, "", d)
 		e.EncryptWithKey = keyID
 		seq, err = l.store.Append(ctx, e, int64(position))
 		return err
@@ -123,7 +123,7 @@ func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint
 			return nil, 0, &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
 		}
 	}
-	l.tagged.advance(tenant, heap, after, position, edits)
+	l.edits.advance(tenant, heap, after, position, edits)
 	return edits, position, nil
 }
 

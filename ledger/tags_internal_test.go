@@ -37,7 +37,7 @@ func TestKnownEditsHaveNoGap(t *testing.T) {
 	edit := func(seq, from uint64) events.Event {
 		return events.Event{Seq: seq, Data: &events.HeapTagged{AppliesAt: from}}
 	}
-	var known tagged
+	var known editCache
 	for _, step := range []struct {
 		name          string
 		after, upTo   uint64

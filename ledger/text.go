@@ -32,11 +32,11 @@ func (l *Ledger) storeEncryptedBody(ctx context.Context, tenant, keyID, text str
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {
 		return events.Body{Text: text}, nil
 	}
-	return l.blobUnder(ctx, tenant, keyID, text)
+	return l.storeBlob(ctx, tenant, keyID, text)
 }
 
-// blobUnder stores a text as a blob, encrypted if keyID is not empty.
-func (l *Ledger) blobUnder(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
+// storeBlob stores a text as a blob, encrypted if keyID is not empty.
+func (l *Ledger) storeBlob(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	put := l.store.PutText
 	if keyID != "" {
 		put = func(ctx context.Context, tenant string, text []byte) (string, error) {

@@ -31,7 +31,7 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 	err = retry(ctx, "queue the run in its session", func() error {
 		last, err := l.store.LastLogical(ctx, s.Tenant, s.LogicalSession)
 		if errors.Is(err, events.ErrNotFound) {
-			return noSession(s.LogicalSession)
+			return unknownSessionError(s.LogicalSession)
 		}
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 		if d, ok := last.Data.(*events.SessionTurnQueued); ok && d.ExecutionID == execution {
 			left = min(l.opts.TurnGrace-l.opts.Now().Sub(last.Time), l.opts.TurnGrace)
 			if left > l.opts.TurnGrace/2 {
-				turn = turnOf(d, last.Seq)
+				turn = newTurn(d, last.Seq)
 				return nil
 			}
 		}
@@ -47,21 +47,21 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 		if err != nil {
 			return err
 		}
-		if err := l.checkTurns(ctx, s.Tenant, s.LogicalSession, last.Seq, next); err != nil {
+		if err := l.checkTurnLimit(ctx, s.Tenant, s.LogicalSession, last.Seq, next); err != nil {
 			return err
 		}
 		d := &events.SessionTurnQueued{
 			SessionID: s.LogicalSession, Number: next.Turn + 1, ExecutionID: execution,
 			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,
 		}
-		seq, err := l.store.Append(ctx, l.event(s.Tenant, validTraceparent(s.Traceparent), d), int64(last.Seq))
-		turn, left = turnOf(d, seq), 0
+		seq, err := l.store.Append(ctx, l.newEvent(s.Tenant, validTraceparent(s.Traceparent), d), int64(last.Seq))
+		turn, left = newTurn(d, seq), 0
 		return err
 	})
 	return turn, left, err
 }
 
-func turnOf(d *events.SessionTurnQueued, seq uint64) *events.Turn {
+func newTurn(d *events.SessionTurnQueued, seq uint64) *events.Turn {
 	return &events.Turn{SessionID: d.SessionID, Number: d.Number, After: d.After, Reset: d.Reset, Heap: d.Heap, QueuedSeq: seq}
 }
 
@@ -80,7 +80,7 @@ func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p.After, p.Again, p.Heap = head.running, head.again, head.heap
+	p.WaitFor, p.PlanAgainAfter, p.Heap = head.running, head.again, head.heap
 	return p, nil
 }
 
@@ -104,13 +104,13 @@ func (l *Ledger) skippedBefore(ctx context.Context, r Request) (bool, error) {
 	if r.Seq == r.Turn.QueuedSeq+1 {
 		return false, nil // no event is between the two
 	}
-	_, skipped, err := l.turn(ctx, r.Tenant, r.Turn.SessionID, r.Turn.Number, r.Turn.QueuedSeq-1)
+	_, skipped, err := l.findTurn(ctx, r.Tenant, r.Turn.SessionID, r.Turn.Number, r.Turn.QueuedSeq-1)
 	return skipped != 0 && skipped < r.Seq, err
 }
 
-// turn returns the event that queued a turn, read from after a position, and the
+// findTurn returns the event that queued a turn, read from after a position, and the
 // position of the event that skipped it (0: not skipped).
-func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64, after uint64) (queued events.Event, skipped uint64, err error) {
+func (l *Ledger) findTurn(ctx context.Context, tenant, session string, number int64, after uint64) (queued events.Event, skipped uint64, err error) {
 	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
 		switch d := e.Data.(type) {
 		case *events.SessionTurnQueued:
@@ -123,7 +123,7 @@ func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64,
 				return errStop
 			}
 		case *events.Unknown:
-			return newerSession(session, e)
+			return newerSessionError(session, e)
 		}
 		return nil
 	})
@@ -182,7 +182,7 @@ func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (s
 				return sessionHead{running: running}, err
 			}
 		}
-		h, before, again, err := l.turnBefore(ctx, tenant, t)
+		h, before, again, err := l.findTurnBefore(ctx, tenant, t)
 		switch {
 		case err != nil:
 			return sessionHead{}, err
@@ -213,10 +213,10 @@ func (l *Ledger) traceHead(ctx context.Context, tenant string, t events.Turn) (s
 	return *found, nil
 }
 
-// turnBefore reads the turn before another. h is the history of its run, nil if it never
+// findTurnBefore reads the turn before another. h is the history of its run, nil if it never
 // had a run. before is the turn itself, nil if it has not ended yet. again is then the
 // time for which its run may still be requested, 0 if the run is requested.
-func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, again time.Duration, err error) {
+func (l *Ledger) findTurnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, again time.Duration, err error) {
 	for {
 		h, req, err := l.loadExecution(ctx, tenant, t.After)
 		switch {
@@ -226,11 +226,11 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 			// This is the turn before. If it was skipped, it may not have ended yet, but it
 			// will.
 			if h.terminal == nil {
-				return nil, nil, 0, h.decidable(t.After)
+				return nil, nil, 0, h.checkKnownEvents(t.After)
 			}
 			return h, req.Turn, 0, nil
 		}
-		queued, skipped, err := l.turn(ctx, tenant, t.SessionID, t.Number-1, 0)
+		queued, skipped, err := l.findTurn(ctx, tenant, t.SessionID, t.Number-1, 0)
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -239,7 +239,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 			return nil, nil, 0, fmt.Errorf("turn %d of session %s follows one that is not recorded: %w", t.Number, t.SessionID, events.ErrDamaged)
 		}
 		if req != nil {
-			return nil, turnOf(d, queued.Seq), 0, nil // the run has another turn, and this turn never gets a run
+			return nil, newTurn(d, queued.Seq), 0, nil // the run has another turn, and this turn never gets a run
 		}
 		if skipped == 0 {
 			if left := l.opts.TurnGrace - l.opts.Now().Sub(queued.Time); left > 0 {
@@ -254,7 +254,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 			return nil, nil, 0, err
 		}
 		if req == nil || req.Seq > skipped {
-			return nil, turnOf(d, queued.Seq), 0, nil
+			return nil, newTurn(d, queued.Seq), 0, nil
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*
 	}
 	req, ok := NewRequest(h.events[0])
 	if !ok {
-		return nil, nil, newer(execution, h.events[0])
+		return nil, nil, newerEventError(execution, h.events[0])
 	}
 	return h, &req, nil
 }
@@ -286,10 +286,10 @@ func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQ
 		if err != nil {
 			return err
 		}
-		if _, seq, err = l.turn(ctx, tenant, d.SessionID, d.Number, 0); err != nil || seq != 0 {
+		if _, seq, err = l.findTurn(ctx, tenant, d.SessionID, d.Number, 0); err != nil || seq != 0 {
 			return err
 		}
-		e := l.event(tenant, "", &events.SessionTurnSkipped{SessionID: d.SessionID, Number: d.Number, ExecutionID: d.ExecutionID, Next: next})
+		e := l.newEvent(tenant, "", &events.SessionTurnSkipped{SessionID: d.SessionID, Number: d.Number, ExecutionID: d.ExecutionID, Next: next})
 		seq, err = l.store.Append(ctx, e, int64(last.Seq))
 		return err
 	})

@@ -36,8 +36,8 @@ func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 	if err != nil {
 		b.t.Fatalf("plan: %v", err)
 	}
-	if p.After != after || p.Heap != heap || p.Ended != nil {
-		b.t.Fatalf("turn %d is to wait for %q and start from heap %q, ended %t; want %q and %q", req.Turn.Number, p.After, p.Heap, p.Ended != nil, after, heap)
+	if p.WaitFor != after || p.Heap != heap || p.Ended != nil {
+		b.t.Fatalf("turn %d is to wait for %q and start from heap %q, ended %t; want %q and %q", req.Turn.Number, p.WaitFor, p.Heap, p.Ended != nil, after, heap)
 	}
 	return p
 }
@@ -46,8 +46,8 @@ func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 func (b *book) end(req ledger.Request, status events.Status, heap string) {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
-	if err != nil || p.After != "" {
-		b.t.Fatalf("plan: waits for %q, %v", p.After, err)
+	if err != nil || p.WaitFor != "" {
+		b.t.Fatalf("plan: waits for %q, %v", p.WaitFor, err)
 	}
 	start := robot
 	start.InputHeap = p.Heap
@@ -237,7 +237,7 @@ func TestTimeOfRepeatedTurn(t *testing.T) {
 			t.Errorf("the request may take %v, and its turn waits for 3 s", time.Until(deadline))
 		}
 		return nil
-	}}, ledger.Options{AnswerWait: time.Hour, Now: func() time.Time {
+	}}, ledger.Options{AnswerTimeout: time.Hour, Now: func() time.Time {
 		if now.IsZero() {
 			return time.Now()
 		}

@@ -15,15 +15,15 @@ const defaultSessionTurns = 1000
 // too many waiting turns.
 const turnRetry = 5 * time.Second
 
-// checkTurns refuses another turn with CodeExhausted while too many turns of the session
+// checkTurnLimit refuses another turn with CodeExhausted while too many turns of the session
 // wait. last is the position of the session's newest event, and next is where the
 // session continues. Waiting turns are counted by number, from the oldest one that has
 // not ended to the newest: a cancelled turn counts until all earlier turns have ended.
-func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last uint64, next events.SessionNext) error {
+func (l *Ledger) checkTurnLimit(ctx context.Context, tenant, session string, last uint64, next events.SessionNext) error {
 	// The new turn is next.Turn+1. Once the turn oldest has ended, at most SessionTurns
 	// wait.
 	oldest := next.Turn - int64(l.opts.SessionTurns)
-	if l.opts.SessionTurns < 0 || oldest < 1 || l.heads.final(session) >= oldest {
+	if l.opts.SessionTurns < 0 || oldest < 1 || l.heads.newestEnded(session) >= oldest {
 		return nil
 	}
 	running, err := l.stillRunning(ctx, tenant, session, oldest+1)
@@ -31,7 +31,7 @@ func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last ui
 		return err
 	}
 	if running == "" {
-		queued, err := l.queuedTurn(ctx, tenant, session, oldest, last)
+		queued, err := l.findQueuedTurn(ctx, tenant, session, oldest, last)
 		if err != nil {
 			return err
 		}
@@ -49,10 +49,10 @@ func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last ui
 		session, l.opts.SessionTurns, running, int(turnRetry.Seconds()))}
 }
 
-// queuedTurn returns the event that queued a turn. Every event of a session holds the
+// findQueuedTurn returns the event that queued a turn. Every event of a session holds the
 // number of the last turn, so that a binary search over the positions up to the
 // session's newest event finds it.
-func (l *Ledger) queuedTurn(ctx context.Context, tenant, session string, number int64, last uint64) (*events.SessionTurnQueued, error) {
+func (l *Ledger) findQueuedTurn(ctx context.Context, tenant, session string, number int64, last uint64) (*events.SessionTurnQueued, error) {
 	for from, to := uint64(1), last; from <= to; {
 		middle := from + (to-from)/2
 		e, err := l.store.NextLogical(ctx, tenant, session, middle-1)

@@ -36,11 +36,11 @@ func (l *Ledger) EndUnreadable(ctx context.Context, tenant, execution string, po
 		}
 		switch d := last.Data.(type) {
 		case *events.Unknown:
-			return newer(execution, last)
+			return newerEventError(execution, last)
 		case *events.ExecutionStarted:
 			ending.Attempt = d.Attempt
 		}
-		_, err = l.store.Append(ctx, l.event(tenant, "", events.NewEnding(events.StatusFailed, ending)), int64(last.Seq))
+		_, err = l.store.Append(ctx, l.newEvent(tenant, "", events.NewEnding(events.StatusFailed, ending)), int64(last.Seq))
 		return err
 	})
 }

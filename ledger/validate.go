@@ -135,8 +135,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// limits returns the limits of a run: the requested ones after a check, or the defaults.
-func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err error) {
+// resolveLimits returns the limits of a run: the requested ones after a check, or the defaults.
+func (l *Ledger) resolveLimits(s Submission) (lim events.Limits, warnings []string, err error) {
 	lim = events.Limits{
 		HeapMemoryMaxMB:      l.opts.HeapMemoryMB,
 		ExecutionTimeoutSecs: l.opts.TimeoutSecs,

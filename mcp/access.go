@@ -28,7 +28,7 @@ const identityKey = "daybook identity"
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	if s.opts.Auth == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Anybody())))
+			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Anonymous())))
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -82,7 +82,7 @@ func permitted(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 	reads.From(ctx).Yield()
-	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.Never() && !s.opts.Stateless {
+	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.IsPermanent() && !s.opts.Stateless {
 		return s.opts.Queries.ExecutionPreview(ctx, s.tenant, id)
 	}
 	return d, err

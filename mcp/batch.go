@@ -69,7 +69,7 @@ func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 		rpcError(w, status, problem.Code, problem.Message)
 		return false
 	}
-	granted, err := s.opts.Quotas.Further(id, len(batch)-1)
+	granted, err := s.opts.Quotas.CountRequests(id, len(batch)-1)
 	over, limited := errors.AsType[*access.LimitError](err)
 	if limited {
 		w.Header().Set("Retry-After", strconv.Itoa(over.RetryAfterSeconds()))

@@ -181,7 +181,7 @@ func (b *realBook) start(ctx context.Context, req ledger.Request, input string, 
 		if err != nil {
 			return nil, err
 		}
-		if plan.After != "" {
+		if plan.WaitFor != "" {
 			return nil, errNotItsTurn
 		}
 		if req.Turn != nil {

@@ -52,11 +52,11 @@ func (f *fakeBook) DeleteTags(context.Context, string, string, []string, events.
 	return 1, nil
 }
 
-func (f *fakeBook) OpenSession(_ context.Context, o ledger.Opening) (ledger.Opened, error) {
+func (f *fakeBook) OpenSession(_ context.Context, o ledger.Opening) (ledger.OpenResult, error) {
 	if err := ledger.CheckIntent(o.Intent); err != nil {
-		return ledger.Opened{}, err
+		return ledger.OpenResult{}, err
 	}
-	return ledger.Opened{SessionID: events.Hash([]byte(o.Intent))}, nil
+	return ledger.OpenResult{SessionID: events.Hash([]byte(o.Intent))}, nil
 }
 
 func (f *fakeBook) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
@@ -163,8 +163,8 @@ func (f *fakeBook) ResolveSession(_ context.Context, _, text string) (projection
 	return projections.Session{}, events.ErrNotFound
 }
 
-func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetDone, error) {
-	return ledger.ResetDone{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
+func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetResult, error) {
+	return ledger.ResetResult{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
 }
 
 func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }

@@ -153,7 +153,7 @@ func (c *lineConn) accept(req *jsonrpc.Request, key string) *jsonrpc.Request {
 	if key != "" {
 		h.Set(accountHeader, key)
 	}
-	if d, linked := link.DeliveryOf(c.ctx, req.ID.Raw()); linked {
+	if d, linked := link.NextDelivery(c.ctx, req.ID.Raw()); linked {
 		setDelivery(h, d)
 	}
 	req.Extra = &sdk.RequestExtra{Header: h}

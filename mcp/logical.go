@@ -17,10 +17,10 @@ import (
 // LogicalCommands is the write side of sessions that keep state.
 // *ledger.Ledger implements it.
 type LogicalCommands interface {
-	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.OpenResult, error)
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 	AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error)
-	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
+	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetResult, error)
 	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
 }
 
@@ -171,10 +171,10 @@ func seedsError(err error) error {
 	var count *catalog.SeedsError
 	var unknown *catalog.UnknownError
 	switch {
-	case errors.As(err, &count) && count.Given == 0:
+	case errors.As(err, &count) && count.Count == 0:
 		return ledger.Invalid("seeds", "seeds must not be empty: take ids from discover_tools, for example %q", catalog.BuiltinSource)
 	case errors.As(err, &count):
-		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, count.Given)
+		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, count.Count)
 	case errors.As(err, &unknown):
 		near := make([]string, len(unknown.Near))
 		for i, n := range unknown.Near {
@@ -188,7 +188,7 @@ func seedsError(err error) error {
 
 // table is what the model is to learn: the declarations that are new to the
 // session, or one line when none is.
-func table(o catalog.Opened) string {
+func table(o catalog.OpenResult) string {
 	all := o.Taught.All
 	if len(o.Taught.Added) == 0 {
 		return fmt.Sprintf("_Session unchanged (`%s`…`%s`). Use `run_js` with this logical_session_ref._", all[0].Symbol, all[len(all)-1].Symbol)
@@ -199,13 +199,13 @@ func table(o catalog.Opened) string {
 // notice says what no longer holds.
 func notice(t ledger.ExpansionResult) string {
 	switch {
-	case t.Broken == "" || !t.NewSymbolSpace:
+	case t.BreakReason == "" || !t.NewSymbolSpace:
 		return ""
 	case t.StateLost:
-		return "The state of this session could not be restored (" + t.Broken + "): it starts from a fresh isolate, with no variable, function or class of before. " +
+		return "The state of this session could not be restored (" + t.BreakReason + "): it starts from a fresh isolate, with no variable, function or class of before. " +
 			"All symbols given out before are void; read the table again."
 	default:
-		return "What this session may use has changed (" + t.Broken + "): its state is kept, but all symbols given out before are void; read the table again."
+		return "What this session may use has changed (" + t.BreakReason + "): its state is kept, but all symbols given out before are void; read the table again."
 	}
 }
 

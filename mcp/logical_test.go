@@ -365,7 +365,7 @@ func TestP14_OrderOfSeedsDoesNotMatter(t *testing.T) {
 		t.Errorf("tables differ:\n%s\n%s", one.Table, two.Table)
 	}
 	a := []catalog.Entry{{ID: "b.x", Source: "b"}, {ID: "a.y", Source: "a"}}
-	if catalog.Primary(a) != "a" || catalog.Primary([]catalog.Entry{a[1], a[0]}) != "a" {
+	if catalog.PrimarySource(a) != "a" || catalog.PrimarySource([]catalog.Entry{a[1], a[0]}) != "a" {
 		t.Error("the primary source depends on the order")
 	}
 }

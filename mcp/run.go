@@ -102,7 +102,7 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 		s.noteReuse(ctx, c, a, before)
 		return ledger.Receipt{ExecutionID: before.ExecutionID, Repeated: true}, nil
 	}
-	r, err := s.opts.Commands.Submit(ledger.AskedAt(ctx, began), sub)
+	r, err := s.opts.Commands.Submit(ledger.WithRequestTime(ctx, began), sub)
 	if before != nil && before.ExecutionID != r.ExecutionID {
 		before.Reused = false
 		c.earlier.before = before

@@ -40,13 +40,13 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		}
 	}
 	conn := newLineConn(ctx, in, out, eofGrace)
-	conn.count = func() error { return s.opts.Quotas.Request(access.Anybody()) }
+	conn.count = func() error { return s.opts.Quotas.CountRequest(access.Anonymous()) }
 	if s.opts.Budget != nil {
 		conn.calls.known = &s.tenants.accounts
 		conn.calls.account = func() *budget.Account { return s.opts.Budget.Answer(s.tenant, 1) }
 	}
 	defer conn.calls.removeAll()
-	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anonymous()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)
 	}

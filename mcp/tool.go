@@ -139,7 +139,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		use := s.beginContextUse(ctx, c, t, a)
 		asked := ctx
 		if t.submit == nil {
-			asked = ledger.AskedAt(ctx, began)
+			asked = ledger.WithRequestTime(ctx, began)
 		}
 		ans, err := t.do(asked, c, a)
 		if err != nil {

@@ -109,7 +109,7 @@ func (s *Server) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, invalidParams("subscriptions/listen names %d addresses; one request may watch %d", n, maxSessionWatched)
 		}
 		id, _ := access.From(ctx)
-		_, err := s.opts.Quotas.Further(id, n-1)
+		_, err := s.opts.Quotas.CountRequests(id, n-1)
 		if over, limited := errors.AsType[*access.LimitError](err); limited {
 			return nil, limitProblem(over)
 		}

@@ -122,7 +122,7 @@ func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn 
 	for next, more := int64(0), true; more; {
 		err := budget.Piece(ctx, func() error {
 			var list []entryRow
-			err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
+			err := budget.Retry(ctx, reads.RetryFunc(ctx, func() (err error) {
 				list, err = s.entryPage(ctx, query, tenant, of, next)
 				return err
 			}))
@@ -149,7 +149,7 @@ func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn 
 func (s *Store) visitEntry(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
 		var code *string
-		err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
+		err := budget.Retry(ctx, reads.RetryFunc(ctx, func() (err error) {
 			code, err = s.resolveText(ctx, tenant, r.source)
 			return err
 		}))

@@ -167,7 +167,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 		t.Run(fmt.Sprint(racers), func(t *testing.T) {
 			t.Parallel()
 			// A slow machine must not look like a ledger that cannot be reached.
-			b := openTestLedger(t, jetstream.Options{}, ledger.Options{AnswerWait: time.Minute})
+			b := openTestLedger(t, jetstream.Options{}, ledger.Options{AnswerTimeout: time.Minute})
 			began, finish := make(chan struct{}), make(chan struct{})
 			opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
 				close(began)

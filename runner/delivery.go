@@ -90,7 +90,7 @@ func (r *Runner) handleRequest(l *shutdownPhases, d Delivery) error {
 		if plan.Ended != nil {
 			return r.finalize(l.recordCtx, req, *plan.Ended)
 		}
-		if plan.After != "" {
+		if plan.WaitFor != "" {
 			return r.postpone(l, req, plan, d)
 		}
 		if takesOverRun(plan) && plan.Position != unheldAt {

@@ -24,7 +24,7 @@ const turnDelay = 10 * time.Minute
 // nak, and releases the request if its turn has come. It returns nil if the execution
 // has ended.
 func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Plan, d Delivery) error {
-	delay := plan.Again
+	delay := plan.PlanAgainAfter
 	if delay <= 0 {
 		delay = r.turnDelay/2 + rand.N(r.turnDelay/2+1)
 	}
@@ -38,7 +38,7 @@ func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Pla
 		return fmt.Errorf("plan the run: %w", err)
 	case next.Ended != nil:
 		return r.finalize(l.recordCtx, req, *next.Ended)
-	case next.After != "":
+	case next.WaitFor != "":
 		return errTurnPending
 	}
 	if err := d.Nak(l.recordCtx, 0); err != nil {

@@ -101,17 +101,17 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", explained(err), commandOf(err))
+		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", explainParseError(err), commandOf(err))
 		return exitUsage
 	}
-	preferGiven(kctx)
+	preferFlags(kctx)
 	// The first signal asks the command to end. The second one has the default action,
 	// which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return exitStatus(inFlags(kctx.Run(std), kctx.Selected()), std.err)
+	return exitStatus(withFlagNames(kctx.Run(std), kctx.Selected()), std.err)
 }
 
 // commandOf returns the command with the mistake, or "daybook" if it is not known.

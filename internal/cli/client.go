@@ -88,7 +88,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		return nil, err
 	}
 	if token != "" {
-		if req.URL.Scheme == "http" && !thisMachine(req.URL.Hostname()) && !f.Insecure {
+		if req.URL.Scheme == "http" && !isLoopback(req.URL.Hostname()) && !f.Insecure {
 			return nil, usageError{fmt.Errorf("--server %s: refusing to send a token over plain HTTP; use https, or --insecure on a trusted network", f.Server)}
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -150,7 +150,7 @@ func (f clientFlags) token() (string, error) {
 }
 
 // isLoopback reports whether host is this machine.
-func thisMachine(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

@@ -62,6 +62,6 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 		verb = "Would collect"
 	}
 	_, err := fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s; %d removals of an earlier pass finished.\n",
-		verb, report.Collected, counted(report.Heaps, "heap"), counted(report.Bytes, "byte"), counted(report.Orphans, "orphan"), report.Finished)
+		verb, report.Collected, countNoun(report.Heaps, "heap"), countNoun(report.Bytes, "byte"), countNoun(report.Orphans, "orphan"), report.Finished)
 	return err
 }

@@ -74,7 +74,7 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 		for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
 			std.out.printf("custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
 		}
-		std.out.printf("read:     %s\n", counted(len(answer.Resources), "resource"))
+		std.out.printf("read:     %s\n", countNoun(len(answer.Resources), "resource"))
 		for line := range strings.Lines(answer.Summary) {
 			std.out.printf("earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
 		}

@@ -58,7 +58,7 @@ func eventText(e events.CloudEvent) string {
 		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, oneLine(bodyText(d.Content.Value().Result), 120))
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
-		return fmt.Sprintf("%s, tree hash %s", counted(d.Size, "event"), d.RootHash)
+		return fmt.Sprintf("%s, tree hash %s", countNoun(d.Size, "event"), d.RootHash)
 	default:
 		return memberText(e.Data)
 	}
@@ -70,7 +70,7 @@ func requestText(d events.ExecutionRequested) string {
 	case d.Turn != nil:
 		text += fmt.Sprintf(", turn %d of session %s", d.Turn.Number, d.Turn.SessionID)
 	case d.Heap != "":
-		text += ", heap " + short(d.Heap)
+		text += ", heap " + shortHash(d.Heap)
 	}
 	if d.Session != "" {
 		text += fmt.Sprintf(", session %q", d.Session)
@@ -81,7 +81,7 @@ func requestText(d events.ExecutionRequested) string {
 func startText(d events.ExecutionStarted) string {
 	from := "a fresh isolate"
 	if d.InputHeap != "" {
-		from = "heap " + short(d.InputHeap)
+		from = "heap " + shortHash(d.InputHeap)
 	}
 	return fmt.Sprintf("attempt %d, from %s", d.Attempt, from)
 }
@@ -105,7 +105,7 @@ func endText(d events.Ending) string {
 	if content.Error != nil {
 		text := bodyText(content.Error)
 		if d.Reason == outOfMemory {
-			text = inMemoryFlag(text)
+			text = replaceMemoryField(text)
 		}
 		parts = append(parts, text)
 	}
@@ -113,7 +113,7 @@ func endText(d events.Ending) string {
 		parts = append(parts, "result "+bodyText(content.Result))
 	}
 	if d.Heap != nil {
-		parts = append(parts, "heap "+short(d.Heap.SHA256))
+		parts = append(parts, "heap "+shortHash(d.Heap.SHA256))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -143,7 +143,7 @@ func bodyText(b *events.Body) string {
 }
 
 // shortHash returns the beginning of a hash, enough to identify it.
-func short(hash string) string { return hash[:min(len(hash), 12)] }
+func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
 // memberText lists the members of an object that are neither objects nor lists.
 func memberText(raw json.RawMessage) string {

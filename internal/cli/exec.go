@@ -80,7 +80,7 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 			if err := c.call(ctx, http.MethodGet, base, nil, &raw); err != nil {
 				return err
 			}
-			return tellTruncated(std.err, string(raw))
+			return warnTruncated(std.err, string(raw))
 		default:
 			return nil
 		}

@@ -68,9 +68,9 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 		}
 		started := "-" // started_at of a queued run is the time of its acceptance
 		if !e.Queued {
-			started = std.out.when(e.StartedAt)
+			started = std.out.formatWhen(e.StartedAt)
 		}
-		w.row(e.ExecutionID, e.state(), started, e.took(time.Now()), e.session(), oneLine(e.CodePreview, 200))
+		w.row(e.ExecutionID, e.state(), started, e.runTime(time.Now()), e.session(), oneLine(e.CodePreview, 200))
 	}
 	if err := flushPage(w, std, more, c.Limit); err != nil || len(rows) > 0 {
 		return err
@@ -92,12 +92,12 @@ func (e listedExecution) state() string {
 }
 
 // runTime returns the time that the run took, up to now if it has not ended.
-func (e listedExecution) took(now time.Time) string {
+func (e listedExecution) runTime(now time.Time) string {
 	if e.CompletedAt == nil && !e.Queued {
 		text := now.UTC().Format(time.RFC3339Nano)
-		return between(e.StartedAt, &text)
+		return formatInterval(e.StartedAt, &text)
 	}
-	return between(e.StartedAt, e.CompletedAt)
+	return formatInterval(e.StartedAt, e.CompletedAt)
 }
 
 func (e listedExecution) session() string {

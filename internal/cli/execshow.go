@@ -88,13 +88,13 @@ func (e shownExecution) print(out *screen) {
 	field := func(name, text string) { out.printf("%s %s\n", label(name), text) }
 	field("execution", e.ExecutionID)
 	lasted := ""
-	if t := e.took(time.Now()); t != "-" {
+	if t := e.runTime(time.Now()); t != "-" {
 		lasted = ", " + t
 	}
 	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
 	field("accepted", e.RequestedAt)
 	if e.QueuedMillis != nil && *e.QueuedMillis >= leastWaitMillis {
-		field("waited", took(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
+		field("waited", formatDuration(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
 	}
 	if s := e.session(); s != "-" {
 		field("session", s)
@@ -110,7 +110,7 @@ func (e shownExecution) print(out *screen) {
 		return
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
-	field("code", fmt.Sprintf("%s, %s", e.FileName, counted(len(lines), "line")))
+	field("code", fmt.Sprintf("%s, %s", e.FileName, countNoun(len(lines), "line")))
 	for i, line := range lines {
 		if i == codeLines && len(lines) > codeLines+1 {
 			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, e.ExecutionID)
@@ -179,14 +179,14 @@ func (t *timeline) end(e events.CloudEvent) {
 		text += " by " + actorText(*d.Actor)
 	}
 	if d.Usage != nil {
-		text += fmt.Sprintf(", %s of processor time", took(time.Duration(d.Usage.CPUMillis)*time.Millisecond))
+		text += fmt.Sprintf(", %s of processor time", formatDuration(time.Duration(d.Usage.CPUMillis)*time.Millisecond))
 	}
 	t.line(e, text, colorOf(status))
 	content := d.Content.Value()
 	if content.Error != nil {
 		failure := bodyText(content.Error)
 		if d.Reason == outOfMemory {
-			failure = inMemoryFlag(failure)
+			failure = replaceMemoryField(failure)
 		}
 		for line := range strings.Lines(failure) {
 			text, rest := firstBytes(strings.TrimSuffix(line, "\n"), mostLineBytes)
@@ -214,7 +214,7 @@ func (t *timeline) line(e events.CloudEvent, text, color string) {
 		}
 		clock = at.UTC().Format("15:04:05.000")
 		if d := at.Sub(t.begin); d > 0 {
-			since = "+" + took(d)
+			since = "+" + formatDuration(d)
 		}
 	}
 	t.out.printf("%s  %s\n", span{dim, fmt.Sprintf("%-12s  %-10s", clock, since)}, span{color, cut(t.out, text, timelineIndent)})
@@ -231,6 +231,6 @@ func (t *timeline) note(format string, args ...any) {
 
 func (t *timeline) warnings(list []string) {
 	for _, w := range list {
-		t.note("%s", "warning: "+inMemoryFlag(w))
+		t.note("%s", "warning: "+replaceMemoryField(w))
 	}
 }

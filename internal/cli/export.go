@@ -91,7 +91,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "Decrypted %s to %s; %d without keys are left out.\n", counted(done.Readable, "event"), c.Decrypt, done.Unreadable)
+		fmt.Fprintf(std.err, "Decrypted %s to %s; %d without keys are left out.\n", countNoun(done.Readable, "event"), c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
 		return std.out.printJSON(exported)
@@ -101,9 +101,9 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		kind = "all that the checkpoint covers"
 	}
 	_, err = fmt.Fprintf(std.out, "Exported %s (%s) and %s, %s, to %s\nunder the checkpoint of %s with the tree hash %s.\n",
-		counted(exported.Events, "event"), kind, counted(exported.Blobs, "blob"), counted(exported.Bytes, "byte"), exported.Dir, counted(exported.Size, "event"), exported.Root)
+		countNoun(exported.Events, "event"), kind, countNoun(exported.Blobs, "blob"), countNoun(exported.Bytes, "byte"), exported.Dir, countNoun(exported.Size, "event"), exported.Root)
 	if exported.Pending > 0 {
-		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; a token with the scope sign includes them.\n", counted(exported.Pending, "newer event"))
+		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; a token with the scope sign includes them.\n", countNoun(exported.Pending, "newer event"))
 	}
 	return err
 }

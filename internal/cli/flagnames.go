@@ -15,7 +15,7 @@ var flagNames = map[string]string{"execution_timeout_secs": "timeout", "heap_mem
 
 // withFlagNames replaces fields of requests in an error of the server by the flags of
 // the command.
-func inFlags(err error, command *kong.Node) error {
+func withFlagNames(err error, command *kong.Node) error {
 	if command == nil {
 		return err
 	}
@@ -23,11 +23,11 @@ func inFlags(err error, command *kong.Node) error {
 	for _, f := range command.Flags {
 		names = append(names, f.Name)
 	}
-	return inNamedFlags(err, names)
+	return replaceFieldNames(err, names)
 }
 
 // replaceFieldNames is withFlagNames for a list of flags.
-func inNamedFlags(err error, names []string) error {
+func replaceFieldNames(err error, names []string) error {
 	var refused *serverError
 	if !errors.As(err, &refused) {
 		return err
@@ -58,7 +58,7 @@ func inNamedFlags(err error, names []string) error {
 
 // replaceMemoryField names the flag in a text of the server about the heap limit: a
 // warning, or the error of an execution that ended for this reason.
-func inMemoryFlag(text string) string {
+func replaceMemoryField(text string) string {
 	return strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
 }
 

@@ -50,7 +50,7 @@ func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (s
 }
 
 // uniqueByPrefix returns the only id that starts with a text.
-func beginningWith(what, text string, ids []string) (string, error) {
+func uniqueByPrefix(what, text string, ids []string) (string, error) {
 	var found []string
 	for _, id := range ids {
 		switch {

@@ -18,7 +18,7 @@ var parserTexts = []struct {
 
 // rewriteParserText replaces a message of the parser by one for users of the command
 // line.
-func plain(message string) string {
+func rewriteParserText(message string) string {
 	for _, t := range parserTexts {
 		if t.text.MatchString(message) {
 			return t.text.ReplaceAllString(message, t.shown)

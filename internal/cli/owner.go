@@ -158,7 +158,7 @@ func valuesOf(v reflect.Value) (list []string) {
 
 // ownerReport is what a background owner reports to the process that started it, as one
 // line of JSON.
-type report struct {
+type ownerReport struct {
 	Ready bool `json:"ready,omitempty"`
 	// Locked reports that another process owns the directory.
 	Locked bool `json:"locked,omitempty"`
@@ -211,7 +211,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	go func() { _ = cmd.Wait() }() // reaps the process if it exits first
 	stop := context.AfterFunc(ctx, func() { r.Close() })
 	defer stop()
-	var got report
+	var got ownerReport
 	if err := json.NewDecoder(r).Decode(&got); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -243,11 +243,11 @@ type ownerCmd struct {
 
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
-	tell := func(report) {}
+	tell := func(ownerReport) {}
 	if c.ReportFD == reportFD {
 		to := os.NewFile(reportFD, "report")
 		syscall.CloseOnExec(reportFD)
-		tell = func(r report) {
+		tell = func(r ownerReport) {
 			_ = json.NewEncoder(to).Encode(r) // a starter that has exited needs no report
 			to.Close()
 		}
@@ -255,12 +255,12 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 	err := c.serve(ctx, settingsOf(kctx), tell)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
-		tell(report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
+		tell(ownerReport{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
 	}
 	return err
 }
 
-func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(report)) error {
+func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(ownerReport)) error {
 	log, err := newBoundedLog(c.DataDir)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	if err != nil {
 		return optionError(err)
 	}
-	ready := report{Ready: true}
+	ready := ownerReport{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {
 		ready.Notes = append([]string{headline + "; run \"daybook status\" for details"}, findings...)
 	}

@@ -50,19 +50,19 @@ func (p *progress) show(done, total uint64) {
 	p.shown = now
 	done = min(done, total)
 	filled := int(done * barWidth / total)
-	line := fmt.Sprintf("%s [%s%s] %d of %d %s, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, p.unit, done*100/total, p.rest(now, done, total))
+	line := fmt.Sprintf("%s [%s%s] %d of %d %s, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, p.unit, done*100/total, p.remaining(now, done, total))
 	p.out.printf("\r\x1b[K%s", cut(p.out, line, 1))
 }
 
 // remaining estimates the time that is left from the speed so far. It may return an
 // empty text.
-func (p *progress) rest(now time.Time, done, total uint64) string {
+func (p *progress) remaining(now time.Time, done, total uint64) string {
 	elapsed := now.Sub(p.began)
 	if elapsed < estimateAfter || done <= p.first || done == total {
 		return ""
 	}
 	left := time.Duration(float64(elapsed) * float64(total-done) / float64(done-p.first))
-	return ", about " + took(max(left, time.Second).Round(time.Second)) + " left"
+	return ", about " + formatDuration(max(left, time.Second).Round(time.Second)) + " left"
 }
 
 func (p *progress) clear() {

@@ -32,19 +32,19 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	}
 	absent := "no server answers at " + address(req)
 	if f.DataDir == "" {
-		stranger, err := look(req.Context(), address(req))
+		stranger, err := probeServer(req.Context(), address(req))
 		switch {
 		case err == nil && stranger == "":
 			resp, err := client.Do(req)
 			if !isRefusedConnection(err) {
-				return resp, asked(err)
+				return resp, wrapRequestError(err)
 			}
 		case err == nil:
 			absent = fmt.Sprintf("another program answers at %s (%s)", address(req), stranger)
 		}
 		if req.GetBody != nil { // the first attempt consumed the body
 			if req.Body, err = req.GetBody(); err != nil {
-				return nil, asked(err)
+				return nil, wrapRequestError(err)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 	case isRefusedConnection(err):
 		return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", address(req))
 	case err != nil || isDaybook(resp) || isRedirect(resp):
-		return resp, asked(err)
+		return resp, wrapRequestError(err)
 	}
 	defer resp.Body.Close()
 	return nil, fmt.Errorf("%s is not a Daybook server: %s; name another with --server", address(req), strangerText(resp))
@@ -89,7 +89,7 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 
 // probeServer describes the program that answers at an address, and returns an empty
 // text for a Daybook server. The error is that of an address without a listener.
-func look(ctx context.Context, address string) (stranger string, err error) {
+func probeServer(ctx context.Context, address string) (stranger string, err error) {
 	ctx, stop := context.WithTimeout(ctx, lookWait)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/healthz", nil)
@@ -118,7 +118,7 @@ func isRefusedConnection(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-func asked(err error) error {
+func wrapRequestError(err error) error {
 	if err == nil {
 		return nil
 	}

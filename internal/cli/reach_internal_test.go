@@ -100,13 +100,13 @@ func TestLook(t *testing.T) {
 		}
 	}()
 	at := "http://" + l.Addr().String()
-	if stranger, err := look(t.Context(), at); err != nil || !strings.Contains(stranger, "does not answer as an HTTP server") {
+	if stranger, err := probeServer(t.Context(), at); err != nil || !strings.Contains(stranger, "does not answer as an HTTP server") {
 		t.Errorf("a mail server is %q, %v", stranger, err)
 	}
 	l.Close()
 	// Another test may listen there by now.
 	for try := 0; ; try++ {
-		stranger, err := look(t.Context(), at)
+		stranger, err := probeServer(t.Context(), at)
 		if err != nil {
 			break
 		}

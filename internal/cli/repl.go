@@ -93,7 +93,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
-	defer r.endOn(syscall.SIGTERM)()
+	defer r.exitOnSignal(syscall.SIGTERM)()
 	interactive := std.in == io.Reader(os.Stdin) && std.out.terminal && std.out.out == io.Writer(os.Stdout)
 	if interactive {
 		r.lines, interactive = newLineEditor(r.names.complete)
@@ -117,7 +117,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 }
 
 // exitOnSignal ends the command at a signal, until stop is called.
-func (r *repl) endOn(s os.Signal) (stop func()) {
+func (r *repl) exitOnSignal(s os.Signal) (stop func()) {
 	terminated, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(terminated, s)
 	go func() {
@@ -196,7 +196,7 @@ func (r *repl) input() (string, error) {
 		}
 		b.WriteString(line)
 		b.WriteByte('\n')
-		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !unfinished(text) {
+		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !isUnfinished(text) {
 			return text, nil
 		}
 	}
@@ -249,7 +249,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		ExecutionID string `json:"execution_id"`
 	}
 	if err := r.call(ctx, http.MethodPost, "/api/exec", body, &accepted); err != nil {
-		return nil, inNamedFlags(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
+		return nil, replaceFieldNames(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
 	}
 	r.names.declare(code)
 	path := "/api/executions/" + accepted.ExecutionID

@@ -43,7 +43,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 		"from", c.From, "to", c.To, "from_entry", c.FromEntry, "to_entry", c.ToEntry, "subject", c.Subject)
 	resp, err := c.send(ctx, method, path, nil, "Accept", "application/x-ndjson")
 	if err != nil {
-		return inSessions(err, listSessions)
+		return withSessionHint(err, listSessions)
 	}
 	defer resp.Body.Close()
 	p := newProgress(std.err, "replayed")
@@ -51,17 +51,17 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	if c.Subject == "" && std.out.terminal {
 		p.out = nil // the printed events show the progress
 	}
-	told, err := copyLines(std.out, resp.Body, c.Subject == "", positions(p, resp.Header.Get("Daybook-Last-Sequence")))
+	told, err := copyLines(std.out, resp.Body, c.Subject == "", positionProgress(p, resp.Header.Get("Daybook-Last-Sequence")))
 	p.clear()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the replay stopped after %s: %w", counted(told, "event"), err)
+		return fmt.Errorf("the replay stopped after %s: %w", countNoun(told, "event"), err)
 	case told == 0:
-		return c.nothing(std, resp.Header.Get("Daybook-Last-Sequence"))
+		return c.reportNoEvents(std, resp.Header.Get("Daybook-Last-Sequence"))
 	case c.Subject != "":
-		std.err.printf("Published %s under %s.\n", counted(told, "event"), c.Subject)
+		std.err.printf("Published %s under %s.\n", countNoun(told, "event"), c.Subject)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 // reportNoEvents reports a replay without events. last is the position at which the
 // replay ends: that of --to, or the end of the ledger. Servers of earlier versions do
 // not return it.
-func (c *sessionReplayCmd) nothing(std *streams, last string) error {
+func (c *sessionReplayCmd) reportNoEvents(std *streams, last string) error {
 	end, unnamed := strconv.ParseUint(last, 10, 64)
 	if unnamed != nil {
 		std.err.printf("No events of the session are in this range.\n")
@@ -89,7 +89,7 @@ func (c *sessionReplayCmd) nothing(std *streams, last string) error {
 // positionProgress returns a function that shows the progress of a replay that ends at
 // position last. The function MUST be called with each event. Servers of earlier
 // versions do not return last; then the function does nothing.
-func positions(p *progress, last string) func(line []byte) {
+func positionProgress(p *progress, last string) func(line []byte) {
 	end, err := strconv.ParseUint(last, 10, 64)
 	if err != nil || p.out == nil {
 		return func([]byte) {}

@@ -20,10 +20,10 @@ func TestReplayProgress(t *testing.T) {
 	var b writes
 	p := newProgress(&screen{out: &b, terminal: true, columns: 100}, "replayed")
 	p.unit = "positions"
-	each := positions(p, "109")
+	each := positionProgress(p, "109")
 	each([]byte(`{"sequence":"90"}`))
 	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(string(b), want) {
 		t.Errorf("%q, want %q", b, want)
 	}
-	positions(p, "")([]byte(`{"sequence":"90"}`)) // of a server that names no end
+	positionProgress(p, "")([]byte(`{"sequence":"90"}`)) // of a server that names no end
 }

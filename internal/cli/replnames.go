@@ -76,7 +76,7 @@ func (n *nameList) add(code string) {
 // complete lists the names that start with word.
 func (n *nameList) complete(word string) []string {
 	if strings.HasPrefix(word, ".") {
-		return beginning(replCommands, word)
+		return filterPrefix(replCommands, word)
 	}
 	if word == "" {
 		return nil
@@ -86,10 +86,10 @@ func (n *nameList) complete(word string) []string {
 	if n.heap != "" {
 		n.readLineage()
 	}
-	return beginning(slices.Sorted(maps.Keys(n.known)), word)
+	return filterPrefix(slices.Sorted(maps.Keys(n.known)), word)
 }
 
-func beginning(list []string, word string) (found []string) {
+func filterPrefix(list []string, word string) (found []string) {
 	for _, name := range list {
 		if strings.HasPrefix(name, word) && visible(name, "") == name {
 			found = append(found, name)

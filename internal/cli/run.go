@@ -81,7 +81,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	submitting, stop := withGrace(ctx, interruptGrace)
 	defer stop()
 	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
-		return inSessions(err, openSession)
+		return withSessionHint(err, openSession)
 	}
 	switch {
 	case c.Detach && c.JSON:
@@ -148,7 +148,7 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 		case "end":
 			return true, nil
 		case "truncated":
-			return false, tellTruncated(std.err, e.data)
+			return false, warnTruncated(std.err, e.data)
 		}
 		var line struct {
 			Text string `json:"text"`
@@ -165,7 +165,7 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 }
 
 // warnTruncated warns if a part of the output was not stored.
-func tellTruncated(w io.Writer, data string) error {
+func warnTruncated(w io.Writer, data string) error {
 	var t struct {
 		TotalBytes   int64  `json:"total_bytes"`
 		WrittenBytes *int64 `json:"written_bytes"`
@@ -229,7 +229,7 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 // print prints the result or the error.
 func (e execution) print(std *streams) {
 	for _, w := range e.Warnings {
-		fmt.Fprintln(std.err, "warning:", inMemoryFlag(w))
+		fmt.Fprintln(std.err, "warning:", replaceMemoryField(w))
 	}
 	if e.Result != nil {
 		fmt.Fprintln(std.out, *e.Result)
@@ -240,7 +240,7 @@ func (e execution) print(std *streams) {
 	if e.Error != nil {
 		text := *e.Error
 		if e.Reason != nil && *e.Reason == outOfMemory {
-			text = inMemoryFlag(text)
+			text = replaceMemoryField(text)
 		}
 		fmt.Fprintln(std.err, text)
 	}

@@ -61,18 +61,18 @@ func (r rawFlag) AfterApply(std *streams) error {
 }
 
 // mustEscape reports whether text is escaped before it is written.
-func (s *screen) escapes() bool { return s.terminal && !s.raw }
+func (s *screen) mustEscape() bool { return s.terminal && !s.raw }
 
 // Write implements io.Writer.
 func (s *screen) Write(p []byte) (int, error) {
-	if !s.escapes() {
+	if !s.mustEscape() {
 		return s.out.Write(p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := append(s.partial, p...)
 	s.partial = nil
-	if tail := incomplete(text); tail > 0 {
+	if tail := incompleteSize(text); tail > 0 {
 		s.partial = bytes.Clone(text[len(text)-tail:])
 		text = text[:len(text)-tail]
 	}
@@ -83,7 +83,7 @@ func (s *screen) Write(p []byte) (int, error) {
 }
 
 // incompleteSize returns the size of an incomplete character at the end of p, in bytes.
-func incomplete(p []byte) int {
+func incompleteSize(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if b := p[len(p)-n]; utf8.RuneStart(b) {
 			if b >= utf8.RuneSelf && !utf8.FullRune(p[len(p)-n:]) {
@@ -98,7 +98,7 @@ func incomplete(p []byte) int {
 // writeJSON writes JSON and ends the line. On a terminal, hidden characters become JSON
 // escapes.
 func (s *screen) writeJSON(raw string) error {
-	if s.escapes() {
+	if s.mustEscape() {
 		raw = visibleJSON(raw)
 	}
 	_, err := io.WriteString(s.out, strings.TrimSuffix(raw, "\n")+"\n")

@@ -318,6 +318,6 @@ func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return optionError(err)
 	}
-	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", counted(n, "event"), time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", countNoun(n, "event"), time.Since(start).Round(time.Millisecond))
 	return nil
 }

@@ -61,7 +61,7 @@ func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
 			if s.Name != nil {
 				name = oneLine(*s.Name, 60)
 			}
-			w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.when(s.LastActivityAt))
+			w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.formatWhen(s.LastActivityAt))
 		}
 		return flushPage(w, std, answer.NextCursor, c.Limit)
 	})
@@ -139,7 +139,7 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	}
 	var raw json.RawMessage
 	if err := c.call(ctx, http.MethodPost, path+"/reset", body, &raw, header...); err != nil {
-		return inSessions(err, listSessions)
+		return withSessionHint(err, listSessions)
 	}
 	if c.JSON {
 		return std.out.writeJSON(compact(raw))

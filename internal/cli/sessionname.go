@@ -37,7 +37,7 @@ const (
 )
 
 // withSessionHint adds a hint to the error of an unknown session.
-func inSessions(err error, hint string) error {
+func withSessionHint(err error, hint string) error {
 	if refused := unknownSession(err); refused != nil {
 		refused.message = strings.TrimSuffix(refused.message, "; call open_session to open one") + "; " + hint
 	}
@@ -65,7 +65,7 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 	}
 	var s listedSession
 	if err := f.call(ctx, http.MethodGet, path, nil, &s); err != nil {
-		return "", inSessions(err, openSession)
+		return "", withSessionHint(err, openSession)
 	}
 	if s.Kind == "named" {
 		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
@@ -78,7 +78,7 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error) {
 	var s listedSession
 	if err := f.call(ctx, http.MethodGet, "/api/sessions/"+id, nil, &s); err != nil {
-		return "", inSessions(err, openSession)
+		return "", withSessionHint(err, openSession)
 	}
 	if s.Head == nil {
 		return "", nil

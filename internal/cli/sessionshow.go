@@ -87,7 +87,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 		t.print(std.out, c)
 		return nil
 	})
-	return inSessions(err, listSessions)
+	return withSessionHint(err, listSessions)
 }
 
 func (t shownTurns) print(out *screen, c *sessionShowCmd) {
@@ -97,9 +97,9 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		head = "heap " + shortKeyOf(s.Head)
 	}
 	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, s.label())})
-	out.printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), day(s.CreatedAt), counted(s.Runs, "run"), head)
+	out.printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), formatTime(s.CreatedAt), countNoun(s.Runs, "run"), head)
 	if t.Earlier > 0 {
-		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), them(t.Earlier))})
+		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), pronounFor(t.Earlier))})
 	}
 	number := t.Earlier
 	for _, m := range t.Moments {
@@ -118,19 +118,19 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 			if m.Reset.Reason != nil {
 				why = "state lost (" + *m.Reset.Reason + "), reset"
 			}
-			out.printf("\n%s\n", span{yellow, fmt.Sprintf("── %s to %s, %s", why, to, day(m.Reset.At))})
+			out.printf("\n%s\n", span{yellow, fmt.Sprintf("── %s to %s, %s", why, to, formatTime(m.Reset.At))})
 		case m.Command != nil:
-			out.printf("\n%s\n", span{dim, fmt.Sprintf("── command, %s", day(m.Command.At))})
-			section(out, "", m.Command.Text, "")
+			out.printf("\n%s\n", span{dim, fmt.Sprintf("── command, %s", formatTime(m.Command.At))})
+			printSection(out, "", m.Command.Text, "")
 			if m.Command.Answer != nil {
-				section(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
+				printSection(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
 			}
 		}
 	}
 }
 
 // pronounFor returns the pronoun for n things.
-func them(n int64) string {
+func pronounFor(n int64) string {
 	if n == 1 {
 		return "it"
 	}
@@ -151,10 +151,10 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 		state += " (" + *t.Reason + ")"
 	}
 	if t.DurationMS != nil {
-		state += " in " + took(time.Duration(*t.DurationMS)*time.Millisecond)
+		state += " in " + formatDuration(time.Duration(*t.DurationMS)*time.Millisecond)
 	}
 	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(t.Status), state},
-		span{dim, day(t.RequestedAt) + "  " + t.ExecutionID})
+		span{dim, formatTime(t.RequestedAt) + "  " + t.ExecutionID})
 	if t.Erased {
 		out.printf("    shredded\n")
 	} else {
@@ -167,7 +167,7 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 		if t.Error != nil {
 			failure := *t.Error
 			if t.Reason != nil && *t.Reason == outOfMemory {
-				shown := inMemoryFlag(failure.Text)
+				shown := replaceMemoryField(failure.Text)
 				failure.Bytes += int64(len(shown) - len(failure.Text))
 				failure.Text = shown
 			}
@@ -187,7 +187,7 @@ func (e turnExcerpt) print(out *screen, name string, lines int, command string) 
 	if left := e.Bytes - int64(len(text)); left > 0 {
 		rest = fmt.Sprintf("… %d of %d bytes more: %s", left, e.Bytes, command)
 	}
-	section(out, name, text, rest)
+	printSection(out, name, text, rest)
 }
 
 // firstLines returns at most most lines of a text; 0 means all.
@@ -208,7 +208,7 @@ func firstLines(text string, most int) string {
 
 // printSection prints a text, indented, beside its name. It escapes control characters
 // in the text. rest describes the omitted part.
-func section(out *screen, name, text, rest string) {
+func printSection(out *screen, name, text, rest string) {
 	if text == "" && rest == "" {
 		return
 	}
@@ -229,7 +229,7 @@ func section(out *screen, name, text, rest string) {
 }
 
 // formatTime returns a time of an answer to the second, in UTC.
-func day(text string) string {
+func formatTime(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return text

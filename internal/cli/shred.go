@@ -44,9 +44,9 @@ func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &done); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", counted(done.Executions, "run"), counted(done.Heaps, "heap"), done.At, done.Seq)
+	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", countNoun(done.Executions, "run"), countNoun(done.Heaps, "heap"), done.At, done.Seq)
 	if done.Kept > 0 {
-		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", counted(done.Kept, "earlier run"))
+		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", countNoun(done.Kept, "earlier run"))
 	}
 	return nil
 }

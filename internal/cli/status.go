@@ -72,7 +72,7 @@ func (r *anomalyReport) print(out *screen) {
 	if r.RuleBroken+r.UnknownType == 0 {
 		return
 	}
-	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers ignore their effect. The newest:\n", counted(r.RuleBroken, "event"), counted(r.UnknownType, "event"))
+	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers ignore their effect. The newest:\n", countNoun(r.RuleBroken, "event"), countNoun(r.UnknownType, "event"))
 	for _, n := range r.Newest[:min(len(r.Newest), shownAnomalies)] {
 		detail := n.Detail
 		if detail == "" {

@@ -19,12 +19,12 @@ var otherNames = map[string]string{
 
 // explainParseError returns the message for an error of the parser. For an unknown
 // command it suggests similar ones.
-func explained(err error) string {
+func explainParseError(err error) string {
 	message := err.Error()
 	var wrong *kong.ParseError
 	rest, unexpected := strings.CutPrefix(message, "unexpected argument ")
 	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {
-		return plain(message)
+		return rewriteParserText(message)
 	}
 	message, _, _ = strings.Cut(message, ", did you mean ") // the suggestions of the parser are too many
 	word, _, _ := strings.Cut(rest, ",")
@@ -32,7 +32,7 @@ func explained(err error) string {
 	if at == nil {
 		at = root
 	}
-	list := meant(at, root, word)
+	list := suggestCommands(at, root, word)
 	if info, err := os.Stat(word); at == root && err == nil && info.Mode().IsRegular() {
 		list = slices.Insert(list, 0, "daybook run "+word)
 	}
@@ -50,7 +50,7 @@ func explained(err error) string {
 }
 
 // suggestCommands lists the commands that a word at a node may mean.
-func meant(at, root *kong.Node, word string) (list []string) {
+func suggestCommands(at, root *kong.Node, word string) (list []string) {
 	least := max(1, min(2, len(word)/2)) + 1
 	for _, child := range at.Children {
 		d := distance(child.Name, word)

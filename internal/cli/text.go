@@ -28,7 +28,7 @@ func cut(out *screen, text string, column int) string {
 }
 
 // countNoun returns a count with its noun, such as "1 event".
-func counted[T ~int | ~int64 | ~uint64](n T, noun string) string {
+func countNoun[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -5,7 +5,7 @@ import "testing"
 func TestCounted(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0 events", 1: "1 event", 2: "2 events"} {
-		if got := counted(n, "event"); got != want {
+		if got := countNoun(n, "event"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}

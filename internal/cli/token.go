@@ -70,7 +70,7 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 	}
 	secret, t, err := access.CreateToken(c.path(), g, now)
 	if err != nil {
-		return inputError(errors.Join(err, discard(out)))
+		return inputError(errors.Join(err, removeEmptyFile(out)))
 	}
 	if out != nil {
 		_, err = fmt.Fprintln(out, secret)
@@ -78,7 +78,7 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 			return fmt.Errorf("write the token: %w; token %s is unusable; revoke it", err, t.ID)
 		}
 	}
-	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))
+	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, expiryText(t))
 	if out == nil {
 		_, err = fmt.Fprintln(std.out, secret)
 	}
@@ -103,7 +103,7 @@ func (c *tokenCreateCmd) openOut() (*os.File, error) {
 
 // removeEmptyFile removes a file that was created for a token but not written. f may be
 // nil.
-func discard(f *os.File) error {
+func removeEmptyFile(f *os.File) error {
 	if f == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func scopesOf(names []string) (access.Scopes, error) {
 }
 
 // expiryText describes when a token ends or ended.
-func ends(t access.Token) string {
+func expiryText(t access.Token) string {
 	switch {
 	case t.Revoked != nil:
 		return "revoked " + t.Revoked.Format(time.RFC3339)
@@ -165,7 +165,7 @@ func (c *tokenListCmd) Run(std *streams) error {
 	}
 	w := table(std.out, "ID", "TENANT", "PRINCIPAL", "SCOPES", "CREATED", "STATE")
 	for _, t := range list {
-		w.row(t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), ends(t))
+		w.row(t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), expiryText(t))
 	}
 	return w.Flush()
 }
@@ -181,6 +181,6 @@ func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
 	if err != nil {
 		return inputError(err)
 	}
-	std.err.printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, ends(t))
+	std.err.printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, expiryText(t))
 	return nil
 }

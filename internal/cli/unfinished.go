@@ -5,7 +5,7 @@ import "unicode"
 // isUnfinished reports whether a script lacks its end: it has an open bracket,
 // template, comment or string whose last line ends in a backslash. V8 reports all other
 // mistakes.
-func unfinished(code string) bool {
+func isUnfinished(code string) bool {
 	var open []rune // brackets; '`' for a template, '$' for a substitution in a template
 	top := func() rune {
 		if len(open) == 0 {

@@ -17,7 +17,7 @@ func TestUnfinished(t *testing.T) {
 		"/[(]/.test(a)\n": false, "a / b / (\n": true, "x = /\\(/\n": false, "return /(/\n": false, "a[0] / (1\n": true,
 		"}\n": false, "(]\n": false, "(}\n": false, "é(\n": true, "/* é */ (\n": true,
 	} {
-		if got := unfinished(code); got != want {
+		if got := isUnfinished(code); got != want {
 			t.Errorf("%q: %t, want %t", code, got, want)
 		}
 	}

@@ -50,7 +50,7 @@ func nameVariablesIn(n *kong.Node, server bool) {
 // preferFlags drops the server from the environment or a file if a flag on the command
 // line names a data directory to ask instead, or an export that "daybook verify" reads
 // instead. Other commands that take an export ask a server.
-func preferGiven(kctx *kong.Context) {
+func preferFlags(kctx *kong.Context) {
 	command := kctx.Selected()
 	if command == nil || isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && (command.Name != "verify" || !isGiven(kctx, "export")) {
 		return

@@ -55,7 +55,7 @@ func versionOf(info *debug.BuildInfo) string {
 	if commit == "" {
 		return "devel"
 	}
-	text := "devel-" + short(commit)
+	text := "devel-" + shortHash(commit)
 	if settings["vcs.modified"] == "true" {
 		text += "+dirty"
 	}

@@ -178,6 +178,6 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, counted(v.Kept, "event"))
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, countNoun(v.Kept, "event"))
 	return err
 }

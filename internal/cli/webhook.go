@@ -107,7 +107,7 @@ func (o *oneWebhook) path(ctx context.Context, f clientFlags, rest string) (stri
 		for i, h := range answer.Webhooks {
 			ids[i] = h.ID
 		}
-		id, err := beginningWith("webhook", o.ID, ids)
+		id, err := uniqueByPrefix("webhook", o.ID, ids)
 		if err != nil {
 			return "", err
 		}

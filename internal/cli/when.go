@@ -7,16 +7,16 @@ import (
 
 // formatWhen returns a time for the output: relative to now on a terminal, else
 // unchanged.
-func (s *screen) when(text string) string {
+func (s *screen) formatWhen(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if !s.terminal || err != nil {
 		return text
 	}
-	return ago(time.Since(at))
+	return formatAge(time.Since(at))
 }
 
 // formatAge returns a duration before now in about two digits.
-func ago(d time.Duration) string {
+func formatAge(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "just now" // the clock of another machine is ahead
@@ -32,7 +32,7 @@ func ago(d time.Duration) string {
 }
 
 // formatDuration returns a duration in about three digits.
-func took(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -48,7 +48,7 @@ func took(d time.Duration) string {
 }
 
 // formatInterval returns the time between two times of an answer, or a dash.
-func between(from string, to *string) string {
+func formatInterval(from string, to *string) string {
 	if to == nil {
 		return "-"
 	}
@@ -60,7 +60,7 @@ func between(from string, to *string) string {
 	if err != nil {
 		return "-"
 	}
-	return took(end.Sub(begin))
+	return formatDuration(end.Sub(begin))
 }
 
 // moment is a point in time on the command line: a time, a day, or an age such as 90s,

@@ -9,15 +9,15 @@ import (
 	"daybook/projections"
 )
 
-// arguments returns the recorded form of a call's arguments, and the hash of the tool
+// recordedArguments returns the recorded form of a call's arguments, and the hash of the tool
 // and the complete arguments. Secrets are removed before the hash is computed: a hash
 // of a short secret could be guessed.
-func (s *Store) arguments(tool string, args map[string]any) (kept map[string]json.RawMessage, sha256 string) {
+func (s *Store) recordedArguments(tool string, args map[string]any) (kept map[string]json.RawMessage, sha256 string) {
 	whole := map[string]any{}
 	for name, v := range args {
-		whole[name] = plain(v)
+		whole[name] = toPlainJSON(v)
 	}
-	whole = s.names().Hide(whole)
+	whole = s.secretNames().Hide(whole)
 	raw, err := json.Marshal(map[string]any{"tool": tool, "args": whole})
 	if err != nil {
 		raw = []byte(tool) // cannot happen: the arguments were decoded from JSON
@@ -25,10 +25,10 @@ func (s *Store) arguments(tool string, args map[string]any) (kept map[string]jso
 	return redact.Excerpt(whole), events.Hash(raw)
 }
 
-func (s *Store) names() redact.Names { return redact.Names{More: s.opts.SecretKeys} }
+func (s *Store) secretNames() redact.Names { return redact.Names{More: s.opts.SecretKeys} }
 
-// plain converts typed values to the values that encoding/json decodes to.
-func plain(v any) any {
+// toPlainJSON converts typed values to the values that encoding/json decodes to.
+func toPlainJSON(v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil
@@ -40,9 +40,9 @@ func plain(v any) any {
 	return p
 }
 
-// hide removes secrets that Options.SecretKeys names from recorded host calls. The
+// hideSecrets removes secrets that Options.SecretKeys names from recorded host calls. The
 // projection cannot remove them: its rows must not depend on the options of a server.
-func (s *Store) hide(st *projections.ContextState) {
+func (s *Store) hideSecrets(st *projections.ContextState) {
 	if len(s.opts.SecretKeys) == 0 {
 		return
 	}
@@ -53,8 +53,8 @@ func (s *Store) hide(st *projections.ContextState) {
 		}
 		whole := make(map[string]any, len(call.Args))
 		for name, v := range call.Args {
-			whole[name] = plain(v)
+			whole[name] = toPlainJSON(v)
 		}
-		call.Args = redact.Excerpt(s.names().Hide(whole))
+		call.Args = redact.Excerpt(s.secretNames().Hide(whole))
 	}
 }

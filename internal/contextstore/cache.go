@@ -19,7 +19,7 @@ type entry struct {
 
 	// Guarded by cache.mu.
 	users   int           // callers that hold mu or wait for it
-	place   *list.Element // in cache.order
+	element *list.Element // in cache.order
 	size    int64         // bytes counted in cache.bytes
 	usedAt  time.Time
 	running bool
@@ -34,16 +34,16 @@ type entry struct {
 	pending pending
 	// fresh is the creation time of a context that has no recorded event.
 	fresh time.Time
-	// asked is the time of the last Ref, which precedes a run request.
-	asked time.Time
-	// recorded is the position of the last recorded note. It is 0 after load has waited
+	// lastRefAt is the time of the last Ref, which precedes a run request.
+	lastRefAt time.Time
+	// awaitedSeq is the position of the last recorded note. It is 0 after load has waited
 	// for that position.
-	recorded uint64
+	awaitedSeq uint64
 }
 
-// overhead is the approximate memory of an entry besides its content, in bytes: its
+// entryOverhead is the approximate memory of an entry besides its content, in bytes: its
 // structures, its elements of two maps and the list, and its signal.
-const overhead = 1 << 10
+const entryOverhead = 1 << 10
 
 // cache holds contexts by key, in order of their last use.
 type cache struct {
@@ -78,19 +78,19 @@ func (s *Store) acquire(ctx context.Context, k Key) (*entry, error) {
 	e := c.entries[text]
 	if e == nil {
 		e = &entry{key: k, text: text, mu: make(chan struct{}, 1)}
-		e.place = c.order.PushFront(e)
+		e.element = c.order.PushFront(e)
 		c.entries[text] = e
-		c.resize(e, overhead)
+		c.resize(e, entryOverhead)
 		s.evictOverLimit(e)
 	}
 	e.users++
-	c.order.MoveToFront(e.place)
+	c.order.MoveToFront(e.element)
 	c.mu.Unlock()
 	select {
 	case e.mu <- struct{}{}:
 	case <-ctx.Done():
-		s.leave(e)
-		return nil, s.unavailable("use the context", ctx.Err())
+		s.unregister(e)
+		return nil, s.clientError("use the context", ctx.Err())
 	}
 	if err := ctx.Err(); err != nil {
 		s.release(e)
@@ -99,8 +99,8 @@ func (s *Store) acquire(ctx context.Context, k Key) (*entry, error) {
 	return e, nil
 }
 
-// leave undoes the registration of a caller that did not get the lock.
-func (s *Store) leave(e *entry) {
+// unregister undoes the registration of a caller that did not get the lock.
+func (s *Store) unregister(e *entry) {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	e.users--
@@ -125,7 +125,7 @@ func (s *Store) acquireExisting(e *entry) bool {
 
 // release unlocks an entry, updates its size and evicts others over the limit.
 func (s *Store) release(e *entry) {
-	size, running, dirty := int64(overhead), false, !e.pending.empty()
+	size, running, dirty := int64(entryOverhead), false, !e.pending.isEmpty()
 	if e.state != nil {
 		// The structures around the texts take about as much memory as the texts.
 		size += 2 * int64(e.state.Bytes)
@@ -179,7 +179,7 @@ func (c *cache) evict(e *entry, why Eviction) bool {
 		return false
 	}
 	e.dropped = true
-	c.order.Remove(e.place)
+	c.order.Remove(e.element)
 	delete(c.entries, e.text)
 	c.resize(e, 0)
 	c.evicted[why]++
@@ -220,10 +220,10 @@ func (s *Store) evictUnderPressure() (dropped int) {
 // read.
 const readYourWritesTimeout = 5 * time.Second
 
-// shownWait returns how long a reader waits until recorded notes can be read: 3 s, or
+// readWait returns how long a reader waits until recorded notes can be read: 3 s, or
 // two thirds of its remaining time if that is less. The rest is for reading the
 // context.
-func shownWait(ctx context.Context) time.Duration {
+func readWait(ctx context.Context) time.Duration {
 	most := 3 * time.Second
 	if until, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(until)*2/3)
@@ -236,11 +236,11 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 	if e.changed == nil {
 		e.changed, e.stop = s.opts.Views.Watch(e.key.Tenant, e.text)
 	}
-	if e.recorded != 0 && s.opts.Silent() == nil {
+	if e.awaitedSeq != 0 && s.opts.Silent() == nil {
 		// Wait until recorded notes can be read. If the projections are too far behind,
 		// show the older state.
-		wait, stop := context.WithTimeout(ctx, shownWait(ctx))
-		err := s.opts.Views.Wait(wait, e.recorded)
+		wait, stop := context.WithTimeout(ctx, readWait(ctx))
+		err := s.opts.Views.Wait(wait, e.awaitedSeq)
 		stop()
 		if why := ctx.Err(); why != nil {
 			return why // the next reader waits again
@@ -248,7 +248,7 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 		if err != nil {
 			s.opts.Logger.WarnContext(ctx, "waiting for the recorded notes of a context failed", "context", e.text, "err", err)
 		}
-		e.recorded, e.state = 0, nil
+		e.awaitedSeq, e.state = 0, nil
 	}
 	select {
 	case <-e.changed:
@@ -268,7 +268,7 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 		s.opts.Logger.ErrorContext(ctx, "a stored context has the wrong key", "want", e.text, "have", st.Key)
 		return fmt.Errorf("read context %s: %w", e.text, errMismatch)
 	}
-	s.hide(&st)
+	s.hideSecrets(&st)
 	e.state = &st
 	s.touch(e, st.UsedAt)
 	return nil

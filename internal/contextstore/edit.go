@@ -46,7 +46,7 @@ func (s *Store) apply(p Patch, have events.ContextContent) (events.ContextConten
 		next.Custom = map[string]json.RawMessage{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.UserPreferences)) {
-		if err := prefer(&next.UserPreferences, name, p.UserPreferences[name]); err != nil {
+		if err := setPreference(&next.UserPreferences, name, p.UserPreferences[name]); err != nil {
 			return next, err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Store) apply(p Patch, have events.ContextContent) (events.ContextConten
 	return next, checkSize(next.Custom)
 }
 
-func prefer(p *events.UserPreferences, name string, raw json.RawMessage) error {
+func setPreference(p *events.UserPreferences, name string, raw json.RawMessage) error {
 	var err error
 	null := string(bytes.TrimSpace(raw)) == "null"
 	switch name {
@@ -135,7 +135,7 @@ func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 // findSecret returns the first name in a value that looks like a secret's name. deep
 // reports whether the value is nested too deeply to be searched.
 func (s *Store) findSecret(name string, v any, levels int) (found string, deep bool) {
-	if s.names().Secret(name) {
+	if s.secretNames().IsSecret(name) {
 		return name, false
 	}
 	if levels == 0 {

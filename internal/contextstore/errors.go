@@ -19,9 +19,9 @@ var ErrNone error = &ledger.Error{
 // context is never served.
 var errMismatch = errors.New("the context stored under this key belongs to another key")
 
-// unavailable converts err to the error that a client gets. Errors about damage or a
+// clientError converts err to the error that a client gets. Errors about damage or a
 // mismatch keep their class.
-func (s *Store) unavailable(doing string, err error) error {
+func (s *Store) clientError(doing string, err error) error {
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, errMismatch) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -37,8 +37,8 @@ func (h Health) Degraded() bool { return h.Status != healthy }
 const (
 	healthy  = "healthy"
 	degraded = "degraded"
-	// healthWait bounds Options.Check.
-	healthWait = time.Second
+	// healthTimeout bounds Options.Check.
+	healthTimeout = time.Second
 	// pressureLimit is the part of HighWaterBytes above which the store is degraded.
 	pressureLimit = 0.9
 )
@@ -61,7 +61,7 @@ func (s *Store) Health(ctx context.Context) Health {
 }
 
 func (s *Store) storeOK(ctx context.Context) bool {
-	ctx, stop := context.WithTimeout(ctx, healthWait)
+	ctx, stop := context.WithTimeout(ctx, healthTimeout)
 	defer stop()
 	answer := make(chan error, 1)
 	go func() { answer <- s.opts.Check(ctx) }()

@@ -46,14 +46,14 @@ const (
 // CallHash returns the hash of a tool and its arguments without secrets. Equal calls
 // have equal hashes.
 func (s *Store) CallHash(tool string, args map[string]any) string {
-	_, sha256 := s.arguments(tool, args)
+	_, sha256 := s.recordedArguments(tool, args)
 	return sha256
 }
 
 // Note adds a call to a context. Unless c.Durable is set, a background flush records it
 // later. Under WithoutTrace, Note does nothing.
 func (s *Store) Note(ctx context.Context, k Key, c Call) error {
-	args, sha256 := s.arguments(c.Tool, c.Arguments)
+	args, sha256 := s.recordedArguments(c.Tool, c.Arguments)
 	noted := events.NotedCall{
 		Tool: c.Tool, Arguments: args, ArgumentsSHA256: sha256, CalledAt: instant(c.CalledAt),
 		ResultSummary: redact.Cut(c.Summary, maxResultSummary), ResultSHA256: c.ResultSHA256, Results: c.Results,
@@ -61,24 +61,24 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	if s.opts.WithoutAnswers {
 		noted.ResultSummary, noted.ResultSHA256 = "", ""
 	}
-	return s.note(ctx, k, c.Durable, func(p *pending) { p.call(noted) })
+	return s.note(ctx, k, c.Durable, func(p *pending) { p.addCall(noted) })
 }
 
 // NoteResource adds a resource to a context. A background flush records it later. Under
 // WithoutTrace, NoteResource does nothing.
 func (s *Store) NoteResource(ctx context.Context, k Key, r Resource) error {
 	noted := events.NotedResource{
-		ResourceID: r.ID, ResourceType: r.Type, FetchedAt: instant(r.FetchedAt), ContentSHA256: events.Hash([]byte(r.Content)), Summary: beginning(r.Content),
+		ResourceID: r.ID, ResourceType: r.Type, FetchedAt: instant(r.FetchedAt), ContentSHA256: events.Hash([]byte(r.Content)), Summary: excerpt(r.Content),
 	}
 	if s.opts.WithoutAnswers {
 		noted.Summary, noted.ContentSHA256 = "", ""
 	}
-	return s.note(ctx, k, false, func(p *pending) { p.resource(noted) })
+	return s.note(ctx, k, false, func(p *pending) { p.addResource(noted) })
 }
 
-// beginning returns the first maxResourceSummary characters of a text, followed by an
+// excerpt returns the first maxResourceSummary characters of a text, followed by an
 // ellipsis if it cut the text.
-func beginning(s string) string {
+func excerpt(s string) string {
 	runes := 0
 	for i := range s {
 		if runes == maxResourceSummary {
@@ -90,10 +90,10 @@ func beginning(s string) string {
 }
 
 func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending)) error {
-	if traceless(ctx) {
+	if isTraceless(ctx) {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	e, err := s.acquire(ctx, k)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending
 	}
 	add(&e.pending)
 	e.pending.usedAt = s.opts.Now()
-	if !durable && !e.pending.full() {
+	if !durable && !e.pending.isFull() {
 		return nil
 	}
 	return s.unavailableOrNil("note the call in its context", s.flush(ctx, e, false))
@@ -115,7 +115,7 @@ func (s *Store) unavailableOrNil(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return s.unavailable(doing, err)
+	return s.clientError(doing, err)
 }
 
 // flush records the notes of a context. With wait, it returns after they can be read.
@@ -123,8 +123,8 @@ func (s *Store) unavailableOrNil(doing string, err error) error {
 // the duplicate by its id, which it remembers for two minutes. The caller must hold
 // e.mu.
 func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
-	p, again := &e.pending, e.pending.tried != nil
-	if p.empty() {
+	p, again := &e.pending, e.pending.inFlight != nil
+	if p.isEmpty() {
 		return nil
 	}
 	if !again {
@@ -133,29 +133,29 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 				return err
 			}
 		}
-		p.try(events.New(e.key.Tenant, s.opts.Now(), s.notes(e)))
+		p.setInFlight(events.New(e.key.Tenant, s.opts.Now(), s.notedEvent(e)))
 	}
-	seq, err := s.opts.Log.Append(ctx, *p.tried, -1)
+	seq, err := s.opts.Log.Append(ctx, *p.inFlight, -1)
 	refused, ok := errors.AsType[*ledger.Error](err)
 	if ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
 		// The tenant has reached its limit of contexts, and waiting does not help. Its
 		// calls are answered without a context.
 		s.opts.Logger.DebugContext(ctx, "dropped the notes of a context: the tenant has reached its limit of contexts", "context", e.text, "err", err)
-		p.done()
+		p.dropAll()
 		return nil
 	}
 	if err != nil {
 		if !again && (ok || errors.Is(err, events.ErrTooLarge)) {
-			p.refused()
+			p.resetInFlight()
 		}
 		if lost := p.trim(); lost > 0 {
 			s.opts.Logger.WarnContext(ctx, "dropped the oldest notes of a context: they cannot be recorded", "context", e.text, "notes", lost)
 		}
 		return err
 	}
-	p.recorded()
-	e.recorded = seq
-	if !p.empty() { // noted after the event was built
+	p.dropRecorded()
+	e.awaitedSeq = seq
+	if !p.isEmpty() { // noted after the event was built
 		return s.flush(ctx, e, wait)
 	}
 	if !wait {
@@ -164,9 +164,9 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	return s.reload(ctx, e, seq)
 }
 
-// notes builds the event that records the notes. The caller must hold e.mu, and e.state
+// notedEvent builds the event that records the notes. The caller must hold e.mu, and e.state
 // must be loaded.
-func (s *Store) notes(e *entry) *events.ContextNoted {
+func (s *Store) notedEvent(e *entry) *events.ContextNoted {
 	p := &e.pending
 	d := &events.ContextNoted{
 		ContextRef: e.state.ContextRef, UsedAt: instant(p.usedAt),

@@ -85,9 +85,9 @@ type Options struct {
 }
 
 const (
-	// answerWait bounds a call, so that the client has its answer within 5 s. A note
+	// callTimeout bounds a call, so that the client has its answer within 5 s. A note
 	// that cannot be recorded by then is recorded later.
-	answerWait    = 4500 * time.Millisecond
+	callTimeout   = 4500 * time.Millisecond
 	sweepInterval = time.Minute
 	flushInterval = time.Second
 )

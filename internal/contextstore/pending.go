@@ -23,24 +23,24 @@ type pending struct {
 	// sessionID is the id that the context gets if the notes create it.
 	sessionID string
 	bytes     int64
-	// tried is the event that was sent and may or may not be recorded, or nil. It holds
-	// the first triedCalls calls and the first triedResources resources.
-	tried                      *events.Event
-	triedCalls, triedResources int
+	// inFlight is the event that was sent and may or may not be recorded, or nil. It holds
+	// the first inFlightCalls calls and the first inFlightResources resources.
+	inFlight                         *events.Event
+	inFlightCalls, inFlightResources int
 }
 
-func (p *pending) empty() bool { return p.tried == nil && p.untried() == 0 && !p.touched }
+func (p *pending) isEmpty() bool { return p.inFlight == nil && p.unsentCount() == 0 && !p.touched }
 
-func (p *pending) full() bool { return p.untried() >= maxPending }
+func (p *pending) isFull() bool { return p.unsentCount() >= maxPending }
 
-// untried returns the number of notes that are in no event yet.
-func (p *pending) untried() int {
-	return len(p.calls) - p.triedCalls + len(p.resources) - p.triedResources
+// unsentCount returns the number of notes that are in no event yet.
+func (p *pending) unsentCount() int {
+	return len(p.calls) - p.inFlightCalls + len(p.resources) - p.inFlightResources
 }
 
-// call adds a call. If the call before has the same arguments, call counts it instead.
-func (p *pending) call(c events.NotedCall) {
-	if last := len(p.calls) - 1; last >= p.triedCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
+// addCall adds a call. If the call before has the same arguments, call counts it instead.
+func (p *pending) addCall(c events.NotedCall) {
+	if last := len(p.calls) - 1; last >= p.inFlightCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
 		c.Times = max(p.calls[last].Times, 1) + 1
 		p.bytes += size(c) - size(p.calls[last])
 		p.calls[last] = c
@@ -50,7 +50,7 @@ func (p *pending) call(c events.NotedCall) {
 	p.bytes += size(c)
 }
 
-func (p *pending) resource(r events.NotedResource) {
+func (p *pending) addResource(r events.NotedResource) {
 	p.resources = append(p.resources, r)
 	p.bytes += size(r)
 }
@@ -59,12 +59,12 @@ func (p *pending) resource(r events.NotedResource) {
 // maxPending, which bounds the memory while nothing can be recorded. It returns how
 // many it dropped.
 func (p *pending) trim() (lost int) {
-	for ; p.untried() > maxPending; lost++ {
-		if at := p.triedCalls; len(p.calls)-at >= len(p.resources)-p.triedResources {
+	for ; p.unsentCount() > maxPending; lost++ {
+		if at := p.inFlightCalls; len(p.calls)-at >= len(p.resources)-p.inFlightResources {
 			p.bytes -= size(p.calls[at])
 			p.calls = slices.Delete(p.calls, at, at+1)
 		} else {
-			at = p.triedResources
+			at = p.inFlightResources
 			p.bytes -= size(p.resources[at])
 			p.resources = slices.Delete(p.resources, at, at+1)
 		}
@@ -72,30 +72,30 @@ func (p *pending) trim() (lost int) {
 	return lost
 }
 
-// try stores e as the event that holds all notes up to now.
-func (p *pending) try(e events.Event) {
-	p.tried, p.triedCalls, p.triedResources, p.touched = &e, len(p.calls), len(p.resources), false
+// setInFlight stores e as the event that holds all notes up to now.
+func (p *pending) setInFlight(e events.Event) {
+	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = &e, len(p.calls), len(p.resources), false
 }
 
-// refused resets the state after an event that is certainly not recorded.
-func (p *pending) refused() {
-	p.tried, p.triedCalls, p.triedResources, p.touched = nil, 0, 0, true
+// resetInFlight resets the state after an event that is certainly not recorded.
+func (p *pending) resetInFlight() {
+	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = nil, 0, 0, true
 }
 
-// recorded drops the notes that the recorded event holds.
-func (p *pending) recorded() {
-	for _, c := range p.calls[:p.triedCalls] {
+// dropRecorded drops the notes that the recorded event holds.
+func (p *pending) dropRecorded() {
+	for _, c := range p.calls[:p.inFlightCalls] {
 		p.bytes -= size(c)
 	}
-	for _, r := range p.resources[:p.triedResources] {
+	for _, r := range p.resources[:p.inFlightResources] {
 		p.bytes -= size(r)
 	}
-	p.calls, p.resources = slices.Clone(p.calls[p.triedCalls:]), slices.Clone(p.resources[p.triedResources:])
-	p.tried, p.triedCalls, p.triedResources = nil, 0, 0
+	p.calls, p.resources = slices.Clone(p.calls[p.inFlightCalls:]), slices.Clone(p.resources[p.inFlightResources:])
+	p.inFlight, p.inFlightCalls, p.inFlightResources = nil, 0, 0
 }
 
-// done drops all notes.
-func (p *pending) done() { *p = pending{sessionID: p.sessionID} }
+// dropAll drops all notes.
+func (p *pending) dropAll() { *p = pending{sessionID: p.sessionID} }
 
 func size(v any) int64 {
 	raw, err := json.Marshal(v)

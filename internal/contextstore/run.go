@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// flushers is the number of contexts that are recorded concurrently. The ledger
+	// maxFlushers is the number of contexts that are recorded concurrently. The ledger
 	// syncs concurrent appends together.
-	flushers = 32
-	// lastFlush bounds the flush at shutdown.
-	lastFlush = 10 * time.Second
+	maxFlushers = 32
+	// finalFlushTimeout bounds the flush at shutdown.
+	finalFlushTimeout = 10 * time.Second
 	// sweepBatch is the number of idle contexts per query.
 	sweepBatch = 500
 )
@@ -36,7 +36,7 @@ func (s *Store) Run(ctx context.Context) error {
 				s.opts.Logger.WarnContext(ctx, "sweep of idle contexts failed", "err", err)
 			}
 		case <-ctx.Done():
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout)
 			defer stop()
 			s.Flush(last)
 			return nil
@@ -57,7 +57,7 @@ func (s *Store) Flush(ctx context.Context) {
 	var wg sync.WaitGroup
 	var failed atomic.Int64
 	var why atomic.Pointer[error] // one of the errors
-	for range min(flushers, len(dirty)) {
+	for range min(maxFlushers, len(dirty)) {
 		wg.Go(func() {
 			for e := range dirty {
 				if ctx.Err() != nil {
@@ -66,7 +66,7 @@ func (s *Store) Flush(ctx context.Context) {
 				if !s.acquireExisting(e) {
 					continue
 				}
-				flushing, stop := context.WithTimeout(ctx, answerWait)
+				flushing, stop := context.WithTimeout(ctx, callTimeout)
 				if err := s.flush(flushing, e, false); err != nil {
 					failed.Add(1)
 					why.CompareAndSwap(nil, &err)
@@ -78,7 +78,7 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 	wg.Wait()
 	if n := failed.Load(); n > 0 && ctx.Err() == nil {
-		s.unrecorded(ctx, int(n), *why.Load())
+		s.warnUnrecorded(ctx, int(n), *why.Load())
 	}
 }
 
@@ -147,13 +147,13 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 
 // sweepEntry expires an entry if it is idle. The caller must hold e.mu.
 func (s *Store) sweepEntry(ctx context.Context, e *entry, now time.Time) error {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	err := s.flush(ctx, e, true)
 	if err == nil {
 		err = s.load(ctx, e)
 	}
-	if err == nil && s.idle(e, now) {
+	if err == nil && s.isIdle(e, now) {
 		err = s.expire(ctx, e)
 	}
 	return err

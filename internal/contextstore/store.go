@@ -18,10 +18,10 @@ import (
 // records notes and expires idle contexts; when it returns, it has tried to record all
 // notes.
 type Store struct {
-	opts    Options
-	cache   cache
-	latency latency
-	warned  rate.Sometimes // about notes that cannot be recorded
+	opts        Options
+	cache       cache
+	latency     latency
+	warnLimiter rate.Sometimes // about notes that cannot be recorded
 }
 
 // New returns a Store. It starts no goroutines; call Run.
@@ -31,8 +31,8 @@ func New(opts Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		opts:   opts,
-		warned: rate.Sometimes{Interval: warnEvery},
+		opts:        opts,
+		warnLimiter: rate.Sometimes{Interval: warnInterval},
 		cache: cache{
 			entries: map[string]*entry{}, order: list.New(), dirty: map[*entry]struct{}{},
 			evicted: map[Eviction]int64{EvictedIdle: 0, EvictedLRU: 0, EvictedPressure: 0},
@@ -40,18 +40,18 @@ func New(opts Options) (*Store, error) {
 	}, nil
 }
 
-// conflicts bounds the tries of an edit that conflicts with other edits.
-const conflicts = 16
+// maxEditTries bounds the tries of an edit that conflicts with other edits.
+const maxEditTries = 16
 
 // touchEvery is how far the recorded time of the last use may be behind.
 const touchEvery = time.Minute
 
-// warnEvery is the minimum time between two warnings about notes that cannot be
+// warnInterval is the minimum time between two warnings about notes that cannot be
 // recorded.
-const warnEvery = 10 * time.Second
+const warnInterval = 10 * time.Second
 
-func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
-	s.warned.Do(func() {
+func (s *Store) warnUnrecorded(ctx context.Context, contexts int, err error) {
+	s.warnLimiter.Do(func() {
 		s.opts.Logger.WarnContext(ctx, "cannot record the notes of contexts now; will retry", "contexts", contexts, "err", err)
 	})
 }
@@ -59,7 +59,7 @@ func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
 // Ref returns the reference of a context, which a requested run carries. The context
 // need not be recorded yet.
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	e, err := s.acquire(ctx, k)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	if err := s.open(ctx, e, ""); err != nil {
 		return events.ContextRef{}, err
 	}
-	e.asked = s.opts.Now()
+	e.lastRefAt = s.opts.Now()
 	return e.state.ContextRef, nil
 }
 
@@ -77,7 +77,7 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 // the name of the reading tool, for the audit log. The caller MUST NOT modify the maps
 // and slices of the result.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
@@ -86,13 +86,13 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 		return projections.Context{}, err
 	}
 	defer s.release(e)
-	flushing, stopFlush := context.WithTimeout(ctx, answerWait*2/3)
+	flushing, stopFlush := context.WithTimeout(ctx, callTimeout*2/3)
 	if err := s.flush(flushing, e, true); err != nil {
 		// Recorded content stays readable while writes fail.
-		s.unrecorded(ctx, 1, err)
+		s.warnUnrecorded(ctx, 1, err)
 	}
 	stopFlush()
-	if traceless(ctx) {
+	if isTraceless(ctx) {
 		st, _, err := s.peek(ctx, e)
 		return s.withWarnings(ctx, e, st.Context), err
 	}
@@ -169,7 +169,7 @@ func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (
 
 // view calls at with the state of a context and its unrecorded notes.
 func (s *Store) view(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
@@ -178,7 +178,7 @@ func (s *Store) view(ctx context.Context, k Key, reader string, at func(*project
 		return err
 	}
 	defer s.release(e)
-	if traceless(ctx) {
+	if isTraceless(ctx) {
 		st, p, err := s.peek(ctx, e)
 		if err == nil {
 			at(&st, p)
@@ -196,12 +196,12 @@ func (s *Store) view(ctx context.Context, k Key, reader string, at func(*project
 // that was idle for too long expires first. The caller must hold e.mu.
 func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 	if err := s.load(ctx, e); err != nil {
-		return s.unavailable("read the context", err)
+		return s.clientError("read the context", err)
 	}
 	now := s.opts.Now()
-	if s.idle(e, now) {
+	if s.isIdle(e, now) {
 		if err := s.expire(ctx, e); err != nil {
-			return s.unavailable("expire the context", err)
+			return s.clientError("expire the context", err)
 		}
 		s.countExpired()
 	}
@@ -219,9 +219,9 @@ func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 	return nil
 }
 
-// idle reports whether a context with content was unused for longer than IdleTTL. The
+// isIdle reports whether a context with content was unused for longer than IdleTTL. The
 // caller must hold e.mu.
-func (s *Store) idle(e *entry, now time.Time) bool {
+func (s *Store) isIdle(e *entry, now time.Time) bool {
 	return !e.state.Empty && e.state.Running == 0 && now.Sub(s.lastUse(e)) > s.opts.IdleTTL
 }
 
@@ -283,11 +283,11 @@ func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, 
 	}
 }
 
-// takeToEdit waits for the permission to edit, then acquires the entry.
-func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
+// acquireToEdit waits for the permission to edit, then acquires the entry.
+func (s *Store) acquireToEdit(ctx context.Context, k Key) (*entry, error) {
 	if !k.IsZero() {
 		if err := s.opts.Enter(ctx, k.Tenant); err != nil {
-			return nil, s.unavailable("edit the context", err)
+			return nil, s.clientError("edit the context", err)
 		}
 	}
 	return s.acquire(ctx, k)
@@ -297,9 +297,9 @@ func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 // of the event. Concurrent edits of other members are kept. A patch that changes
 // nothing is not recorded.
 func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
-	e, err := s.takeToEdit(ctx, k)
+	e, err := s.acquireToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}
@@ -315,7 +315,7 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 		return &events.ContextUpdated{ContextRef: e.state.ContextRef, Content: events.Plain(next), Actor: actor}, nil
 	})
 	if err != nil {
-		return projections.Context{}, 0, s.unavailable("set the context", err)
+		return projections.Context{}, 0, s.clientError("set the context", err)
 	}
 	return e.state.Context, seq, nil
 }
@@ -325,15 +325,15 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 // clear, Clear records no event and returns the position of the last event about the
 // context, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
-	e, err := s.takeToEdit(ctx, k)
+	e, err := s.acquireToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}
 	defer s.release(e)
 	if err := s.load(ctx, e); err != nil {
-		return projections.Context{}, 0, s.unavailable("read the context", err)
+		return projections.Context{}, 0, s.clientError("read the context", err)
 	}
 	switch clear, err := s.isClear(ctx, e); {
 	case err != nil:
@@ -354,7 +354,7 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 		return &events.ContextCleared{ContextRef: e.state.ContextRef, Actor: actor}, nil
 	})
 	if err != nil {
-		return projections.Context{}, 0, s.unavailable("clear the context", err)
+		return projections.Context{}, 0, s.clientError("clear the context", err)
 	}
 	return e.state.Context, seq, nil
 }
@@ -377,14 +377,14 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 	}
 	e.state = nil
 	if err := s.load(ctx, e); err != nil {
-		return false, s.unavailable("read the context", err)
+		return false, s.clientError("read the context", err)
 	}
 	if !s.looksClear(e) {
 		return false, nil
 	}
 	have, _, err := s.lastEdit(ctx, e) // from any process
 	if err != nil {
-		return false, s.unavailable("clear the context", err)
+		return false, s.clientError("clear the context", err)
 	}
 	return same(have, events.ContextContent{}), nil
 }
@@ -392,7 +392,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 // looksClear reports whether the readable state of the context is empty. A run that was
 // requested a moment ago may not be in the ledger yet. The caller must hold e.mu.
 func (s *Store) looksClear(e *entry) bool {
-	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.asked) >= readYourWritesTimeout
+	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.lastRefAt) >= readYourWritesTimeout
 }
 
 // edit records the edit that next derives from the last one; a nil edit records
@@ -412,7 +412,7 @@ func (s *Store) edit(ctx context.Context, e *entry, next func(have events.Contex
 		}
 		seq, err := s.append(ctx, e.key.Tenant, d, int64(position))
 		switch {
-		case errors.Is(err, events.ErrConflict) && try < conflicts:
+		case errors.Is(err, events.ErrConflict) && try < maxEditTries:
 			continue
 		case err != nil:
 			return 0, err

@@ -15,7 +15,7 @@ func WithoutTrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tracelessKey{}, true)
 }
 
-func traceless(ctx context.Context) bool {
+func isTraceless(ctx context.Context) bool {
 	set, _ := ctx.Value(tracelessKey{}).(bool)
 	return set
 }
@@ -24,10 +24,10 @@ func traceless(ctx context.Context) bool {
 // caller must hold e.mu.
 func (s *Store) peek(ctx context.Context, e *entry) (projections.ContextState, *pending, error) {
 	if err := s.load(ctx, e); err != nil {
-		return projections.ContextState{}, nil, s.unavailable("read the context", err)
+		return projections.ContextState{}, nil, s.clientError("read the context", err)
 	}
 	now := s.opts.Now()
-	if !s.idle(e, now) {
+	if !s.isIdle(e, now) {
 		return *e.state, &e.pending, nil
 	}
 	st := projections.ContextState{ContextRef: e.state.ContextRef, UsedAt: e.state.UsedAt, Empty: true}

@@ -22,11 +22,11 @@ var ErrOwnerEnded = errors.New("the process that owns the data directory ended s
 const (
 	// maxLosses bounds the owners in a row that end without any progress.
 	maxLosses = 5
-	// shortLife is the lifetime below which an owner may have been unable to serve the
+	// minLife is the lifetime below which an owner may have been unable to serve the
 	// client.
-	shortLife = time.Second
-	// maxHeld bounds the bytes of held lines. Above it the next line is not read.
-	maxHeld = 256 << 20
+	minLife = time.Second
+	// maxHeldBytes bounds the bytes of held lines. Above it the next line is not read.
+	maxHeldBytes = 256 << 20
 )
 
 // Attach connects to the current owner, and waits for one if necessary. generation is
@@ -51,15 +51,15 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 			return err
 		}
 		begin := time.Now()
-		progress, ended, err := c.through(ctx, conn)
+		progress, ended, err := c.serveWith(ctx, conn)
 		switch {
 		case ctx.Err() != nil:
 			return nil // the caller ends Run
 		case ended || err != nil:
 			return err
-		case c.over():
+		case c.isDone():
 			return nil
-		case progress, !c.waits() && time.Since(begin) > shortLife:
+		case progress, !c.hasHeldLines() && time.Since(begin) > minLife:
 			losses = 0
 		}
 		if losses++; losses > maxLosses {
@@ -74,21 +74,21 @@ type client struct {
 	lines chan []byte // from the client, without line ends; closed at the end of the input
 	stop  chan struct{}
 
-	mu    sync.Mutex
-	next  uint64      // number of the newest line
-	held  []*heldLine // lines that are not done, in order
-	bytes int         // total size of held
-	freed chan struct{}
-	state []slot // in the order in which the slots were first kept
-	left  bool   // the client has ended its input
+	mu         sync.Mutex
+	next       uint64      // number of the newest line
+	held       []*heldLine // lines that are not done, in order
+	bytes      int         // total size of held
+	freed      chan struct{}
+	state      []slot // in the order in which the slots were first kept
+	inputEnded bool   // the client has ended its input
 }
 
 // heldLine is a line that may have to be sent again.
 type heldLine struct {
-	number uint64
-	text   []byte
-	sent   bool
-	seen   int
+	number       uint64
+	text         []byte
+	sent         bool
+	seenMessages int
 }
 
 // slot is a line that restores a part of the connection's state.
@@ -120,23 +120,23 @@ func (c *client) readLines(in io.Reader, maxLine int) {
 	}
 }
 
-// waits reports whether a line of the client is not done.
-func (c *client) waits() bool {
+// hasHeldLines reports whether a line of the client is not done.
+func (c *client) hasHeldLines() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.held) > 0
 }
 
-// over reports whether the client has ended its input and all lines are done.
-func (c *client) over() bool {
+// isDone reports whether the client has ended its input and all lines are done.
+func (c *client) isDone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.left && len(c.held) == 0
+	return c.inputEnded && len(c.held) == 0
 }
 
-// through serves the client with one owner. ended is true if the connection is to end.
+// serveWith serves the client with one owner. ended is true if the connection is to end.
 // err is then the refusal of the owner, or the failure of a write to the client.
-func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
+func (c *client) serveWith(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
 	defer conn.Close()
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
@@ -169,17 +169,17 @@ func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bo
 				return progress, true, fmt.Errorf("write to the client: %w", err)
 			}
 		}
-		c.note(f)
+		c.applyHeader(f)
 	}
 }
 
-// note applies the header of a frame from the owner.
-func (c *client) note(f frame) {
+// applyHeader applies the header of a frame from the owner.
+func (c *client) applyHeader(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.held {
 		if f.About != 0 && h.number == f.About {
-			h.seen++
+			h.seenMessages++
 		}
 	}
 	if len(f.Done) > 0 {
@@ -213,7 +213,7 @@ func (c *client) note(f frame) {
 // send sends the state and the held lines, and then new lines as they come. It returns
 // when the connection or the input of the client has ended.
 func (c *client) send(conn net.Conn, closed <-chan struct{}) {
-	for _, f := range c.earlier() {
+	for _, f := range c.initialFrames() {
 		if writeFrame(conn, f) != nil {
 			return
 		}
@@ -232,15 +232,15 @@ func (c *client) send(conn net.Conn, closed <-chan struct{}) {
 	}
 }
 
-// earlier returns the frames that a new owner gets first.
-func (c *client) earlier() (list []frame) {
+// initialFrames returns the frames that a new owner gets first.
+func (c *client) initialFrames() (list []frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.state {
 		list = append(list, frame{header: header{State: true}, message: s.line})
 	}
 	for _, h := range c.held {
-		list = append(list, frame{header: header{Line: h.number, Again: h.sent, Seen: h.seen}, message: h.text})
+		list = append(list, frame{header: header{Line: h.number, Again: h.sent, Seen: h.seenMessages}, message: h.text})
 		h.sent = true
 	}
 	return list
@@ -252,7 +252,7 @@ func (c *client) nextLine(closed <-chan struct{}) *heldLine {
 	for {
 		c.mu.Lock()
 		var freed chan struct{}
-		if c.bytes > maxHeld {
+		if c.bytes > maxHeldBytes {
 			if c.freed == nil {
 				c.freed = make(chan struct{})
 			}
@@ -273,7 +273,7 @@ func (c *client) nextLine(closed <-chan struct{}) *heldLine {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !ok {
-			c.left = true
+			c.inputEnded = true
 			return nil
 		}
 		c.next++

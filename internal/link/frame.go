@@ -43,11 +43,11 @@ type frame struct {
 }
 
 const (
-	// maxHeader bounds a header, in bytes. It is large because many lines can be done
+	// maxHeaderBytes bounds a header, in bytes. It is large because many lines can be done
 	// at once.
-	maxHeader = 64 << 10
-	// maxMessage bounds each part of a frame, in bytes.
-	maxMessage = 256 << 20
+	maxHeaderBytes = 64 << 10
+	// maxMessageBytes bounds each part of a frame, in bytes.
+	maxMessageBytes = 256 << 20
 )
 
 // writeFrame writes a frame with one Write.
@@ -75,8 +75,8 @@ func readFrame(r *bufio.Reader, hold func(n int) error) (frame, error) {
 	if err := json.Unmarshal(head, &f.header); err != nil {
 		return f, fmt.Errorf("read frame: %w", err)
 	}
-	if f.Kept < 0 || f.Bytes < 0 || f.Kept > maxMessage || f.Bytes > maxMessage {
-		return f, fmt.Errorf("read frame: the announced lengths %d and %d exceed %d bytes", f.Kept, f.Bytes, maxMessage)
+	if f.Kept < 0 || f.Bytes < 0 || f.Kept > maxMessageBytes || f.Bytes > maxMessageBytes {
+		return f, fmt.Errorf("read frame: the announced lengths %d and %d exceed %d bytes", f.Kept, f.Bytes, maxMessageBytes)
 	}
 	if err := hold(f.Kept + f.Bytes); err != nil {
 		return f, err
@@ -92,8 +92,8 @@ func readHeader(r *bufio.Reader) ([]byte, error) {
 	var head []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(head)+len(part) > maxHeader {
-			return nil, fmt.Errorf("read frame: the header is longer than %d bytes", maxHeader)
+		if len(head)+len(part) > maxHeaderBytes {
+			return nil, fmt.Errorf("read frame: the header is longer than %d bytes", maxHeaderBytes)
 		}
 		head = append(head, part...)
 		switch {

@@ -192,7 +192,7 @@ func (o *owner) asks(method string) (id json.RawMessage, key string, again bool)
 	if err := json.Unmarshal([]byte(got), &m); err != nil || m.Method != method {
 		o.t.Fatalf("the server hears %q, want %s: %v", got, method, err)
 	}
-	d, _ := link.DeliveryOf(o.ctx, m.ID)
+	d, _ := link.NextDelivery(o.ctx, m.ID)
 	return m.ID, d.Key, d.Again
 }
 
@@ -356,11 +356,11 @@ func TestPromptContinues(t *testing.T) {
 	first.dies()
 	second := r.owner()
 	second.hears(`{"id":"daybook restores session s","jsonrpc":"2.0","method":"session/resume","params":{"_meta":{"daybook/reattached":true},"cwd":"/c","mcpServers":[],"sessionId":"s"}}`)
-	if link.Restoring(first.ctx) || !link.Restoring(second.ctx) {
+	if link.IsRestoring(first.ctx) || !link.IsRestoring(second.ctx) {
 		t.Error("the second owner alone restores the connection")
 	}
 	second.says(`{"jsonrpc":"2.0","id":"daybook restores session s","error":{"code":1}}`) // the client does not get this error
-	if _, _, again := second.asks("session/prompt"); !again || link.Restoring(second.ctx) {
+	if _, _, again := second.asks("session/prompt"); !again || link.IsRestoring(second.ctx) {
 		t.Error("the prompt is not taken for a repetition")
 	}
 	second.says("%s", update(9, "available_commands_update"))

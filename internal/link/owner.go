@@ -28,28 +28,28 @@ type Conn struct {
 	onStall    func()
 	hold       func(n int64) (release func(), err error)
 
-	holding, cut atomic.Bool
-	ended        chan struct{} // closed after the server has returned
+	isHolding, isCut atomic.Bool
+	ended            chan struct{} // closed after the server has returned
 
 	writing sync.Mutex // guards writes to conn and the order of messages
 	rest    []byte     // of a line that the server has not ended yet; guarded by writing
 	// progress is the progress of the client. Guarded by writing.
 	progress progress
 
-	mu      sync.Mutex
-	calls   map[string][]*call         // by id, the oldest first
-	asked   map[string]json.RawMessage // ids of the server by the ids that the client knows
-	refused []uint64                   // lines that the server did not accept as requests; the next frames report them as done
+	mu           sync.Mutex
+	calls        map[string][]*call         // by id, the oldest first
+	serverIDs    map[string]json.RawMessage // ids of the server by the ids that the client knows
+	refusedLines []uint64                   // lines that the server did not accept as requests; the next frames report them as done
 }
 
 // call is a request of the client that has no answer yet.
 type call struct {
 	message
-	number    uint64
-	again     bool
-	skip      int  // messages about it that the client has already received
-	delivered bool // the server has called DeliveryOf
-	withdrawn bool // the client does not wait for the answer
+	number      uint64
+	again       bool
+	skip        int  // messages about it that the client has already received
+	isDelivered bool // the server has called NextDelivery
+	isWithdrawn bool // the client does not wait for the answer
 	// restored is closed when a line of the connection's state is answered. It is nil
 	// for a line of the client.
 	restored chan struct{}
@@ -88,8 +88,8 @@ type Options struct {
 const (
 	// lineCopies is the number of copies of a line in memory until the server has it.
 	// freeLine is the size in bytes up to which HoldLine is not called.
-	lineCopies = 3
-	freeLine   = 64 << 10
+	lineCopies    = 3
+	uncountedLine = 64 << 10
 )
 
 // NewConn returns the owner's end of a link. r is a reader of conn that may have
@@ -106,7 +106,7 @@ func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
 	}
 	return &Conn{
 		conn: conn, r: r, protocol: o.Protocol, key: o.Connection, generation: o.Generation, onProblem: o.OnProblem, pace: o.Pace, onStall: o.OnStall, hold: o.HoldLine,
-		ended: make(chan struct{}), calls: map[string][]*call{}, asked: map[string]json.RawMessage{},
+		ended: make(chan struct{}), calls: map[string][]*call{}, serverIDs: map[string]json.RawMessage{},
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 		last.Error = err.Error()
 	}
 	c.writing.Lock()
-	if !c.cut.Load() {
+	if !c.isCut.Load() {
 		_ = c.write(last) // a client that has left needs no last frame
 	}
 	c.writing.Unlock()
@@ -139,15 +139,15 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 
 // Hold stops the reading of lines. The client sends the unread ones to the next owner.
 func (c *Conn) Hold() {
-	c.holding.Store(true)
+	c.isHolding.Store(true)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 // Cut closes the connection. Further messages of the server are not sent, and the
 // client attaches to the next owner.
 func (c *Conn) Cut() {
-	c.holding.Store(true)
-	c.cut.Store(true)
+	c.isHolding.Store(true)
+	c.isCut.Store(true)
 	c.conn.Close()
 }
 
@@ -166,19 +166,19 @@ var errEnded = errors.New("the connection has ended")
 // read passes the client's lines on to the server.
 func (c *Conn) read(to *io.PipeWriter) {
 	for {
-		if c.holding.Load() {
+		if c.isHolding.Load() {
 			return
 		}
 		release := func() {}
 		f, err := readFrame(c.r, func(n int) (err error) {
-			if n > freeLine {
+			if n > uncountedLine {
 				release, err = c.hold(int64(n) * lineCopies)
 			}
 			return err
 		})
 		if err != nil {
 			release()
-			if c.holding.Load() {
+			if c.isHolding.Load() {
 				return // the server must not take this for the end of the client
 			}
 			to.Close()
@@ -187,7 +187,7 @@ func (c *Conn) read(to *io.PipeWriter) {
 		if f.State {
 			err = c.restore(to, f.message)
 		} else {
-			err = c.pass(to, f)
+			err = c.passLine(to, f)
 		}
 		release()
 		if err != nil {
@@ -205,7 +205,7 @@ func (c *Conn) restore(to io.Writer, line []byte) error {
 		return nil
 	}
 	if id := idText(m.ID); id != "" {
-		s := &call{message: m, delivered: true, restored: make(chan struct{})}
+		s := &call{message: m, isDelivered: true, restored: make(chan struct{})}
 		c.add(id, s)
 		if err := writeLine(to, line); err != nil {
 			return err
@@ -226,9 +226,9 @@ func (c *Conn) restore(to io.Writer, line []byte) error {
 	return nil
 }
 
-// pass sends a line of the client to the server, and reports it as done if no answer
+// passLine sends a line of the client to the server, and reports it as done if no answer
 // follows.
-func (c *Conn) pass(to io.Writer, f frame) error {
+func (c *Conn) passLine(to io.Writer, f frame) error {
 	done := frame{header: header{Done: []uint64{f.Line}}}
 	line := f.message
 	var m message
@@ -237,14 +237,14 @@ func (c *Conn) pass(to io.Writer, f frame) error {
 		switch {
 		case m.Method == "" && id != "":
 			var ok bool
-			if line, ok = c.toAsker(line, id); !ok {
+			if line, ok = c.restoreServerID(line, id); !ok {
 				return c.send(done) // it answers an owner that has ended
 			}
 		case id != "":
 			c.add(id, &call{message: m, number: f.Line, again: f.Again, skip: f.Seen})
 			return writeLine(to, line)
 		case m.Method != "":
-			if n := c.withdrawn(m); n != 0 {
+			if n := c.withdrawCall(m); n != 0 {
 				done.Done = append(done.Done, n)
 			}
 			done.Keep, done.kept = c.protocol.keep(m, nil)
@@ -276,28 +276,28 @@ func (c *Conn) take(id string) *call {
 	return list[0]
 }
 
-// withdrawn returns the number of the request that a notification cancels, or 0. The
+// withdrawCall returns the number of the request that a notification cancels, or 0. The
 // client of that request does not wait for an answer, but may get one.
-func (c *Conn) withdrawn(m message) uint64 {
-	id := idText(c.protocol.withdraws(m))
+func (c *Conn) withdrawCall(m message) uint64 {
+	id := idText(c.protocol.withdrawnID(m))
 	if id == "" {
 		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if list := c.calls[id]; len(list) > 0 {
-		list[0].withdrawn = true
+		list[0].isWithdrawn = true
 		return list[0].number
 	}
 	return 0
 }
 
-// toAsker replaces the id of a client's answer by the id of the server's request. It
+// restoreServerID replaces the id of a client's answer by the id of the server's request. It
 // reports false if this server has no such request.
-func (c *Conn) toAsker(line []byte, id string) ([]byte, bool) {
+func (c *Conn) restoreServerID(line []byte, id string) ([]byte, bool) {
 	c.mu.Lock()
-	own, ok := c.asked[id]
-	delete(c.asked, id)
+	own, ok := c.serverIDs[id]
+	delete(c.serverIDs, id)
 	c.mu.Unlock()
 	if !ok || c.generation == 0 {
 		return line, ok
@@ -342,7 +342,7 @@ func (c *Conn) emit(line []byte) error {
 			close(r.restored)
 			return nil
 		default:
-			if !r.withdrawn {
+			if !r.isWithdrawn {
 				f.Done = []uint64{r.number}
 			}
 			if m.Error == nil {
@@ -350,7 +350,7 @@ func (c *Conn) emit(line []byte) error {
 			}
 		}
 	case id != "":
-		f.message = c.question(line, m.ID, id)
+		f.message = c.storeQuestion(line, m.ID, id)
 	default:
 		var skip bool
 		if f.About, skip = c.aboutCall(m); skip {
@@ -360,10 +360,10 @@ func (c *Conn) emit(line []byte) error {
 	return c.sendLocked(f)
 }
 
-// question stores a request of the server, and returns it with the id for the client.
+// storeQuestion stores a request of the server, and returns it with the id for the client.
 // Clients may still answer requests of an earlier owner, so from the second owner on
 // the ids include the generation.
-func (c *Conn) question(line []byte, raw json.RawMessage, id string) []byte {
+func (c *Conn) storeQuestion(line []byte, raw json.RawMessage, id string) []byte {
 	if c.generation > 0 {
 		own, err := json.Marshal(fmt.Sprintf("owner-%d-%s", c.generation, id))
 		if err == nil {
@@ -372,7 +372,7 @@ func (c *Conn) question(line []byte, raw json.RawMessage, id string) []byte {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[id] = raw
+	c.serverIDs[id] = raw
 	return line
 }
 
@@ -412,7 +412,7 @@ func (c *Conn) send(f frame) error {
 
 // sendLocked sends a frame. The caller must hold c.writing.
 func (c *Conn) sendLocked(f frame) error {
-	if c.cut.Load() {
+	if c.isCut.Load() {
 		return errEnded
 	}
 	f.Done = append(f.Done, c.takeRefused()...)
@@ -426,21 +426,21 @@ const maxRefused = 1000
 func (c *Conn) takeRefused() []uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(c.refused), maxRefused)
-	list := c.refused[:n:n]
-	c.refused = c.refused[n:]
+	n := min(len(c.refusedLines), maxRefused)
+	list := c.refusedLines[:n:n]
+	c.refusedLines = c.refusedLines[n:]
 	return list
 }
 
 // refuseBefore removes the calls before a line for which the server has not called
-// DeliveryOf. The server reads lines in order, so it did not accept them as requests,
+// NextDelivery. The server reads lines in order, so it did not accept them as requests,
 // and its answers to them have no id. The caller must hold c.mu.
 func (c *Conn) refuseBefore(number uint64) {
 	for id, list := range c.calls {
 		list = slices.DeleteFunc(list, func(r *call) bool {
-			refused := !r.delivered && r.number < number
+			refused := !r.isDelivered && r.number < number
 			if refused {
-				c.refused = append(c.refused, r.number)
+				c.refusedLines = append(c.refusedLines, r.number)
 			}
 			return refused
 		})
@@ -461,10 +461,10 @@ type Delivery struct {
 
 type connKey struct{}
 
-// DeliveryOf identifies the next request with an id that came over the link of ctx. It
+// NextDelivery identifies the next request with an id that came over the link of ctx. It
 // reports false if there is none. A server MUST call it for each request that it
 // accepts, in the order of their lines.
-func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
+func NextDelivery(ctx context.Context, id any) (Delivery, bool) {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	raw, err := json.Marshal(id)
 	if c == nil || err != nil {
@@ -473,19 +473,19 @@ func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := c.calls[idText(raw)]
-	i := slices.IndexFunc(list, func(r *call) bool { return !r.delivered })
+	i := slices.IndexFunc(list, func(r *call) bool { return !r.isDelivered })
 	if i < 0 {
 		return Delivery{}, false
 	}
 	r := list[i]
-	r.delivered = true
+	r.isDelivered = true
 	c.refuseBefore(r.number)
 	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, r.number), Again: r.again}, true
 }
 
-// Restoring reports whether the link of ctx is restoring its connection: the server is
+// IsRestoring reports whether the link of ctx is restoring its connection: the server is
 // about to answer a line of the link, not of the client.
-func Restoring(ctx context.Context) bool {
+func IsRestoring(ctx context.Context) bool {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	if c == nil {
 		return false
@@ -510,9 +510,9 @@ func Forget(ctx context.Context, session string) {
 	}
 }
 
-// Linked reports whether ctx belongs to a client that attaches to the next owner when
+// IsLinked reports whether ctx belongs to a client that attaches to the next owner when
 // this one ends.
-func Linked(ctx context.Context) bool {
+func IsLinked(ctx context.Context) bool {
 	_, ok := ctx.Value(connKey{}).(*Conn)
 	return ok
 }

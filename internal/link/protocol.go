@@ -16,18 +16,18 @@ type Protocol struct {
 	// restored returns messages for the client after a line was sent to another owner
 	// to restore the connection.
 	restored func(m message) [][]byte
-	// withdraws returns the id of the request that a notification cancels.
-	withdraws func(m message) json.RawMessage
+	// withdrawnID returns the id of the request that a notification cancels.
+	withdrawnID func(m message) json.RawMessage
 	// subject returns the subject of a request's notifications, and about the subject
 	// of a notification, or "". Only a protocol whose notifications are the same at
 	// each repetition may have subjects.
 	subject, about func(m message) string
 }
 
-func none(message) string { return "" }
+func noSubject(message) string { return "" }
 
 // MCP is the Model Context Protocol.
-var MCP = Protocol{keep: keepMCP, restored: restoredMCP, withdraws: withdrawsMCP, subject: none, about: none}
+var MCP = Protocol{keep: keepMCP, restored: restoredMCP, withdrawnID: withdrawsMCP, subject: noSubject, about: noSubject}
 
 func keepMCP(m message, _ json.RawMessage) (string, []byte) {
 	var p struct {
@@ -90,11 +90,11 @@ const Announced = "daybook/announced"
 // ACP is the Agent Client Protocol. The updates of a prompt come only from recorded
 // events, so the ones that the client already received can be counted and skipped.
 var ACP = Protocol{
-	keep:      keepACP,
-	restored:  func(message) [][]byte { return nil },
-	withdraws: func(message) json.RawMessage { return nil }, // a cancelled prompt is answered
-	subject:   promptedACP,
-	about:     updatedACP,
+	keep:        keepACP,
+	restored:    func(message) [][]byte { return nil },
+	withdrawnID: func(message) json.RawMessage { return nil }, // a cancelled prompt is answered
+	subject:     promptedACP,
+	about:       updatedACP,
 }
 
 func keepACP(m message, result json.RawMessage) (string, []byte) {

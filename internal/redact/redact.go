@@ -20,7 +20,7 @@ const (
 	MaxBytes = 1 << 10
 )
 
-const redacted = `"[redacted]"`
+const redactedJSON = `"[redacted]"`
 
 // Names recognizes names that look like secrets. The zero value recognizes the common
 // ones.
@@ -41,8 +41,8 @@ func (n Names) Hide(args map[string]any) map[string]any {
 }
 
 func (n Names) hide(name string, v any) any {
-	if n.Secret(name) {
-		return json.RawMessage(redacted)
+	if n.IsSecret(name) {
+		return json.RawMessage(redactedJSON)
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -63,7 +63,7 @@ func Excerpt(args map[string]any) map[string]json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	room := MaxBytes
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		v, err := json.Marshal(short(args[name]))
+		v, err := json.Marshal(shorten(args[name]))
 		if err != nil || len(v)+len(name) > room {
 			v = LeftOut(len(v))
 		}
@@ -78,17 +78,17 @@ func Excerpt(args map[string]any) map[string]json.RawMessage {
 // LeftOut returns the replacement for a value of a number of bytes.
 func LeftOut(bytes int) json.RawMessage { return fmt.Appendf(nil, `"… (%d bytes)"`, bytes) }
 
-func short(v any) any {
+func shorten(v any) any {
 	switch v := v.(type) {
 	case string:
 		return Cut(v, MaxChars)
 	case map[string]any:
 		for k, item := range v {
-			v[k] = short(item)
+			v[k] = shorten(item)
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = short(item)
+			v[i] = shorten(item)
 		}
 	}
 	return v
@@ -109,23 +109,23 @@ var (
 	secretPairs = []string{"apikey", "privatekey", "accesskey", "secretkey", "signingkey", "authkey"}
 )
 
-// Secret reports whether a name looks like a secret's: "apiKey" and "db_password" do,
+// IsSecret reports whether a name looks like a secret's: "apiKey" and "db_password" do,
 // "max_tokens" does not.
-func (n Names) Secret(name string) bool {
+func (n Names) IsSecret(name string) bool {
 	lower := strings.ToLower(name)
 	for _, part := range n.More {
 		if part != "" && strings.Contains(lower, strings.ToLower(part)) {
 			return true
 		}
 	}
-	parts := words(name)
+	parts := splitWords(name)
 	joined := strings.Join(parts, "")
 	return slices.ContainsFunc(parts, func(w string) bool { return slices.Contains(secretWords, w) }) ||
 		slices.ContainsFunc(secretPairs, func(p string) bool { return strings.Contains(joined, p) })
 }
 
-// words splits a name at case changes and at all characters that are no letters.
-func words(name string) []string {
+// splitWords splits a name at case changes and at all characters that are no letters.
+func splitWords(name string) []string {
 	var list []string
 	var word []rune
 	end := func() {

@@ -64,7 +64,7 @@ func FuzzExcerpt(f *testing.F) {
 		names := redact.Names{}
 		secrets := map[string]bool{}
 		for name := range args {
-			secrets[name] = names.Secret(name)
+			secrets[name] = names.IsSecret(name)
 		}
 		kept := redact.Excerpt(names.Hide(args))
 		size := 0

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxWhole is 2^53. Every JSON reader represents integers up to it exactly.
-const maxWhole = 1 << 53
+// maxWholeNumber is 2^53. Every JSON reader represents integers up to it exactly.
+const maxWholeNumber = 1 << 53
 
 // WholeNumber parses a JSON number without a fraction, from -2^53 to 2^53, ends
 // included. 5.0 and 5e0 are 5, as in JSON Schema. It reports false for other numbers,
@@ -38,7 +38,7 @@ func WholeNumber(number string) (int64, bool) {
 		return 0, true
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > maxWhole {
+	if err != nil || n > maxWholeNumber {
 		return 0, false
 	}
 	if unsigned != mantissa {

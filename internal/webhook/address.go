@@ -37,9 +37,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// public reports whether a tenant may have deliveries sent to an address. It is false
+// isPublic reports whether a tenant may have deliveries sent to an address. It is false
 // for this machine and for networks that only this machine can reach.
-func public(a netip.Addr) bool {
+func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
@@ -52,14 +52,14 @@ func public(a netip.Addr) bool {
 	return true
 }
 
-// refusedError is returned for an address that the client refuses.
-type refusedError struct {
-	addr  netip.Addr
-	local bool // an address of this machine
+// refusedAddressError is returned for an address that the client refuses.
+type refusedAddressError struct {
+	addr    netip.Addr
+	isLocal bool // an address of this machine
 }
 
-func (e *refusedError) Error() string {
-	if e.local {
+func (e *refusedAddressError) Error() string {
+	if e.isLocal {
 		return fmt.Sprintf("%s is an address of this machine; start the server with --webhook-allow-private to send there", e.addr)
 	}
 	return fmt.Sprintf("%s is not a public address; start the server with --webhook-allow-private to send there", e.addr)

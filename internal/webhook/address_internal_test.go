@@ -21,11 +21,11 @@ func TestPublic(t *testing.T) {
 		"::ffff:127.0.0.1": false, "::ffff:10.1.2.3": false, "::ffff:1.1.1.1": true, "::7f00:1": false,
 		"64:ff9b::7f00:1": false, "64:ff9b::101:101": false, "2002:7f00:1::1": false, "2001:db8::1": false, "2001:0:7f00:1::": false, "100::1": false,
 	} {
-		if got := public(netip.MustParseAddr(addr)); got != want {
+		if got := isPublic(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %t", addr, got)
 		}
 	}
-	if public(netip.Addr{}) {
+	if isPublic(netip.Addr{}) {
 		t.Error("no address at all is public")
 	}
 }

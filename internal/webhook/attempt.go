@@ -18,14 +18,14 @@ type outcome struct {
 	reason string
 	// status is the HTTP status of the response; 0 without one.
 	status int
-	// wait is the time for which the receiver asked for no further attempt.
-	wait time.Duration
+	// retryAfter is the time for which the receiver asked for no further attempt.
+	retryAfter time.Duration
 }
 
-func (o outcome) failed() bool { return o.reason != "" }
+func (o outcome) isFailure() bool { return o.reason != "" }
 
-// gone reports whether the receiver wants no more deliveries.
-func (o outcome) gone() bool { return o.status == http.StatusGone }
+// isGone reports whether the receiver wants no more deliveries.
+func (o outcome) isGone() bool { return o.status == http.StatusGone }
 
 // message is the form of an event for a receiver. It is the same for each attempt.
 type message struct {
@@ -47,7 +47,7 @@ func attempt(ctx context.Context, client *http.Client, to string, secret Secret,
 	req.Header.Set(headerSignature, secret.sign(m.id, now, m.body))
 	resp, err := client.Do(req)
 	if err != nil {
-		return outcome{reason: why(err)}
+		return outcome{reason: failureReason(err)}
 	}
 	defer resp.Body.Close()
 	// The body is read up to a limit, so that the connection can be reused.
@@ -58,7 +58,7 @@ func attempt(ctx context.Context, client *http.Client, to string, secret Secret,
 	case code >= 300 && code < 400:
 		return outcome{reason: fmt.Sprintf("the receiver answered %s: redirects are not followed, register the address it leads to", statusText(code)), status: code}
 	default:
-		return outcome{reason: "the receiver answered " + statusText(code), status: code, wait: retryAfter(resp.Header, now)}
+		return outcome{reason: "the receiver answered " + statusText(code), status: code, retryAfter: retryAfter(resp.Header, now)}
 	}
 }
 
@@ -71,9 +71,9 @@ func statusText(code int) string {
 	return fmt.Sprint(code)
 }
 
-// why returns the cause of an error without the URL, which the client adds to every
+// failureReason returns the cause of an error without the URL, which the client adds to every
 // error.
-func why(err error) string {
+func failureReason(err error) string {
 	var at *url.Error
 	if errors.As(err, &at) {
 		if at.Timeout() {
@@ -81,7 +81,7 @@ func why(err error) string {
 		}
 		err = at.Err
 	}
-	var refused *refusedError
+	var refused *refusedAddressError
 	if errors.As(err, &refused) {
 		return refused.Error()
 	}

@@ -56,8 +56,8 @@ func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn)
 	if err != nil {
 		return fmt.Errorf("%q is no address: %w", address, err)
 	}
-	if !public(at.Addr()) {
-		return &refusedError{addr: at.Addr()}
+	if !isPublic(at.Addr()) {
+		return &refusedAddressError{addr: at.Addr()}
 	}
 	list, err := d.local()
 	if err != nil {
@@ -66,7 +66,7 @@ func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn)
 	to := at.Addr().Unmap().WithZone("")
 	for _, one := range list {
 		if own, ok := addrOf(one); ok && own == to {
-			return &refusedError{addr: at.Addr(), local: true}
+			return &refusedAddressError{addr: at.Addr(), isLocal: true}
 		}
 	}
 	return nil

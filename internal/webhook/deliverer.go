@@ -18,9 +18,9 @@ const (
 	// delivers what it has before it reads more events. It holds the messages in memory
 	// while a receiver hangs.
 	parcelBytes = 64 << 10
-	// unwritten is the number of positions without an event for its webhook after which a
+	// maxUnwrittenPositions is the number of positions without an event for its webhook after which a
 	// deliverer writes its position.
-	unwritten = 10_000
+	maxUnwrittenPositions = 10_000
 )
 
 // lagPause is the pause before a deliverer reads again an event that was announced but
@@ -31,13 +31,13 @@ const lagPause = 10 * time.Millisecond
 // it is accepted or given up. Deliverers share no state, so that a failing or slow
 // receiver delays only its own webhook.
 type deliverer struct {
-	s        *Service
-	h        *hook // its mutable fields are guarded by s.mu
-	place    positionFile
-	client   *http.Client
-	selector *events.Selector
-	// at is the position reached. written is the position in place.
-	at, written uint64
+	s            *Service
+	h            *hook // its mutable fields are guarded by s.mu
+	positionFile positionFile
+	client       *http.Client
+	selector     *events.Selector
+	// position is the position reached. written is the position in place.
+	position, writtenPosition uint64
 }
 
 // parcel is an event in the form that the receiver gets.
@@ -56,29 +56,29 @@ func (s *Service) selector(h *hook) *events.Selector {
 func (c *deliverer) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer func() {
-		c.rest() // updates c.at
-		if err := errors.Join(c.place.set(c.at, false), c.place.close()); err != nil {
+		c.updateResting() // updates c.at
+		if err := errors.Join(c.positionFile.set(c.position, false), c.positionFile.close()); err != nil {
 			c.s.opts.Logger.WarnContext(ctx, "the position of a webhook may be lost", "webhook", c.h.id, "error", err)
 		}
 	}()
 	for ctx.Err() == nil {
 		c.redeliver(ctx)
-		err := c.page(ctx)
+		err := c.deliverPage(ctx)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
 		// The ledger or the disk failed, and not the receiver. Every deliverer meets the
 		// same error. What was not recorded is done again.
-		c.s.opts.Logger.WarnContext(ctx, "deliveries of a webhook are paused", "webhook", c.h.id, "position", c.at, "error", err)
+		c.s.opts.Logger.WarnContext(ctx, "deliveries of a webhook are paused", "webhook", c.h.id, "position", c.position, "error", err)
 		c.pause(ctx, c.s.opts.BackoffFirst)
 	}
 }
 
-// page delivers the next events after the position, or waits until there are more.
-func (c *deliverer) page(ctx context.Context) error {
-	if resting, written := c.rest(); resting {
+// deliverPage delivers the next events after the position, or waits until there are more.
+func (c *deliverer) deliverPage(ctx context.Context) error {
+	if resting, written := c.updateResting(); resting {
 		if written {
-			return c.place.set(c.at, false)
+			return c.positionFile.set(c.position, false)
 		}
 		select {
 		case <-c.h.changed:
@@ -90,7 +90,7 @@ func (c *deliverer) page(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if end == c.at { // the replica of the ledger that answered lags behind
+	if end == c.position { // the replica of the ledger that answered lags behind
 		c.pause(ctx, lagPause)
 		return nil
 	}
@@ -98,35 +98,35 @@ func (c *deliverer) page(ctx context.Context) error {
 		if done, err := c.deliver(ctx, p); !done || err != nil {
 			return err
 		}
-		if err := c.place.set(p.seq, true); err != nil {
+		if err := c.positionFile.set(p.seq, true); err != nil {
 			return fmt.Errorf("store the position: %w", err)
 		}
-		c.written = p.seq
-		c.reached(p.seq)
+		c.writtenPosition = p.seq
+		c.setPosition(p.seq)
 	}
-	c.reached(end)
-	if c.at >= c.written+unwritten {
+	c.setPosition(end)
+	if c.position >= c.writtenPosition+maxUnwrittenPositions {
 		// If this write is lost, the same events are skipped again.
-		c.written = c.at
-		return c.place.set(c.at, false)
+		c.writtenPosition = c.position
+		return c.positionFile.set(c.position, false)
 	}
 	return nil
 }
 
-// rest reports whether there is nothing to deliver now. The position of the webhook then
+// updateResting reports whether there is nothing to deliver now. The position of the webhook then
 // advances with the ledger, and changed is signaled when there may be an event to
 // deliver. rest also reports whether the caller must write the position.
-func (c *deliverer) rest() (resting, write bool) {
+func (c *deliverer) updateResting() (resting, write bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.at = max(c.at, c.h.position)
-	if c.h.resting = c.h.disabled == "" && c.at >= c.s.applied; !c.h.resting {
-		return c.h.disabled != "", false
+	c.position = max(c.position, c.h.position)
+	if c.h.isResting = c.h.disabledReason == "" && c.position >= c.s.applied; !c.h.isResting {
+		return c.h.disabledReason != "", false
 	}
-	if write = c.at >= c.written+unwritten; write {
-		c.written = c.at
+	if write = c.position >= c.writtenPosition+maxUnwrittenPositions; write {
+		c.writtenPosition = c.position
 	}
-	c.h.wakeAt = c.written + unwritten
+	c.h.wakeAt = c.writtenPosition + maxUnwrittenPositions
 	return true, write
 }
 
@@ -135,24 +135,24 @@ func (c *deliverer) rest() (resting, write bool) {
 func (c *deliverer) collect(ctx context.Context) (list []parcel, end uint64, err error) {
 	ctx, leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
 	if err != nil {
-		return nil, c.at, err
+		return nil, c.position, err
 	}
 	defer leave()
-	batch, err := c.s.opts.Feed.Read(ctx, c.at, pageSize)
+	batch, err := c.s.opts.Feed.Read(ctx, c.position, pageSize)
 	if err != nil {
-		return nil, c.at, err
+		return nil, c.position, err
 	}
-	end = c.at
+	end = c.position
 	for size := 0; len(batch) > 0 && size < parcelBytes; batch = batch[1:] {
 		e := batch[0]
 		wanted, err := c.wants(ctx, e)
 		if err != nil {
-			return nil, c.at, err
+			return nil, c.position, err
 		}
 		if wanted {
 			p, err := newParcel(e)
 			if err != nil {
-				return nil, c.at, err
+				return nil, c.position, err
 			}
 			list, size = append(list, p), size+len(p.body)
 		}
@@ -193,17 +193,17 @@ func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 		switch {
 		case ctx.Err() != nil:
 			return false, nil //nolint:nilerr // the attempt was canceled; its outcome does not count
-		case !o.failed():
+		case !o.isFailure():
 			c.report(0, outcome{}, time.Time{})
 			return true, nil
-		case o.gone():
+		case o.isGone():
 			return false, c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: p.seq, Reason: o.reason})
 		case n >= c.s.opts.Attempts:
 			err := c.record(ctx, c.letter(p, n, start, o))
 			c.report(0, o, time.Time{})
 			return err == nil, err
 		}
-		d := max(c.s.opts.backoff(n), min(o.wait, c.s.opts.BackoffMax))
+		d := max(c.s.opts.backoff(n), min(o.retryAfter, c.s.opts.BackoffMax))
 		c.report(n, o, time.Now().Add(d))
 		if !c.pause(ctx, d) {
 			return false, nil
@@ -237,8 +237,8 @@ func (c *deliverer) pause(ctx context.Context, d time.Duration) bool {
 
 // redeliver tries each dead letter with a requested retry once, in order.
 func (c *deliverer) redeliver(ctx context.Context) {
-	for _, seq := range c.queued() {
-		if ctx.Err() != nil || c.disabled() {
+	for _, seq := range c.queuedRetries() {
+		if ctx.Err() != nil || c.isDisabled() {
 			return
 		}
 		if err := c.retry(ctx, seq); err != nil && ctx.Err() == nil {
@@ -265,9 +265,9 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	switch {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // the attempt was canceled, and the retry is still requested
-	case !o.failed():
+	case !o.isFailure():
 		return c.record(ctx, &events.WebhookRedelivered{WebhookID: c.h.id, EventSeq: seq})
-	case o.gone():
+	case o.isGone():
 		return c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: seq, Reason: o.reason})
 	default:
 		return c.record(ctx, c.letter(p, 1, start, o))
@@ -283,20 +283,20 @@ func (c *deliverer) record(ctx context.Context, d events.Data) error {
 	return nil
 }
 
-func (c *deliverer) disabled() bool {
+func (c *deliverer) isDisabled() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.h.disabled != ""
+	return c.h.disabledReason != ""
 }
 
-func (c *deliverer) queued() []uint64 {
+func (c *deliverer) queuedRetries() []uint64 {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.h.queued()
+	return c.h.queuedRetries()
 }
 
-func (c *deliverer) reached(seq uint64) {
-	c.at = seq
+func (c *deliverer) setPosition(seq uint64) {
+	c.position = seq
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.h.position = seq
@@ -306,7 +306,7 @@ func (c *deliverer) reached(seq uint64) {
 func (c *deliverer) report(failed int, o outcome, next time.Time) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.h.failed, c.h.problem, c.h.next = failed, o.reason, next
+	c.h.failedAttempts, c.h.lastError, c.h.nextAttempt = failed, o.reason, next
 }
 
 // newParcel encodes an event for receivers.

@@ -60,23 +60,23 @@ type hook struct {
 	created    time.Time
 	creator    string
 	// seq is the position of the newest applied event.
-	seq      uint64
-	deleted  bool
-	disabled string // the reason, or empty
-	letters  map[uint64]*letter
+	seq            uint64
+	deleted        bool
+	disabledReason string // the reason, or empty
+	letters        map[uint64]*letter
 
 	// The fields below are not recorded. They hold the state of deliveries by this
 	// server.
-	secret   Secret
-	here     bool // whether the secret is available here
-	position uint64
-	failed   int // failed attempts for the event being delivered
-	problem  string
-	next     time.Time
-	// resting is true while the deliverer waits at the end of the ledger. position then
+	secret         Secret
+	hasSecret      bool // whether the secret is available here
+	position       uint64
+	failedAttempts int // failedAttempts attempts for the event being delivered
+	lastError      string
+	nextAttempt    time.Time
+	// isResting is true while the deliverer waits at the end of the ledger. position then
 	// advances with the ledger, up to wakeAt.
-	resting bool
-	wakeAt  uint64
+	isResting bool
+	wakeAt    uint64
 	// changed wakes the deliverer, and stop ends it. ended is closed when it has ended,
 	// or if it was never started.
 	changed chan struct{}
@@ -95,11 +95,11 @@ func newHook(e events.Event, d *events.WebhookRegistered) *hook {
 		id: d.WebhookID, tenant: e.Tenant, url: d.Content.Value().URL, after: d.After, position: d.After,
 		selection: events.Selection{Tenant: e.Tenant, Types: d.Types, Session: d.Session, Execution: d.ExecutionID},
 		created:   e.Time, creator: d.Actor.Principal, letters: map[uint64]*letter{}, changed: make(chan struct{}, 1),
-		stop: func() {}, ended: closed(),
+		stop: func() {}, ended: newClosedChannel(),
 	}
 }
 
-func closed() chan struct{} {
+func newClosedChannel() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -117,12 +117,12 @@ func (h *hook) apply(e events.Event) {
 	case *events.WebhookDeadLettered:
 		h.letters[d.EventSeq] = &letter{event: d, at: e.Time}
 	case *events.WebhookDisabled:
-		h.disabled = d.Reason
+		h.disabledReason = d.Reason
 		for _, l := range h.letters {
 			l.retrying = false
 		}
 	case *events.WebhookRetryRequested:
-		h.disabled = ""
+		h.disabledReason = ""
 		for _, seq := range d.EventSeqs {
 			if l := h.letters[seq]; l != nil {
 				l.retrying = true
@@ -156,8 +156,8 @@ func (h *hook) concerns(batch []events.Event) bool {
 	})
 }
 
-// queued returns the positions of the dead letters with a requested retry, in order.
-func (h *hook) queued() []uint64 {
+// queuedRetries returns the positions of the dead letters with a requested retry, in order.
+func (h *hook) queuedRetries() []uint64 {
 	var list []uint64
 	for seq, l := range h.letters {
 		if l.retrying {
@@ -172,17 +172,17 @@ func (h *hook) view() Hook {
 	v := Hook{
 		ID: h.id, URL: h.url, Types: append([]events.Type{}, h.selection.Types...), Session: h.selection.Session, ExecutionID: h.selection.Execution,
 		CreatedAt: events.FormatTime(h.created), CreatedBy: h.creator, State: StateActive,
-		Position: decimal(h.position), Attempts: h.failed, LastError: h.problem, DeadLetters: len(h.letters),
+		Position: decimal(h.position), Attempts: h.failedAttempts, LastError: h.lastError, DeadLetters: len(h.letters),
 	}
 	switch {
-	case h.disabled != "":
-		v.State, v.LastError = StateDisabled, h.disabled
-	case !h.here:
+	case h.disabledReason != "":
+		v.State, v.LastError = StateDisabled, h.disabledReason
+	case !h.hasSecret:
 		v.State = StateElsewhere
-	case h.failed > 0:
+	case h.failedAttempts > 0:
 		v.State = StateFailing
-		if !h.next.IsZero() {
-			v.NextAttempt = events.FormatTime(h.next)
+		if !h.nextAttempt.IsZero() {
+			v.NextAttempt = events.FormatTime(h.nextAttempt)
 		}
 	}
 	return v

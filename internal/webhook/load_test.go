@@ -30,7 +30,7 @@ func TestEventsOfOthersCostNothing(t *testing.T) {
 	t.Parallel()
 	feed := &countedFeed{}
 	h := build(t, func(o *webhook.Options) { feed.Feed, o.Feed = o.Feed, feed })
-	var hooks []webhook.Registered
+	var hooks []webhook.RegisterResult
 	for range 20 {
 		hooks = append(hooks, h.register("http://127.0.0.1:9/")) // receives nothing
 	}

@@ -25,13 +25,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is the time limit for a condition that a test waits for.
-const patience = 20 * time.Second
+// waitTimeout is the time limit for a condition that a test waits for.
+const waitTimeout = 20 * time.Second
 
 var actor = events.Actor{Principal: "tester", Transport: "embed"}
 
-// house is a ledger with a webhook service that can be stopped and started.
-type house struct {
+// testLedger is a ledger with a webhook service that can be stopped and started.
+type testLedger struct {
 	t       *testing.T
 	store   *jetstream.Store
 	opts    webhook.Options
@@ -40,12 +40,12 @@ type house struct {
 	stop    func()
 }
 
-func build(t *testing.T, change ...func(*webhook.Options)) *house {
+func build(t *testing.T, change ...func(*webhook.Options)) *testLedger {
 	t.Helper()
-	h := &house{t: t, store: storetest.Start(t), log: &logged{}}
+	h := &testLedger{t: t, store: storetest.Start(t), log: &logged{}}
 	h.opts = webhook.Options{
 		Journal: h.store, Feed: h.store, Dir: filepath.Join(t.TempDir(), "webhooks"),
-		SessionOf: h.sessionOf, AllowPrivate: true, Timeout: patience,
+		SessionOf: h.sessionOf, AllowPrivate: true, Timeout: waitTimeout,
 		Attempts: 4, BackoffFirst: time.Millisecond, BackoffMax: 4 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -57,7 +57,7 @@ func build(t *testing.T, change ...func(*webhook.Options)) *house {
 }
 
 // start opens the service and delivers until stop or the end of the test.
-func (h *house) start() {
+func (h *testLedger) start() {
 	h.t.Helper()
 	var err error
 	if h.service, err = webhook.Open(h.t.Context(), h.opts); err != nil {
@@ -76,7 +76,7 @@ func (h *house) start() {
 }
 
 // sessionOf reads the sessions from the requested event in the ledger.
-func (h *house) sessionOf(ctx context.Context, tenant string, _ uint64, execution string) ([]string, error) {
+func (h *testLedger) sessionOf(ctx context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 	list, err := h.store.Execution(ctx, tenant, execution)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -84,7 +84,7 @@ func (h *house) sessionOf(ctx context.Context, tenant string, _ uint64, executio
 	return events.SessionsOf(list[0].Data.(*events.ExecutionRequested)), nil
 }
 
-func (h *house) record(d events.Data) events.Event {
+func (h *testLedger) record(d events.Data) events.Event {
 	h.t.Helper()
 	e := events.New(events.DefaultTenant, time.Now(), d)
 	var err error
@@ -95,18 +95,18 @@ func (h *house) record(d events.Data) events.Event {
 }
 
 // request records a run; its events carry a session, if any.
-func (h *house) request(session string) events.Event {
+func (h *testLedger) request(session string) events.Event {
 	h.t.Helper()
 	return h.record(&events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool, Session: session})
 }
 
 // complete records the end of a run.
-func (h *house) complete(run events.Event) events.Event {
+func (h *testLedger) complete(run events.Event) events.Event {
 	h.t.Helper()
 	return h.record(&events.ExecutionCompleted{Ending: events.Ending{ExecutionID: run.About()}})
 }
 
-func (h *house) register(url string, change ...func(*webhook.Registration)) webhook.Registered {
+func (h *testLedger) register(url string, change ...func(*webhook.Registration)) webhook.RegisterResult {
 	h.t.Helper()
 	r := webhook.Registration{Tenant: events.DefaultTenant, URL: url, Actor: actor}
 	for _, c := range change {
@@ -120,9 +120,9 @@ func (h *house) register(url string, change ...func(*webhook.Registration)) webh
 }
 
 // until waits for a condition on a webhook.
-func (h *house) until(id string, wanted func(webhook.Hook) bool) webhook.Hook {
+func (h *testLedger) until(id string, wanted func(webhook.Hook) bool) webhook.Hook {
 	h.t.Helper()
-	for late := time.After(patience); ; {
+	for late := time.After(waitTimeout); ; {
 		v, err := h.service.Get(events.DefaultTenant, id)
 		if err != nil {
 			h.t.Fatal(err)
@@ -139,13 +139,13 @@ func (h *house) until(id string, wanted func(webhook.Hook) bool) webhook.Hook {
 }
 
 // arrivedAt waits until every event up to a position is delivered or given up.
-func (h *house) arrivedAt(id string, e events.Event) {
+func (h *testLedger) arrivedAt(id string, e events.Event) {
 	h.t.Helper()
 	h.until(id, func(v webhook.Hook) bool { at, _ := strconv.ParseUint(v.Position, 10, 64); return at >= e.Seq })
 }
 
 // recorded returns the events of a type.
-func (h *house) recorded(typ events.Type) []events.Event {
+func (h *testLedger) recorded(typ events.Type) []events.Event {
 	h.t.Helper()
 	list, err := h.store.Read(h.t.Context(), 0, 100_000)
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *receiver) sequences() []uint64 {
 // count waits until a number of requests has arrived.
 func (r *receiver) count(n int) {
 	r.t.Helper()
-	for late := time.After(patience); len(r.deliveries()) < n; {
+	for late := time.After(waitTimeout); len(r.deliveries()) < n; {
 		select {
 		case <-r.arrived:
 		case <-late:

@@ -39,7 +39,7 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-func mistake(field, format string, args ...any) error {
+func invalidf(field, format string, args ...any) error {
 	return &Error{field, fmt.Sprintf(format, args...)}
 }
 
@@ -54,18 +54,18 @@ func (r Registration) check(allowPrivate bool) error {
 	for i, t := range r.Types {
 		switch {
 		case t.Webhook():
-			return mistake("types", "events of type %s are about webhooks and never posted to one; read them at /api/events", t)
+			return invalidf("types", "events of type %s are about webhooks and never posted to one; read them at /api/events", t)
 		case !slices.Contains(events.Types(), t):
-			return mistake("types", "there is no event type %q; docs/events.md lists them", clip(string(t)))
+			return invalidf("types", "there is no event type %q; docs/events.md lists them", clip(string(t)))
 		case slices.Contains(r.Types[:i], t):
-			return mistake("types", "type %s is listed twice", t)
+			return invalidf("types", "type %s is listed twice", t)
 		}
 	}
 	switch {
 	case r.ExecutionID != "" && !events.ValidID(r.ExecutionID):
-		return mistake("execution_id", "%q is no execution id", clip(r.ExecutionID))
+		return invalidf("execution_id", "%q is no execution id", clip(r.ExecutionID))
 	case len(r.Session) > 256 || strings.ContainsFunc(r.Session, unicode.IsControl):
-		return mistake("session", "a session name has at most 256 bytes and no control characters")
+		return invalidf("session", "a session name has at most 256 bytes and no control characters")
 	}
 	return nil
 }
@@ -73,28 +73,28 @@ func (r Registration) check(allowPrivate bool) error {
 func checkURL(text string, allowPrivate bool) error {
 	const field = "url"
 	if len(text) > maxURL {
-		return mistake(field, "url is longer than %d bytes", maxURL)
+		return invalidf(field, "url is longer than %d bytes", maxURL)
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil, u.Host == "", u.Opaque != "", strings.ContainsFunc(text, unicode.IsControl):
-		return mistake(field, "url must be the full address of the receiver, such as https://example.com/hooks")
+		return invalidf(field, "url must be the full address of the receiver, such as https://example.com/hooks")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return mistake(field, "url must begin with https://")
+		return invalidf(field, "url must begin with https://")
 	case u.User != nil:
-		return mistake(field, "url must not contain a user name, because the ledger stores it permanently; receivers can verify the signature instead")
+		return invalidf(field, "url must not contain a user name, because the ledger stores it permanently; receivers can verify the signature instead")
 	case u.Fragment != "":
-		return mistake(field, "url ends in a fragment (#%s), which is never sent; leave it out", clip(u.Fragment))
+		return invalidf(field, "url ends in a fragment (#%s), which is never sent; leave it out", clip(u.Fragment))
 	case allowPrivate:
 		return nil
 	case u.Scheme != "https":
-		return mistake(field, "url must begin with https://: http is readable on the network (a server started with --webhook-allow-private accepts it)")
+		return invalidf(field, "url must begin with https://: http is readable on the network (a server started with --webhook-allow-private accepts it)")
 	}
 	// Names are checked when they are dialed. This check only reports the error earlier.
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	addr, err := netip.ParseAddr(host)
-	if err == nil && !public(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
-		return mistake(field, "url leads to this machine or a private network; the server sends there only when started with --webhook-allow-private")
+	if err == nil && !isPublic(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+		return invalidf(field, "url leads to this machine or a private network; the server sends there only when started with --webhook-allow-private")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 func listenAt(t *testing.T, address string) net.Listener {
 	t.Helper()
-	for late := time.After(patience); ; {
+	for late := time.After(waitTimeout); ; {
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			return l

@@ -43,21 +43,21 @@ func (s *Service) Run(ctx context.Context) error {
 // startDeliverer starts a deliverer for a webhook whose secret is available. The caller
 // must hold mu.
 func (s *Service) startDeliverer(ctx context.Context, deliverers *sync.WaitGroup, h *hook) {
-	if !h.here {
+	if !h.hasSecret {
 		return
 	}
-	place, position, err := s.keep.openPlace(h.id, h.after)
+	place, position, err := s.secrets.openPosition(h.id, h.after)
 	if err != nil {
-		h.here = false
+		h.hasSecret = false
 		s.opts.Logger.ErrorContext(ctx, "cannot deliver for a webhook", "webhook", h.id, "error", err)
 		return
 	}
 	position = min(position, s.applied) // a position is never after the end of the ledger
-	h.position, h.resting = position, false
+	h.position, h.isResting = position, false
 	ctx, h.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})
 	h.ended = ended
-	c := &deliverer{s: s, h: h, place: place, client: newClient(s.opts), at: position, written: position, selector: s.selector(h)}
+	c := &deliverer{s: s, h: h, positionFile: place, client: newClient(s.opts), position: position, writtenPosition: position, selector: s.selector(h)}
 	deliverers.Go(func() {
 		defer close(ended)
 		c.run(ctx)

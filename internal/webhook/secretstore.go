@@ -21,7 +21,7 @@ const (
 	positionSuffix = ".position"
 )
 
-func openKeep(dir string) (secretStore, error) {
+func openSecretStore(dir string) (secretStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return secretStore{}, fmt.Errorf("create the webhook directory: %w", err)
 	}
@@ -101,10 +101,10 @@ const positionDigits = 20
 // positionFile stores the position of a webhook. The caller of openPlace MUST close it.
 type positionFile struct{ f *os.File }
 
-// openPlace opens the position file of a webhook and returns the position in it. If the
+// openPosition opens the position file of a webhook and returns the position in it. If the
 // file is new or invalid, the position is from. Deliveries are then repeated and none is
 // lost, so that the directory need not be synced.
-func (k secretStore) openPlace(id string, from uint64) (positionFile, uint64, error) {
+func (k secretStore) openPosition(id string, from uint64) (positionFile, uint64, error) {
 	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return positionFile{}, 0, err

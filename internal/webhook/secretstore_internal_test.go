@@ -12,7 +12,7 @@ import (
 // A secret never replaces another one.
 func TestStoreSecretKeepsTheFirst(t *testing.T) {
 	t.Parallel()
-	k, err := openKeep(filepath.Join(t.TempDir(), "webhooks"))
+	k, err := openSecretStore(filepath.Join(t.TempDir(), "webhooks"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 // stores. It is safe for concurrent use. Commands return only after Run has applied the
 // events that they record: without Run they block until their time limit.
 type Service struct {
-	opts Options
-	keep secretStore
+	opts    Options
+	secrets secretStore
 	// delivered and failed count attempts.
 	delivered, failed atomic.Int64
 
@@ -28,12 +28,12 @@ type Service struct {
 	hooks map[string]*hook
 	// applied is the position up to which events are applied to hooks. moved is closed
 	// and replaced when applied grows.
-	applied uint64
-	moved   chan struct{}
+	applied        uint64
+	appliedChanged chan struct{}
 	// deliver starts a deliverer for a webhook; nil while Run is not active.
 	deliver func(*hook)
-	// registering counts the registrations in progress per tenant.
-	registering map[string]int
+	// pendingRegistrations counts the registrations in progress per tenant.
+	pendingRegistrations map[string]int
 }
 
 // Open reads the webhooks from the ledger. It starts nothing and holds nothing to close.
@@ -42,8 +42,8 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, hooks: map[string]*hook{}, moved: make(chan struct{}), registering: map[string]int{}}
-	if s.keep, err = openKeep(opts.Dir); err != nil {
+	s := &Service{opts: opts, hooks: map[string]*hook{}, appliedChanged: make(chan struct{}), pendingRegistrations: map[string]int{}}
+	if s.secrets, err = openSecretStore(opts.Dir); err != nil {
 		return nil, err
 	}
 	// The end is read before the events. Run reads events between the two again; each is
@@ -58,7 +58,7 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
-	if err := s.keep.sweep(func(id string) bool { return s.hooks[id] != nil }); err != nil {
+	if err := s.secrets.sweep(func(id string) bool { return s.hooks[id] != nil }); err != nil {
 		return nil, fmt.Errorf("remove the files of deleted webhooks: %w", err)
 	}
 	return s, nil
@@ -73,7 +73,7 @@ func (s *Service) apply(e events.Event) {
 	h := s.hooks[e.About()]
 	if d, ok := e.Data.(*events.WebhookRegistered); ok && h == nil {
 		h = newHook(e, d)
-		s.recall(h)
+		s.loadSecret(h)
 		s.hooks[h.id] = h
 		h.apply(e)
 		if s.deliver != nil {
@@ -90,11 +90,11 @@ func (s *Service) apply(e events.Event) {
 	}
 }
 
-// recall loads the secret of a webhook if it is available.
-func (s *Service) recall(h *hook) {
+// loadSecret loads the secret of a webhook if it is available.
+func (s *Service) loadSecret(h *hook) {
 	var err error
-	h.secret, err = s.keep.secret(h.id)
-	if h.here = err == nil; !h.here && !errors.Is(err, os.ErrNotExist) {
+	h.secret, err = s.secrets.secret(h.id)
+	if h.hasSecret = err == nil; !h.hasSecret && !errors.Is(err, os.ErrNotExist) {
 		s.opts.Logger.Error("cannot deliver for a webhook", "webhook", h.id, "error", err)
 	}
 }
@@ -111,26 +111,26 @@ func (s *Service) advance(batch []events.Event) {
 	// and each reads the ledger separately.
 	for _, h := range s.hooks {
 		switch {
-		case !h.resting:
+		case !h.isResting:
 		case h.concerns(batch):
-			h.resting = false
+			h.isResting = false
 			h.wake()
 		default:
 			if h.position = s.applied; h.position >= h.wakeAt {
-				h.resting = false
+				h.isResting = false
 				h.wake()
 			}
 		}
 	}
-	close(s.moved)
-	s.moved = make(chan struct{})
+	close(s.appliedChanged)
+	s.appliedChanged = make(chan struct{})
 }
 
 // progress returns the position applied and a channel that is closed once it grows.
 func (s *Service) progress() (uint64, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.applied, s.moved
+	return s.applied, s.appliedChanged
 }
 
 // wait returns once the event at seq is applied.
@@ -157,13 +157,13 @@ func (s *Service) append(ctx context.Context, tenant string, d events.Data, afte
 	return seq, s.wait(ctx, seq)
 }
 
-// answerWait limits a client's change.
-const answerWait = 4500 * time.Millisecond
+// changeTimeout limits a client's change.
+const changeTimeout = 4500 * time.Millisecond
 
 // change is append for a client. It returns context.DeadlineExceeded if the ledger does
 // not answer within answerWait.
 func (s *Service) change(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
-	ctx, stop := context.WithTimeout(ctx, answerWait)
+	ctx, stop := context.WithTimeout(ctx, changeTimeout)
 	defer stop()
 	seq, err := s.append(ctx, tenant, d, after)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -172,8 +172,8 @@ func (s *Service) change(ctx context.Context, tenant string, d events.Data, afte
 	return seq, err
 }
 
-// Registered is the result of Register.
-type Registered struct {
+// RegisterResult is the result of Register.
+type RegisterResult struct {
 	Hook Hook
 	// Secret signs the deliveries. It is returned only here.
 	Secret Secret
@@ -184,28 +184,28 @@ type Registered struct {
 // Register adds a webhook. Errors are *Error for an invalid request, and
 // context.DeadlineExceeded if the ledger does not answer in time. The secret is on disk
 // before the webhook is recorded.
-func (s *Service) Register(ctx context.Context, r Registration) (Registered, error) {
+func (s *Service) Register(ctx context.Context, r Registration) (RegisterResult, error) {
 	if err := r.check(s.opts.AllowPrivate); err != nil {
-		return Registered{}, err
+		return RegisterResult{}, err
 	}
 	after, err := s.opts.Feed.LastSeq(ctx)
 	if err != nil {
-		return Registered{}, fmt.Errorf("register a webhook: %w", err)
+		return RegisterResult{}, fmt.Errorf("register a webhook: %w", err)
 	}
 	if r.After != nil {
 		if *r.After > after {
-			return Registered{}, mistake("after", "after is %d, but the ledger ends at %d", *r.After, after)
+			return RegisterResult{}, invalidf("after", "after is %d, but the ledger ends at %d", *r.After, after)
 		}
 		after = *r.After
 	}
 	done, err := s.reserve(r.Tenant)
 	if err != nil {
-		return Registered{}, err
+		return RegisterResult{}, err
 	}
 	defer done()
 	id, secret := events.NewID(time.Now()), newSecret()
-	if err := s.keep.storeSecret(id, secret); err != nil {
-		return Registered{}, err
+	if err := s.secrets.storeSecret(id, secret); err != nil {
+		return RegisterResult{}, err
 	}
 	seq, err := s.change(ctx, r.Tenant, &events.WebhookRegistered{
 		WebhookID: id, Content: events.Plain(events.WebhookContent{URL: r.URL}), Types: r.Types, Session: r.Session, ExecutionID: r.ExecutionID,
@@ -214,36 +214,36 @@ func (s *Service) Register(ctx context.Context, r Registration) (Registered, err
 	if err != nil {
 		// The secret is kept, because the event may be recorded. If it is not, the next
 		// start removes the secret.
-		return Registered{}, fmt.Errorf("register a webhook: %w", err)
+		return RegisterResult{}, fmt.Errorf("register a webhook: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hooks[id]
 	if h == nil {
-		return Registered{}, fmt.Errorf("webhook %s was deleted meanwhile: %w", id, events.ErrNotFound)
+		return RegisterResult{}, fmt.Errorf("webhook %s was deleted meanwhile: %w", id, events.ErrNotFound)
 	}
-	return Registered{Hook: h.view(), Secret: secret, Seq: seq}, nil
+	return RegisterResult{Hook: h.view(), Secret: secret, Seq: seq}, nil
 }
 
 // reserve counts a registration against the tenant's limit until done is called.
 func (s *Service) reserve(tenant string) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.registering[tenant]
+	n := s.pendingRegistrations[tenant]
 	for _, h := range s.hooks {
 		if h.tenant == tenant {
 			n++
 		}
 	}
 	if n >= s.opts.MaxPerTenant {
-		return nil, mistake("", "the tenant has %d webhooks, which is the limit; delete one", n)
+		return nil, invalidf("", "the tenant has %d webhooks, which is the limit; delete one", n)
 	}
-	s.registering[tenant]++
+	s.pendingRegistrations[tenant]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.registering[tenant]--; s.registering[tenant] == 0 {
-			delete(s.registering, tenant)
+		if s.pendingRegistrations[tenant]--; s.pendingRegistrations[tenant] == 0 {
+			delete(s.pendingRegistrations, tenant)
 		}
 	}, nil
 }
@@ -275,7 +275,7 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 		// The deliverer may be in the middle of an attempt.
 		select {
 		case <-ended:
-			err = s.keep.deleteFiles(id)
+			err = s.secrets.deleteFiles(id)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -297,7 +297,7 @@ const maxRetries = 1000
 // context.DeadlineExceeded if the ledger does not answer in time.
 func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
 	if len(seqs) > maxRetries {
-		return 0, 0, mistake("sequences", "at most %d dead letters can be retried in one request", maxRetries)
+		return 0, 0, invalidf("sequences", "at most %d dead letters can be retried in one request", maxRetries)
 	}
 	seqs, err = s.retriable(tenant, id, seqs)
 	if err != nil {
@@ -317,13 +317,13 @@ func (s *Service) retriable(tenant, id string, seqs []uint64) ([]uint64, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !h.here {
-		return nil, mistake("", "this server does not have the secret of the webhook; send the request to the server where it was registered, or delete the webhook and add it again")
+	if !h.hasSecret {
+		return nil, invalidf("", "this server does not have the secret of the webhook; send the request to the server where it was registered, or delete the webhook and add it again")
 	}
 	list := make([]uint64, 0, len(seqs))
 	for _, seq := range seqs {
 		if h.letters[seq] == nil {
-			return nil, mistake("sequences", "the event at %d is not a dead letter of this webhook", seq)
+			return nil, invalidf("sequences", "the event at %d is not a dead letter of this webhook", seq)
 		}
 		list = append(list, seq)
 	}
@@ -334,8 +334,8 @@ func (s *Service) retriable(tenant, id string, seqs []uint64) ([]uint64, error) 
 			}
 		}
 	}
-	if len(list) == 0 && h.disabled == "" {
-		return nil, mistake("", "there is nothing to retry")
+	if len(list) == 0 && h.disabledReason == "" {
+		return nil, invalidf("", "there is nothing to retry")
 	}
 	return list, nil
 }
@@ -387,7 +387,7 @@ func (s *Service) Undelivered(last uint64) []string {
 	var reasons []string
 	for _, id := range slices.Sorted(maps.Keys(s.hooks)) {
 		h := s.hooks[id]
-		if !h.here {
+		if !h.hasSecret {
 			continue // this server does not deliver for it
 		}
 		if h.position < last {

@@ -10,9 +10,9 @@ type Stats struct {
 	DeadLetters int
 	// Delivered and Failed count the attempts of this process since Open.
 	Delivered, Failed int64
-	// Behind is the maximum number of positions by which a webhook lags behind the newest
+	// MaxLag is the maximum number of positions by which a webhook lags behind the newest
 	// known event, among the webhooks that this server delivers for.
-	Behind uint64
+	MaxLag uint64
 }
 
 // Stats returns the current counts.
@@ -23,8 +23,8 @@ func (s *Service) Stats() Stats {
 	for h := range maps.Values(s.hooks) {
 		st.Webhooks[h.view().State]++
 		st.DeadLetters += len(h.letters)
-		if h.here && h.position < s.applied {
-			st.Behind = max(st.Behind, s.applied-h.position)
+		if h.hasSecret && h.position < s.applied {
+			st.MaxLag = max(st.MaxLag, s.applied-h.position)
 		}
 	}
 	st.Delivered, st.Failed = s.delivered.Load(), s.failed.Load()
@@ -33,7 +33,7 @@ func (s *Service) Stats() Stats {
 
 // count counts an attempt.
 func (s *Service) count(o outcome) {
-	if o.failed() {
+	if o.isFailure() {
 		s.failed.Add(1)
 	} else {
 		s.delivered.Add(1)

@@ -25,7 +25,7 @@ func TestStats(t *testing.T) {
 	var st webhook.Stats
 	h.until(unwanted.Hook.ID, func(webhook.Hook) bool {
 		st = h.service.Stats()
-		return st.Webhooks[webhook.StateDisabled] == 1 && st.Delivered == 3 && st.Behind > 0
+		return st.Webhooks[webhook.StateDisabled] == 1 && st.Delivered == 3 && st.MaxLag > 0
 	})
 	if st.Webhooks[webhook.StateActive] != 1 || st.Failed != 1 || st.DeadLetters != 0 {
 		t.Errorf("%+v", st)

@@ -49,7 +49,7 @@ var plainCalls = []uint32{
 
 // failedCalls are calls that honest code makes and does not need. They fail with the error of
 // a system that lacks what they ask for.
-var answered = []struct {
+var failedCalls = []struct {
 	errno unix.Errno
 	calls []uint32
 }{
@@ -81,7 +81,7 @@ func (f Filter) rules() []rule {
 	// Only mprotect may make memory executable, so mmap may not.
 	private := flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, 0)
 	add(unix.SYS_MMAP, append(
-		[][]test{{is(0, 0), atMost(2, readWrite), flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, unix.MAP_FIXED)}},
+		[][]test{{equals(0, 0), atMost(2, readWrite), flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, unix.MAP_FIXED)}},
 		f.outside(atMost(2, readWrite), private)...)...)
 
 	for _, call := range plainCalls {
@@ -93,9 +93,9 @@ func (f Filter) rules() []rule {
 	// installed. After that only WebAssembly does, as with mprotect. With key -1 or 0 the
 	// call is the same as mprotect.
 	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, protection), between(3, 1, 15))
-	add(unix.SYS_CLONE, []test{is(0, threadFlags)})
-	add(unix.SYS_TGKILL, []test{is(0, uint64(f.ProcessID))}) // Go's preemption, abort
-	add(unix.SYS_PRCTL, []test{is(0, prSetVMA)}, []test{is(0, unix.PR_SET_NAME)}, []test{is(0, unix.PR_GET_SECCOMP)})
+	add(unix.SYS_CLONE, []test{equals(0, threadFlags)})
+	add(unix.SYS_TGKILL, []test{equals(0, uint64(f.ProcessID))}) // Go's preemption, abort
+	add(unix.SYS_PRCTL, []test{equals(0, prSetVMA)}, []test{equals(0, unix.PR_SET_NAME)}, []test{equals(0, unix.PR_GET_SECCOMP)})
 	// Code that sets the handler of SIGSYS tries to survive a violation, or it is that
 	// handler, which ends the process this way. The kernel ignores the upper half of the
 	// number, the filter does not.
@@ -104,7 +104,7 @@ func (f Filter) rules() []rule {
 		{between(0, uint64(unix.SIGSYS)+1, 64)},
 	}, kill})
 
-	for _, a := range answered {
+	for _, a := range failedCalls {
 		for _, call := range a.calls {
 			rules = append(rules, rule{call, nil, fail(a.errno)})
 		}
@@ -173,7 +173,7 @@ func (f Filter) Prove() []string {
 	// them.
 	_, _, errno := unix.RawSyscall6(unix.SYS_OPENAT2, ^uintptr(0), 0, 0, 0, 0, 0)
 	switch {
-	case got(unix.PR_GET_SECCOMP) != filtering || errno != unix.ENOSYS:
+	case prctlValue(unix.PR_GET_SECCOMP) != filtering || errno != unix.ENOSYS:
 		return nil
 	case f.ExecutableMemory || !f.deniesExecutableMemory():
 		return []string{Seccomp}

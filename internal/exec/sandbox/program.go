@@ -34,7 +34,7 @@ func between(argument int, least, most uint64) test {
 	return test{argument: argument, least: least, most: most}
 }
 
-func is(argument int, value uint64) test { return between(argument, value, value) }
+func equals(argument int, value uint64) test { return between(argument, value, value) }
 
 func atMost(argument int, most uint64) test { return between(argument, 0, most) }
 

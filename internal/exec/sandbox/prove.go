@@ -27,24 +27,24 @@ func Prove(c Claims) []string {
 		Namespaces: func() bool { return unix.Getpid() == 1 && unix.Getppid() == 0 },
 		// Go has opened descriptors of its own, so others cannot be recognized.
 		ClosedFiles: func() bool { return true },
-		Landlock:    func() bool { return denied("/") && denied("/proc/self/exe") },
+		Landlock:    func() bool { return isDenied("/") && isDenied("/proc/self/exe") },
 		NoCapabilities: func() bool {
 			head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			var sets [2]unix.CapUserData
 			return unix.Capget(&head, &sets[0]) == nil && sets == [2]unix.CapUserData{}
 		},
-		NoNewPrivileges: func() bool { return got(unix.PR_GET_NO_NEW_PRIVS) == 1 },
+		NoNewPrivileges: func() bool { return prctlValue(unix.PR_GET_NO_NEW_PRIVS) == 1 },
 		ParentDeath: func() bool {
 			var signal int32
 			err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 			return err == nil && signal == int32(unix.SIGKILL)
 		},
-		DataLimit: func() bool { return c.DataLimit > 0 && limited(unix.RLIMIT_DATA, c.DataLimit) },
+		DataLimit: func() bool { return c.DataLimit > 0 && isLimited(unix.RLIMIT_DATA, c.DataLimit) },
 		Limits: func() bool {
-			return limited(unix.RLIMIT_CORE, 0) && limited(unix.RLIMIT_FSIZE, 0) && limited(unix.RLIMIT_NOFILE, c.OpenFiles) &&
-				limited(unix.RLIMIT_MEMLOCK, 0) && limited(unix.RLIMIT_MSGQUEUE, 0)
+			return isLimited(unix.RLIMIT_CORE, 0) && isLimited(unix.RLIMIT_FSIZE, 0) && isLimited(unix.RLIMIT_NOFILE, c.OpenFiles) &&
+				isLimited(unix.RLIMIT_MEMLOCK, 0) && isLimited(unix.RLIMIT_MSGQUEUE, 0)
 		},
-		NotDumpable: func() bool { return got(unix.PR_GET_DUMPABLE) == 0 },
+		NotDumpable: func() bool { return prctlValue(unix.PR_GET_DUMPABLE) == 0 },
 	}
 	var proven []string
 	for _, layer := range c.Layers {
@@ -56,7 +56,7 @@ func Prove(c Claims) []string {
 	return proven
 }
 
-func got(option int) int {
+func prctlValue(option int) int {
 	v, err := unix.PrctlRetInt(option, 0, 0, 0, 0)
 	if err != nil {
 		return -1
@@ -64,7 +64,7 @@ func got(option int) int {
 	return v
 }
 
-func denied(path string) bool {
+func isDenied(path string) bool {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		unix.Close(fd)
@@ -72,7 +72,7 @@ func denied(path string) bool {
 	return errors.Is(err, unix.EACCES)
 }
 
-func limited(resource int, to uint64) bool {
+func isLimited(resource int, to uint64) bool {
 	var l unix.Rlimit
 	return unix.Getrlimit(resource, &l) == nil && l.Cur <= to && l.Max <= to
 }

@@ -27,16 +27,16 @@ type notErasable struct {
 func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
 	if len(t.using) > 0 {
-		e.stay(usingDeclaration, t.using[0])
+		e.noteNotErasable(usingDeclaration, t.using[0])
 	}
 	for i := 0; i < len(t.nodes); {
 		if p := t.parent(i); p != none && isList(t.kind(p)) {
-			skip, err := e.member(i)
+			skip, err := e.eraseMember(i)
 			if err != nil {
 				return nil, nil, err
 			}
 			if skip {
-				i = e.after(i)
+				i = e.afterMember(i)
 				continue
 			}
 			if t.kind(i) != "comment" {
@@ -44,7 +44,7 @@ func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 				e.kept[p] = t.end(i)
 			}
 		}
-		skip, err := e.node(i)
+		skip, err := e.eraseNode(i)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -57,7 +57,7 @@ func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	if e.joined {
 		return nil, nil, ErrSyntax
 	}
-	e.separate()
+	e.insertSemicolons()
 	return e.out, e.stays, nil
 }
 
@@ -78,11 +78,11 @@ type eraser struct {
 
 // gap is an offset at which something was erased and a statement may need an end.
 type gap struct {
-	at     int    // offset for a semicolon
-	resume int    // where the source continues
-	before string // characters that continue the statement if the source continues with one of them
-	always bool   // the semicolon is always needed
-	line   bool   // the semicolon is needed only if a line ends before the source continues
+	at           int    // offset for a semicolon
+	resume       int    // where the source continues
+	before       string // characters that continue the statement if the source continues with one of them
+	always       bool   // the semicolon is always needed
+	needsLineEnd bool   // the semicolon is needed only if a line ends before the source continues
 }
 
 func isList(kind string) bool {
@@ -94,7 +94,7 @@ func isList(kind string) bool {
 }
 
 // noteNotErasable records a construct that cannot be erased. Only the first one is kept.
-func (e *eraser) stay(construct string, at int) {
+func (e *eraser) noteNotErasable(construct string, at int) {
 	if e.stays == nil {
 		line, column := position(e.source, at)
 		e.stays = &notErasable{construct, line, column}
@@ -145,7 +145,7 @@ func (e *eraser) blank(start, end int) {
 
 // afterMember returns the node after an erased statement or member and after the semicolon or
 // comma that ends it, which member erases as well.
-func (e *eraser) after(i int) int {
+func (e *eraser) afterMember(i int) int {
 	if n := e.next(i); n != none && e.parentKind(i) == "class_body" && (e.kind(n) == ";" || e.kind(n) == ",") {
 		return e.last(n)
 	}
@@ -153,24 +153,24 @@ func (e *eraser) after(i int) int {
 }
 
 // eraseMember erases node i of a list if it is a statement or a class member without JavaScript.
-func (e *eraser) member(i int) (erased bool, err error) {
+func (e *eraser) eraseMember(i int) (erased bool, err error) {
 	typesOnly, err := e.typesOnly(i)
 	if err != nil || !typesOnly {
 		return false, err
 	}
 	end := e.end(i)
-	if after := e.after(i); after > e.last(i) {
+	if after := e.afterMember(i); after > e.last(i) {
 		end = e.end(e.last(i))
 	}
 	e.blank(e.start(i), end)
-	if e.open(e.kept[e.parent(i)]) {
+	if e.needsEnd(e.kept[e.parent(i)]) {
 		e.gaps = append(e.gaps, gap{at: e.start(i), resume: end, before: "([`+-*/<"})
 	}
 	return true, nil
 }
 
 // needsEnd reports whether a statement or member that ends at an offset could continue after it.
-func (e *eraser) open(end int) bool {
+func (e *eraser) needsEnd(end int) bool {
 	if end == 0 {
 		return false
 	}
@@ -192,7 +192,7 @@ func (e *eraser) typesOnly(i int) (bool, error) {
 		return e.child(i, "declare", "abstract") != none, nil
 	case "expression_statement":
 		c := e.expression(i)
-		return c != none && e.emptyNamespace(c), nil
+		return c != none && e.isTypeNamespace(c), nil
 	case "import_statement":
 		if c := e.child(i, "typeof"); c != none {
 			return false, ErrSyntax
@@ -207,17 +207,17 @@ func (e *eraser) typesOnly(i int) (bool, error) {
 			case "type_alias_declaration", "interface_declaration", "function_signature", "ambient_declaration":
 				return true, nil
 			case "internal_module", "module":
-				return e.emptyNamespace(c), nil
+				return e.isTypeNamespace(c), nil
 			}
 		}
 	case "internal_module", "module":
-		return e.emptyNamespace(i), nil
+		return e.isTypeNamespace(i), nil
 	}
 	return false, nil
 }
 
 // isTypeNamespace reports whether node i is a namespace that contains only types.
-func (e *eraser) emptyNamespace(i int) bool {
+func (e *eraser) isTypeNamespace(i int) bool {
 	if k := e.kind(i); k != "internal_module" && k != "module" {
 		return false
 	}
@@ -229,11 +229,11 @@ func (e *eraser) emptyNamespace(i int) bool {
 		switch e.kind(c) {
 		case "{", "}", "comment", "type_alias_declaration", "interface_declaration":
 		case "export_statement":
-			if d := e.child(c, "type_alias_declaration", "interface_declaration", "internal_module"); d == none || e.child(c, "default") != none || e.kind(d) == "internal_module" && !e.emptyNamespace(d) {
+			if d := e.child(c, "type_alias_declaration", "interface_declaration", "internal_module"); d == none || e.child(c, "default") != none || e.kind(d) == "internal_module" && !e.isTypeNamespace(d) {
 				return false
 			}
 		case "expression_statement":
-			if d := e.expression(c); d == none || !e.emptyNamespace(d) {
+			if d := e.expression(c); d == none || !e.isTypeNamespace(d) {
 				return false
 			}
 		default:
@@ -244,7 +244,7 @@ func (e *eraser) emptyNamespace(i int) bool {
 }
 
 // eraseNode erases the types of node i. It reports whether its children need not be visited.
-func (e *eraser) node(i int) (skip bool, err error) {
+func (e *eraser) eraseNode(i int) (skip bool, err error) {
 	parent := e.parentKind(i)
 	switch e.kind(i) {
 	case "type_alias_declaration", "interface_declaration", "function_signature", "ambient_declaration":
@@ -272,7 +272,7 @@ func (e *eraser) node(i int) (skip bool, err error) {
 		return true, nil
 	case "type_arguments", "implements_clause":
 		if parent == "type_assertion" {
-			if safe, err := e.assertion(e.parent(i)); err != nil || !safe {
+			if safe, err := e.canEraseAssertion(e.parent(i)); err != nil || !safe {
 				return true, err
 			}
 		}
@@ -284,7 +284,7 @@ func (e *eraser) node(i int) (skip bool, err error) {
 			end := e.end(e.parent(i))
 			e.blank(e.start(i), end)
 			if k := e.parentKind(e.parent(i)); k != "as_expression" && k != "satisfies_expression" {
-				e.gaps = append(e.gaps, gap{at: e.start(i), resume: end, before: "([`", line: true})
+				e.gaps = append(e.gaps, gap{at: e.start(i), resume: end, before: "([`", needsLineEnd: true})
 			}
 		}
 	case "predefined_type", "type_identifier", "generic_type", "union_type", "intersection_type", "object_type", "array_type", "lookup_type", "literal_type",
@@ -306,10 +306,10 @@ func (e *eraser) node(i int) (skip bool, err error) {
 	case "accessibility_modifier", "override_modifier", "readonly":
 		switch parent {
 		case "required_parameter", "optional_parameter":
-			e.stay("a parameter property", e.start(i))
+			e.noteNotErasable("a parameter property", e.start(i))
 		case "method_definition", "public_field_definition":
 			e.blank(e.start(i), e.end(i))
-			if class := e.parent(e.parent(i)); e.start(i) == e.start(e.parent(i)) && e.open(e.before[class]) {
+			if class := e.parent(e.parent(i)); e.start(i) == e.start(e.parent(i)) && e.needsEnd(e.before[class]) {
 				e.gaps = append(e.gaps, gap{at: e.start(i), resume: e.end(i), before: "[*(i"})
 			}
 		}
@@ -331,21 +331,21 @@ func (e *eraser) node(i int) (skip bool, err error) {
 		}
 	case "accessor":
 		if parent == "public_field_definition" {
-			e.stay("an accessor field", e.start(i))
+			e.noteNotErasable("an accessor field", e.start(i))
 		}
 	case "decorator":
-		e.stay("a decorator", e.start(i))
+		e.noteNotErasable("a decorator", e.start(i))
 	case "enum_declaration":
-		e.stay("an enum", e.start(i))
+		e.noteNotErasable("an enum", e.start(i))
 	case "internal_module", "module":
 		if e.nodes[i].named {
-			e.stay("a namespace", e.start(i))
+			e.noteNotErasable("a namespace", e.start(i))
 		}
 	case "import_alias", "import_require_clause":
-		e.stay("an import assignment", e.start(i))
+		e.noteNotErasable("an import assignment", e.start(i))
 	case "export_statement":
 		if c := e.child(i, "=", "namespace"); c != none {
-			e.stay("an export assignment", e.start(i))
+			e.noteNotErasable("an export assignment", e.start(i))
 		}
 	}
 	return false, nil
@@ -382,15 +382,15 @@ func (e *eraser) closeParameters(annotation int) {
 			return
 		}
 	}
-	e.stay("a type before an arrow", e.start(annotation))
+	e.noteNotErasable("a type before an arrow", e.start(annotation))
 }
 
 // canEraseAssertion reports whether "<T>x" can be replaced by x. It cannot where x alone has
 // another meaning.
-func (e *eraser) assertion(i int) (safe bool, err error) {
+func (e *eraser) canEraseAssertion(i int) (safe bool, err error) {
 	types := e.child(i, "type_arguments")
 	if types == none || e.breaksLine(e.start(types), e.end(types)) {
-		e.stay("a type assertion over several lines", e.start(i))
+		e.noteNotErasable("a type assertion over several lines", e.start(i))
 		return false, nil
 	}
 	operand := e.next(types)
@@ -401,7 +401,7 @@ func (e *eraser) assertion(i int) (safe bool, err error) {
 		return false, ErrSyntax
 	}
 	if e.breaksLine(e.end(types), e.start(operand)) {
-		e.stay("a type assertion over several lines", e.start(i))
+		e.noteNotErasable("a type assertion over several lines", e.start(i))
 		return false, nil
 	}
 	switch leading := e.leading(operand); leading {
@@ -419,7 +419,7 @@ func (e *eraser) assertion(i int) (safe bool, err error) {
 		}
 		switch e.kind(p) {
 		case "expression_statement", "arrow_function", "export_statement":
-			e.stay("a type assertion at the start of a statement", e.start(i))
+			e.noteNotErasable("a type assertion at the start of a statement", e.start(i))
 			return false, nil
 		}
 		return true, nil
@@ -436,14 +436,14 @@ func (e *eraser) leading(i int) string {
 
 // insertSemicolons writes a semicolon in each gap after which the source would continue the
 // statement before the gap.
-func (e *eraser) separate() {
+func (e *eraser) insertSemicolons() {
 	for _, g := range e.gaps {
 		if g.always {
 			e.out[g.at] = ';'
 			continue
 		}
-		next, broken := e.significant(g.resume)
-		if g.line && !broken {
+		next, broken := e.nextTokenAt(g.resume)
+		if g.needsLineEnd && !broken {
 			continue
 		}
 		rest := e.out[next:]
@@ -468,7 +468,7 @@ func startsWithIn(b []byte) bool {
 
 // nextTokenAt returns the offset of the next token at or after an offset, and whether a line ends
 // before it.
-func (e *eraser) significant(from int) (at int, broken bool) {
+func (e *eraser) nextTokenAt(from int) (at int, broken bool) {
 	for i := from; i < len(e.out); {
 		r, n := utf8.DecodeRune(e.out[i:])
 		rest := e.out[i:]

@@ -80,7 +80,7 @@ func (t *tree) splits() []insertion {
 		var cuts []int
 		switch t.kind(i) {
 		case "string":
-			if t.splittable(i) {
+			if t.isSplittable(i) {
 				cuts = cutText(t.source, t.start(i)+1, t.end(i)-1)
 			}
 		case "template_string":
@@ -127,7 +127,7 @@ func (t *tree) statementAt(i int) int {
 
 // isSplittable reports whether a string is an expression, and not a directive before another
 // string.
-func (t *tree) splittable(i int) bool {
+func (t *tree) isSplittable(i int) bool {
 	switch p := t.parent(i); t.kind(p) {
 	case "pair", "pair_pattern":
 		return t.start(p) != t.start(i)

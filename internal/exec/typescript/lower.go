@@ -41,11 +41,11 @@ var ErrJavaScript = errors.New("the source is JavaScript")
 // The error is ErrJavaScript or a *SyntaxError.
 func JavaScript(source []byte) (*Program, error) {
 	if nesting(source) > maxDepth {
-		return nil, explain(ErrTooDeep)
+		return nil, asSyntaxError(ErrTooDeep)
 	}
 	t, err := parse(source)
 	if errors.Is(err, ErrNotText) || errors.Is(err, ErrTooDeep) {
-		return nil, explain(err)
+		return nil, asSyntaxError(err)
 	}
 	var erased []byte
 	var stays *notErasable
@@ -81,7 +81,7 @@ func JavaScript(source []byte) (*Program, error) {
 }
 
 // asSyntaxError turns an error of a parser into a *SyntaxError for the author of the source.
-func explain(err error) error {
+func asSyntaxError(err error) error {
 	var syntax *SyntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -182,18 +182,18 @@ func withoutEmpty(printed []byte) []byte {
 // esbuild reads in another way than JavaScript is refused.
 func lowerLoosely(source []byte) (*Program, error) {
 	if updatedBefore.Match(source) {
-		return nil, explain(ErrSyntax)
+		return nil, asSyntaxError(ErrSyntax)
 	}
 	t, err := parseLoosely(source)
 	if err != nil {
-		return nil, explain(err)
+		return nil, asSyntaxError(err)
 	}
 	if _, err := t.missedBreaks(); err != nil {
-		return nil, explain(err)
+		return nil, asSyntaxError(err)
 	}
 	last := t.lastStatement()
 	if last == none || t.kind(last) != "expression_statement" || t.nodes[last].broken {
-		return nil, explain(ErrSyntax)
+		return nil, asSyntaxError(ErrSyntax)
 	}
 	t.only = last
 	return t.lower(api.LoaderTS)
@@ -228,18 +228,18 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 		if original := transform(t.source, loader, true); len(original.Errors) > 0 {
 			return nil, syntaxError(original.Errors)
 		}
-		return nil, explain(ErrSyntax)
+		return nil, asSyntaxError(ErrSyntax)
 	}
 	out, err := parse(r.Code)
 	if err != nil {
-		return nil, explain(err)
+		return nil, asSyntaxError(err)
 	}
 	unmarked, plain, err := out.unmark(name, t.source, t.only != 0)
 	if err != nil {
-		return nil, explain(err)
+		return nil, asSyntaxError(err)
 	}
 	if !sameProgram(plain, insert(t.source, t.ends()), loader) || t.only != 0 && !out.endsInMark(name) {
-		return nil, explain(ErrSyntax)
+		return nil, asSyntaxError(ErrSyntax)
 	}
 	maps, err := shiftBack(r.Map, t.source, inserted)
 	if err != nil {

@@ -11,7 +11,7 @@ var errMarks = errors.New("the marks of statements were lost")
 
 // forEachValue calls f for each expression statement outside functions, classes and namespaces.
 // The value of the script may be the value of one of them.
-func (t *tree) values(f func(statement, expression int)) {
+func (t *tree) forEachValue(f func(statement, expression int)) {
 	for i := 0; i < len(t.nodes); {
 		switch t.kind(i) {
 		case "function_declaration", "function_expression", "generator_function", "generator_function_declaration", "arrow_function", "method_definition",
@@ -38,7 +38,7 @@ func (t *tree) namespaceStatement(i int) bool {
 // adds a semicolon to statements that esbuild would join to the next line.
 func (t *tree) mark(name string) (marked []byte, inserted []insertion) {
 	directives := t.directives()
-	t.values(func(statement, expression int) {
+	t.forEachValue(func(statement, expression int) {
 		if directives[statement] || t.only != 0 && statement != t.only {
 			return
 		}
@@ -79,13 +79,13 @@ func (t *tree) ends() []insertion {
 
 // isAddedTo reports whether esbuild added a statement with this expression to source: it calls or
 // assigns a name that source does not contain, or it is the call that fills a namespace.
-func (t *tree) addedTo(source []byte, expression int) bool {
+func (t *tree) isAddedTo(source []byte, expression int) bool {
 	isNew := func(i int) bool {
 		return i != none && t.kind(i) == "identifier" && !bytes.Contains(source, []byte(t.text(i)))
 	}
 	switch t.kind(expression) {
 	case "sequence_expression":
-		return t.addedTo(source, t.first(expression))
+		return t.isAddedTo(source, t.first(expression))
 	case "binary_expression":
 		return isNew(t.first(expression))
 	case "assignment_expression":
@@ -160,7 +160,7 @@ func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []b
 	directives := t.directives()
 	var added []insertion
 	calls, unknown := 0, 0
-	t.values(func(statement, expression int) {
+	t.forEachValue(func(statement, expression int) {
 		if f := t.first(expression); t.kind(expression) == "call_expression" && t.kind(f) == "identifier" && t.text(f) == name {
 			for at := t.start(f); at < t.end(f); at++ {
 				out[at] = ' '
@@ -174,7 +174,7 @@ func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []b
 		if directives[statement] {
 			return
 		}
-		if !t.addedTo(source, expression) || !isList(t.parentKind(statement)) {
+		if !t.isAddedTo(source, expression) || !isList(t.parentKind(statement)) {
 			if !loosely {
 				unknown++
 			}

@@ -321,7 +321,7 @@ func hideDecorators(source []byte) []byte {
 		}
 		at := from + i
 		from = at + 2
-		if end := closing(source, at+1); end != none {
+		if end := closingParen(source, at+1); end != none {
 			hide(out, at, end)
 			ends[at] = end
 			from = end
@@ -352,7 +352,7 @@ func hideDecorators(source []byte) []byte {
 			return out
 		}
 		for at := range ends {
-			ends[at] = closing(source, at+1)
+			ends[at] = closingParen(source, at+1)
 		}
 	}
 	return nil
@@ -370,7 +370,7 @@ func hide(source []byte, at, end int) {
 
 // closingParen returns the offset after the parenthesis that closes the one at an offset, or none.
 // It also counts parentheses in strings and comments.
-func closing(source []byte, at int) int {
+func closingParen(source []byte, at int) int {
 	depth := 0
 	for i := at; i < len(source); i++ {
 		switch source[i] {

@@ -29,7 +29,7 @@ var preludeSource = sync.OnceValue(func() []byte {
 			panic(fmt.Sprintf("read the embedded prelude: %v", err))
 		}
 		for line := range strings.Lines(string(text)) {
-			b.WriteString(lean(line))
+			b.WriteString(stripLine(line))
 		}
 		b.WriteByte('\n')
 	}
@@ -40,7 +40,7 @@ var preludeSource = sync.OnceValue(func() []byte {
 // stripLine removes the indentation of a line, and the line's text if it is a comment, because
 // every saved heap contains the source. Line ends are kept, so that lines keep their numbers.
 // No literal of the prelude spans lines, which a test checks.
-func lean(line string) string {
+func stripLine(line string) string {
 	line = strings.TrimLeft(line, " ")
 	if strings.HasPrefix(line, "//") {
 		return "\n"

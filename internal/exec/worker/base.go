@@ -23,7 +23,7 @@ func newBase() *base {
 
 // awaitReady waits until a worker is ready. Workers of one kind that start at the same
 // time wait for the one of them that creates the base heap.
-func (p *Pool) greet(ctx context.Context, w *process, stateful bool) error {
+func (p *Pool) awaitReady(ctx context.Context, w *process, stateful bool) error {
 	b := p.bases[stateful]
 	// No worker puts the token back once the heap is created.
 	select {

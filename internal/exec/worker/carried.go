@@ -79,12 +79,12 @@ func changedText(c *v8.Carried) string {
 	for n, change := range c.Changed {
 		changes[n] = withoutOwnName(change)
 	}
-	return "this heap changed " + firstOf(changes, c.Changes) + ": result, error and output of this run may be what its earlier runs make of them; run without the heap to rule that out"
+	return "this heap changed " + joinNames(changes, c.Changes) + ": result, error and output of this run may be what its earlier runs make of them; run without the heap to rule that out"
 }
 
 // joinNames joins as many names as fit into a warning and appends the number of the others.
 // all is the number of all names, including those that the worker did not send.
-func firstOf(names []string, all int) string {
+func joinNames(names []string, all int) string {
 	const longest = 250 // bytes: a warning has 512
 	text, named := "", 0
 	for _, name := range names {
@@ -116,7 +116,7 @@ func (c *frameChecker) globalsText() string {
 	if count -= len(c.carried.Globals.Names) - len(names); count == 0 || frozen && len(names) == 0 {
 		return ""
 	}
-	what := firstOf(names, count)
+	what := joinNames(names, count)
 	if c.hideNames || len(names) == 0 {
 		what = counted(count, "name")
 	}

@@ -44,7 +44,7 @@ func (c cpuClock) now() time.Duration {
 
 // limitToUsed returns t, the CPU time that a worker reports, limited to what its process used. A
 // script may have taken over the worker.
-func (c cpuClock) reported(t time.Duration) time.Duration {
+func (c cpuClock) limitToUsed(t time.Duration) time.Duration {
 	if used, known := c.used(); known {
 		return min(t, used)
 	}

@@ -152,7 +152,7 @@ func NewConversation(maxHeap int64) *Conversation { return &frameChecker{maxHeap
 
 // NewResumption returns the checker of a task with a heap.
 func NewResumption(maxHeap int64) *Conversation {
-	return &frameChecker{maxHeap: maxHeap, resumes: true}
+	return &frameChecker{maxHeap: maxHeap, hasInputHeap: true}
 }
 
 // NewCallingConversation returns the checker of a task that may call tool t of server s.
@@ -162,7 +162,7 @@ func NewCallingConversation(maxHeap int64) *Conversation {
 
 // Reply lets the host answer a call, or report a due timer for call 0.
 func (c *frameChecker) Reply(number int) error {
-	return c.calls.answer(Answer{Number: number, At: time.Unix(0, 0)})
+	return c.calls.takeAnswer(Answer{Number: number, At: time.Unix(0, 0)})
 }
 
 // Called returns the number of the call that the last frame completed, 0 for none.
@@ -176,7 +176,7 @@ func (c *frameChecker) Called() (number, size int) {
 func (c *frameChecker) Take(t byte, payload []byte) ([]Line, error) {
 	return c.take(frameType(t), payload)
 }
-func (c *frameChecker) Complete() bool   { return c.complete }
+func (c *frameChecker) Complete() bool   { return c.isComplete }
 func (c *frameChecker) Outcome() Outcome { return c.outcome() }
 func (c *frameChecker) Held() int        { return cap(c.heap) + cap(c.text) }
 

@@ -46,7 +46,7 @@ const pipeBuffer = 16 << 10
 
 // writeBuffered calls write with a buffered writer to w and flushes it, so that small frames
 // take one system call together.
-func together(w io.Writer, write func(w io.Writer) error) error {
+func writeBuffered(w io.Writer, write func(w io.Writer) error) error {
 	b := bufio.NewWriterSize(w, pipeBuffer)
 	if err := write(b); err != nil {
 		return err
@@ -93,8 +93,8 @@ type frameReader struct {
 	r      io.Reader
 	header [5]byte
 	buf    []byte
-	// room, if set, returns memory for a payload of n bytes, or nil to use buf.
-	room func(t frameType, n int) []byte
+	// allocate, if set, returns memory for a payload of n bytes, or nil to use buf.
+	allocate func(t frameType, n int) []byte
 }
 
 // next returns the next frame. The payload is valid until the next call. The error is
@@ -108,7 +108,7 @@ func (f *frameReader) next() (frameType, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, size)
 	}
 	t, n := frameType(f.header[4]), int(size)-1
-	payload := f.memory(t, n)
+	payload := f.payloadMemory(t, n)
 	if _, err := io.ReadFull(f.r, payload); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -119,9 +119,9 @@ func (f *frameReader) next() (frameType, []byte, error) {
 }
 
 // payloadMemory returns n bytes for a payload.
-func (f *frameReader) memory(t frameType, n int) []byte {
-	if f.room != nil {
-		if b := f.room(t, n); len(b) == n {
+func (f *frameReader) payloadMemory(t frameType, n int) []byte {
+	if f.allocate != nil {
+		if b := f.allocate(t, n); len(b) == n {
 			return b
 		}
 	}

@@ -21,21 +21,21 @@ const maxTimers = 1 << 28
 // from a worker that a script has taken over: a frame that is out of order, out of bounds
 // or malformed is an error, after which the worker is killed.
 type frameChecker struct {
-	maxHeap int64 // maximum size of the heap that the worker may send, in bytes
-	resumes bool  // the task has a heap
-	carried *v8.Carried
+	maxHeap      int64 // maximum size of the heap that the worker may send, in bytes
+	hasInputHeap bool  // the task has a heap
+	carried      *v8.Carried
 	// hideNames omits names that scripts chose from warnings.
-	hideNames bool
-	began     bool // the worker sent lines, a call or a wait, so code has run
-	calls     calls
-	call      *call // a complete call that is to be performed
+	hideNames  bool
+	hasCodeRun bool // the worker sent lines, a call or a wait, so code has run
+	calls      calls
+	call       *call // a complete call that is to be performed
 
-	accepted bool
-	ended    bool // the end header was received; its bodies follow
-	complete bool
-	end      endHeader
-	text     []byte
-	heap     []byte
+	accepted   bool
+	hasEnd     bool // the end header was received; its bodies follow
+	isComplete bool
+	end        endHeader
+	text       []byte
+	heap       []byte
 	// heapTaken is the number of received bytes of the heap. With dropHeap they are discarded.
 	dropHeap  bool
 	heapTaken int64
@@ -44,7 +44,7 @@ type frameChecker struct {
 // take checks and processes one frame. It returns the lines in it, if any.
 func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
 	switch {
-	case c.complete:
+	case c.isComplete:
 		return nil, fmt.Errorf("%w: frame %q after the end", errProtocol, t)
 	case t == frameAccepted && !c.accepted:
 		if len(payload) != 0 {
@@ -54,31 +54,31 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
 		return nil, nil
 	case !c.accepted:
 		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
-	case t == frameCarried && c.resumes && c.carried == nil && !c.began && !c.ended:
+	case t == frameCarried && c.hasInputHeap && c.carried == nil && !c.hasCodeRun && !c.hasEnd:
 		return nil, c.takeCarried(payload)
-	case c.calls.coming != nil:
+	case c.calls.receiving != nil:
 		if t != frameData {
 			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
 		}
 		return nil, c.wrapProtocolError(c.calls.takeArguments(payload))
-	case c.calls.waiting && t != frameEnd && !c.ended:
+	case c.calls.isWaiting && t != frameEnd && !c.hasEnd:
 		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
-	case t == frameCall && !c.ended:
-		c.began = true
+	case t == frameCall && !c.hasEnd:
+		c.hasCodeRun = true
 		return nil, c.wrapProtocolError(c.calls.takeCall(payload))
-	case t == frameWait && !c.ended:
-		c.began = true
+	case t == frameWait && !c.hasEnd:
+		c.hasCodeRun = true
 		return nil, c.wrapProtocolError(nil, c.calls.takeWait(payload))
-	case t == frameLines && !c.ended:
-		c.began = true
+	case t == frameLines && !c.hasEnd:
+		c.hasCodeRun = true
 		lines, err := parseLines(payload)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errProtocol, err)
 		}
 		return lines, nil
-	case t == frameEnd && !c.ended:
+	case t == frameEnd && !c.hasEnd:
 		return nil, c.takeEnd(payload)
-	case t == frameData && c.ended:
+	case t == frameData && c.hasEnd:
 		return nil, c.takeData(payload)
 	default:
 		return nil, fmt.Errorf("%w: unexpected frame %q", errProtocol, t)
@@ -102,18 +102,18 @@ func (c *frameChecker) takeEnd(payload []byte) error {
 	if err := c.checkEnd(); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	c.ended = true
+	c.hasEnd = true
 	c.text = make([]byte, 0, c.end.TextSize)
 	// A large heap is allocated while it is received, because its announced size may be false.
 	c.expectHeap(c.end.HeapSize)
-	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
+	c.isComplete = c.end.TextSize == 0 && c.end.HeapSize == 0
 	return nil
 }
 
 func (c *frameChecker) checkEnd() error {
 	e := &c.end
 	ran := e.End != endSyntax && e.End != endInternal
-	savable := saved(e.End)
+	savable := hasHeap(e.End)
 	switch e.End {
 	case endCompleted, endException, endSyntax, endNeverSettled, endOutOfMemory, endTerminated, endUnserializable, endInternal:
 	default:
@@ -126,7 +126,7 @@ func (c *frameChecker) checkEnd() error {
 		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
 	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
 		return fmt.Errorf("no word on a run that ended as %s", e.End)
-	case saved(e.End) && c.resumes && c.carried == nil:
+	case hasHeap(e.End) && c.hasInputHeap && c.carried == nil:
 		return errors.New("no word on the heap that the run started from")
 	case e.End == endCompleted && len(c.calls.inFlight) > 0:
 		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
@@ -180,8 +180,8 @@ func (c *frameChecker) takeData(payload []byte) error {
 			c.heap = append(c.heap, payload...)
 		}
 	}
-	c.complete = int64(len(c.text)) == c.end.TextSize && c.heapTaken == c.end.HeapSize
-	if c.complete && !utf8.Valid(c.text) {
+	c.isComplete = int64(len(c.text)) == c.end.TextSize && c.heapTaken == c.end.HeapSize
+	if c.isComplete && !utf8.Valid(c.text) {
 		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (c *frameChecker) discardHeap() { c.dropHeap, c.heap = true, nil }
 // which saves a copy. It returns nil for any other frame.
 func (c *frameChecker) payloadBuffer(t frameType, n int) []byte {
 	have := len(c.heap)
-	if t != frameData || !c.ended || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
+	if t != frameData || !c.hasEnd || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
 		return nil
 	}
 	return c.heap[have : have+n : have+n]
@@ -226,8 +226,8 @@ func (c *frameChecker) payloadBuffer(t frameType, n int) []byte {
 // reported in its end header. Without one they are the CPU time that the process used and
 // the peak that V8 reported when it ended the process.
 func (c *frameChecker) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
-	if c.ended {
-		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
+	if c.hasEnd {
+		return clock.limitToUsed(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
 	}
 	cpu, _ = clock.used()
 	return cpu, reportedPeak()
@@ -273,12 +273,12 @@ func (c *frameChecker) outcome() Outcome {
 }
 
 // isReusable reports whether the worker may be used again.
-func (c *frameChecker) reusable() bool {
-	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
+func (c *frameChecker) isReusable() bool {
+	return c.isComplete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
 }
 
 // isStopReusable reports whether a worker that was asked to end its run may be used again.
 // The run may have ended before the request reached it.
-func (c *frameChecker) stopped() bool {
-	return c.reusable() || c.complete && c.end.End == endTerminated
+func (c *frameChecker) isStopReusable() bool {
+	return c.isReusable() || c.isComplete && c.end.End == endTerminated
 }

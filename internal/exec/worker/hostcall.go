@@ -86,11 +86,11 @@ type call struct {
 type calls struct {
 	servers map[string][]string
 
-	made     int
-	inFlight map[int]bool
-	coming   *call // whose arguments are being received
-	waiting  bool  // the script waits for an answer or a timer
-	due      time.Time
+	made      int
+	inFlight  map[int]bool
+	receiving *call // whose arguments are being received
+	isWaiting bool  // the script waits for an answer or a timer
+	due       time.Time
 }
 
 func (c *calls) takeCall(payload []byte) (*call, error) {
@@ -116,7 +116,7 @@ func (c *calls) takeCall(payload []byte) (*call, error) {
 	}
 	c.inFlight[next.Number] = true
 	next.arguments = make([]byte, 0, min(next.Size, maxPayload))
-	c.coming = &next
+	c.receiving = &next
 	return nil, nil
 }
 
@@ -131,15 +131,15 @@ func (c *calls) offered(server, tool string) bool {
 
 // takeArguments adds a piece of the arguments. It returns the call if it is complete.
 func (c *calls) takeArguments(payload []byte) (*call, error) {
-	if len(payload) == 0 || len(c.coming.arguments)+len(payload) > c.coming.Size {
+	if len(payload) == 0 || len(c.receiving.arguments)+len(payload) > c.receiving.Size {
 		return nil, errors.New("arguments of another size than announced")
 	}
-	c.coming.arguments = append(c.coming.arguments, payload...)
-	if len(c.coming.arguments) < c.coming.Size {
+	c.receiving.arguments = append(c.receiving.arguments, payload...)
+	if len(c.receiving.arguments) < c.receiving.Size {
 		return nil, nil
 	}
-	whole := c.coming
-	c.coming = nil
+	whole := c.receiving
+	c.receiving = nil
 	if !utf8.Valid(whole.arguments) {
 		return nil, errors.New("arguments that are not UTF-8")
 	}
@@ -157,7 +157,7 @@ func (c *calls) takeWait(payload []byte) error {
 	case m.Timed && (m.DueMicros < earliestLine || m.DueMicros > latestDue), !m.Timed && m.DueMicros != 0:
 		return fmt.Errorf("a wait until %d", m.DueMicros)
 	}
-	c.waiting, c.due = true, time.Time{}
+	c.isWaiting, c.due = true, time.Time{}
 	if m.Timed {
 		c.due = time.UnixMicro(m.DueMicros).UTC()
 	}
@@ -169,7 +169,7 @@ func (c *calls) takeWait(payload []byte) error {
 var latestDue = latestLine + (1<<31)*1000
 
 // takeAnswer checks an answer of the host. An error is a fault of the host.
-func (c *calls) answer(a Answer) error {
+func (c *calls) takeAnswer(a Answer) error {
 	switch {
 	case a.Number == 0 && c.due.IsZero():
 		return errors.New("the host let a timer fire that nobody waits for")
@@ -182,18 +182,18 @@ func (c *calls) answer(a Answer) error {
 		return fmt.Errorf("the host answered at %s", a.At)
 	}
 	delete(c.inFlight, a.Number)
-	c.waiting = false
+	c.isWaiting = false
 	return nil
 }
 
 // serveHostCalls passes a complete call to the host, or lets the host answer a worker that
 // waits.
-func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
+func (p *process) serveHostCalls(ctx context.Context, c *frameChecker, host Host) error {
 	if made := c.call; made != nil {
 		c.call = nil
 		return host.Call(ctx, made.Number, made.Server, made.Tool, made.arguments)
 	}
-	if !c.calls.waiting || c.ended {
+	if !c.calls.isWaiting || c.hasEnd {
 		return nil
 	}
 	// Nothing reads from the worker meanwhile, so its death has to end the wait.
@@ -215,15 +215,15 @@ func (p *process) carry(ctx context.Context, c *frameChecker, host Host) error {
 	case err != nil:
 		return err
 	}
-	if err := c.calls.answer(a); err != nil {
+	if err := c.calls.takeAnswer(a); err != nil {
 		return err
 	}
-	return p.answer(a)
+	return p.sendAnswer(a)
 }
 
 // sendAnswer sends an answer to the worker. It ignores write errors: if the worker is dead,
 // perform notices it when it reads.
-func (p *process) answer(a Answer) error {
+func (p *process) sendAnswer(a Answer) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	h := answerHeader{Number: a.Number, OK: a.OK, AtMicros: a.At.UnixMicro(), Size: len(a.Text)}
@@ -231,7 +231,7 @@ func (p *process) answer(a Answer) error {
 		h = answerHeader{}
 		a.Text = nil
 	}
-	_ = together(p.to, func(w io.Writer) error {
+	_ = writeBuffered(p.to, func(w io.Writer) error {
 		if err := writeMessage(w, frameAnswer, h); err != nil {
 			return err
 		}

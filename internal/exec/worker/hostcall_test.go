@@ -234,13 +234,13 @@ func TestFailureWithCallsPending(t *testing.T) {
 	}
 }
 
-// silent is a host that never answers. The first wait closes begun.
-type silent struct{ begun chan struct{} }
+// silent is a host that never answers. The first wait closes started.
+type silent struct{ started chan struct{} }
 
 func (s *silent) Call(context.Context, int, string, string, []byte) error { return nil }
 
 func (s *silent) Next(ctx context.Context, _ time.Time) (worker.Answer, error) {
-	close(s.begun)
+	close(s.started)
 	<-ctx.Done()
 	return worker.Answer{}, context.Cause(ctx)
 }
@@ -259,7 +259,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	go func() {
-		<-host.begun
+		<-host.started
 		cancel(enough)
 	}()
 	if _, err := pool.Run(ctx, calling("await mcp.files.read()", host), discard); !errors.Is(err, enough) {

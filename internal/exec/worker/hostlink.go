@@ -51,7 +51,7 @@ func (l *hostLink) Call(number int, server, tool string, arguments []byte) error
 	}
 	l.server.writing.Lock()
 	defer l.server.writing.Unlock()
-	return together(l.server.out, func(w io.Writer) error {
+	return writeBuffered(l.server.out, func(w io.Writer) error {
 		h := callHeader{Number: number, Server: server, Tool: tool, Size: len(arguments)}
 		if err := writeMessage(w, frameCall, h); err != nil {
 			return err

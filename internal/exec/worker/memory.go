@@ -14,17 +14,17 @@ const watchInterval = 100 * time.Millisecond
 
 // memory is the state of the memory limit of a worker.
 type memory struct {
-	limit    atomic.Int64 // bytes that the present run may use, 0 for no limit
-	killedAt atomic.Int64 // bytes that the process used when it was killed for exceeding the limit
-	before   int64        // the limit of the newest run; only the goroutine in perform uses it
+	limit         atomic.Int64 // bytes that the present run may use, 0 for no limit
+	killedAt      atomic.Int64 // bytes that the process used when it was killed for exceeding the limit
+	previousLimit int64        // the limit of the newest run; only the goroutine in perform uses it
 }
 
 // boundMemory sets the memory limit of a run, in bytes. If the previous run had a higher limit
 // or none, its limit applies for the time of handover, while the worker may still hold its
 // memory.
-func (p *process) boundMemory(w *watch, limit int64) {
-	before := p.memory.before
-	p.memory.before = limit
+func (p *process) boundMemory(w *runWatch, limit int64) {
+	before := p.memory.previousLimit
+	p.memory.previousLimit = limit
 	if p.runs == 0 || limit == 0 || before > 0 && before <= limit {
 		p.memory.limit.Store(limit)
 		return
@@ -35,7 +35,7 @@ func (p *process) boundMemory(w *watch, limit int64) {
 	w.after(handover, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if !w.over {
+		if !w.isFinished {
 			p.memory.limit.Store(limit)
 		}
 	})

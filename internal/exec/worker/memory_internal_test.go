@@ -13,7 +13,7 @@ func TestMemoryLimitsOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &process{}
 		for n, run := range []struct{ limit, first int64 }{{100, 100}, {10, 100}, {10, 10}, {50, 50}, {0, 0}, {20, 0}} {
-			w := &watch{p: p}
+			w := &runWatch{p: p}
 			p.boundMemory(w, run.limit)
 			p.runs++
 			if got := p.memory.limit.Load(); got != run.first {
@@ -25,8 +25,8 @@ func TestMemoryLimitsOverlap(t *testing.T) {
 			}
 			w.finish()
 		}
-		ended := &watch{p: p}
-		p.memory.before = 100
+		ended := &runWatch{p: p}
+		p.memory.previousLimit = 100
 		p.boundMemory(ended, 10)
 		ended.finish()
 		p.memory.limit.Store(0)

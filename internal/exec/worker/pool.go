@@ -280,7 +280,7 @@ func (p *Pool) release(w *process, clean bool) {
 	defer p.mu.Unlock()
 	defer p.using.Done()
 	delete(p.running, w)
-	if p.closed || !clean || !p.opts.reusable(w.owner) || p.opts.Idle < 0 || w.runs >= p.opts.MaxRuns || !w.alive() {
+	if p.closed || !clean || !p.opts.isReusable(w.owner) || p.opts.Idle < 0 || w.runs >= p.opts.MaxRuns || !w.alive() {
 		p.discard(w)
 		return
 	}
@@ -388,7 +388,7 @@ func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	err := p.greet(ctx, s.p, stateful)
+	err := p.awaitReady(ctx, s.p, stateful)
 	if err == nil {
 		err = p.admit(s.p)
 	}

@@ -7,33 +7,33 @@ import "daybook/internal/exec/v8"
 // and output are assigned when the run is known. The process can have one isolate only, so
 // one that does not fit the run is disposed of first.
 type prewarmedIsolate struct {
-	ready *v8.Isolate
-	like  v8.Config  // that ready was created with
-	wish  *v8.Config // for the next one, nil for none
+	isolate    *v8.Isolate
+	config     v8.Config  // that ready was created with
+	nextConfig *v8.Config // for the next one, nil for none
 }
 
 // prepare creates the isolate if the last run started from the base heap. It ignores a
 // failure: the next run tries again and reports its own.
 func (s *prewarmedIsolate) prepare() {
-	if s.ready != nil || s.wish == nil {
+	if s.isolate != nil || s.nextConfig == nil {
 		return
 	}
-	if isolate, err := v8.New(*s.wish); err == nil {
-		s.ready, s.like = isolate, *s.wish
+	if isolate, err := v8.New(*s.nextConfig); err == nil {
+		s.isolate, s.config = isolate, *s.nextConfig
 	}
 }
 
 // take returns an isolate for a run. The caller MUST call Dispose.
 func (s *prewarmedIsolate) take(cfg v8.Config) (*v8.Isolate, error) {
-	isolate := s.ready
-	s.ready, s.wish = nil, nil
+	isolate := s.isolate
+	s.isolate, s.nextConfig = nil, nil
 	if len(cfg.Heap) == 0 {
-		s.wish = &v8.Config{Plain: cfg.Plain, HeapLimit: cfg.HeapLimit, BufferLimit: cfg.BufferLimit}
+		s.nextConfig = &v8.Config{Plain: cfg.Plain, HeapLimit: cfg.HeapLimit, BufferLimit: cfg.BufferLimit}
 	}
 	if isolate == nil {
 		return v8.New(cfg)
 	}
-	if len(cfg.Heap) == 0 && cfg.Plain == s.like.Plain && cfg.HeapLimit == s.like.HeapLimit && cfg.BufferLimit == s.like.BufferLimit {
+	if len(cfg.Heap) == 0 && cfg.Plain == s.config.Plain && cfg.HeapLimit == s.config.HeapLimit && cfg.BufferLimit == s.config.BufferLimit {
 		return isolate, isolate.Assign(cfg)
 	}
 	isolate.Dispose()

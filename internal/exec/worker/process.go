@@ -40,7 +40,7 @@ type process struct {
 	from    frameReader // its standard output
 	fromEnd *os.File
 
-	stderr  tail
+	stderr  stderrHead
 	waiting sync.WaitGroup
 	dead    chan struct{} // closed when the process was reaped
 }
@@ -140,7 +140,7 @@ func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (ma
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	p.stateful = stateful
-	err = together(p.to, func(w io.Writer) error {
+	err = writeBuffered(p.to, func(w io.Writer) error {
 		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base)}); err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (p *process) send(t *Task) error {
 		}
 		header.ServersSize = len(servers)
 	}
-	return together(p.to, func(w io.Writer) error {
+	return writeBuffered(p.to, func(w io.Writer) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func (p *process) exitReason() string {
 
 // stderrHead keeps the first 16 KiB of the standard error of a worker. The first line has
 // the cause, the rest is a stack trace of this program.
-type tail struct {
+type stderrHead struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
@@ -352,7 +352,7 @@ type tail struct {
 const tailLimit = 16 << 10
 
 // Write never fails, so that the worker does not block on a full pipe.
-func (t *tail) Write(b []byte) (int, error) {
+func (t *stderrHead) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if room := tailLimit - t.buf.Len(); room > 0 {
@@ -361,7 +361,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+func (t *stderrHead) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.buf.String()

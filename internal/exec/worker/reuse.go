@@ -38,7 +38,7 @@ func (o Options) owner(t *Task) owner {
 }
 
 // isReusable reports whether a worker of owner w may be used for another run.
-func (o Options) reusable(w owner) bool {
+func (o Options) isReusable(w owner) bool {
 	switch {
 	case w == owner{}:
 		return true

@@ -24,31 +24,31 @@ var errNotAccepted = errors.New("worker died before it took the task")
 
 // runWatch stops a run when its time limit has passed, when its context is done or when
 // the parent fails to process what the worker sends.
-type watch struct {
+type runWatch struct {
 	p *process
 
-	mu       sync.Mutex // guards the fields below
-	over     bool       // the outcome is known; the run cannot be stopped after that
-	timedOut bool
-	cause    error
-	spent    bool // the worker was killed, or a part of a request to stop is in the pipe
-	unsent   bool // the request to stop was not sent, because the pipe was in use
+	mu            sync.Mutex // guards the fields below
+	isFinished    bool       // the outcome is known; the run cannot be stopped after that
+	timedOut      bool
+	cause         error
+	isWorkerSpent bool // the worker was killed, or a part of a request to stop is in the pipe
+	isUnsent      bool // the request to stop was not sent, because the pipe was in use
 	// onEnd cancels the contexts of the host calls and of the output of the run.
 	onEnd  func()
 	timers []*time.Timer
 }
 
-func (w *watch) after(d time.Duration, f func()) {
+func (w *runWatch) after(d time.Duration, f func()) {
 	w.timers = append(w.timers, time.AfterFunc(d, f))
 }
 
 // stopRun asks the worker to stop and kills it after grace. The first cause is kept. It
 // holds mu during the request, so that after finish neither the request nor the kill can
 // reach the next run of the worker.
-func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
+func (w *runWatch) stopRun(cause error, timedOut bool, grace time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || w.timedOut || w.cause != nil {
+	if w.isFinished || w.timedOut || w.cause != nil {
 		return
 	}
 	w.cause, w.timedOut = cause, timedOut
@@ -56,65 +56,65 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	if w.onEnd != nil {
 		w.onEnd()
 	}
-	w.ask()
+	w.requestStop()
 }
 
 // repeatRequest repeats the request to stop when the task was sent. The worker takes a
 // request that arrives before the task as one for the previous run, and while the task is
 // being sent no request is made.
-func (w *watch) repeat() {
+func (w *runWatch) repeatRequest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timedOut || w.cause != nil {
-		w.ask()
+		w.requestStop()
 	}
 }
 
 // sendUnsent sends the request to stop if an answer to a host call blocked it.
-func (w *watch) answered() {
+func (w *runWatch) sendUnsent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unsent {
-		w.ask()
+	if w.isUnsent {
+		w.requestStop()
 	}
 }
 
 // requestStop asks the worker to end its run. The caller must hold w.mu.
-func (w *watch) ask() {
+func (w *runWatch) requestStop() {
 	sent, err := w.p.terminate()
-	w.unsent = !sent
+	w.isUnsent = !sent
 	if err != nil {
-		w.spent = true
+		w.isWorkerSpent = true
 	}
 }
 
 // kill kills the worker unless the outcome is known.
-func (w *watch) kill() {
+func (w *runWatch) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.over {
-		w.spent = true
+	if !w.isFinished {
+		w.isWorkerSpent = true
 		w.p.kill()
 	}
 }
 
 // finish marks the outcome as known: the run cannot be stopped after that. It returns
 // whether and why it was stopped, and whether the worker cannot be used again.
-func (w *watch) finish() (timedOut bool, cause error, spent bool) {
+func (w *runWatch) finish() (timedOut bool, cause error, spent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over = true
+	w.isFinished = true
 	for _, t := range w.timers {
 		t.Stop()
 	}
-	return w.timedOut, w.cause, w.spent
+	return w.timedOut, w.cause, w.isWorkerSpent
 }
 
 // perform runs the task on p. clean reports whether p may be used again. With an error the
 // outcome has only the times and the peak heap of the run, and the report on the input heap.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
-	w := &watch{p: p}
+	w := &runWatch{p: p}
 	// Host calls and output stop waiting when the run is stopped, because a worker whose
 	// pipe is full does not stop. Host calls end first, so that none is made after output
 	// that was discarded.
@@ -124,23 +124,23 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	defer endLines()
 	w.mu.Lock()
 	w.onEnd = func() { endHost(); endLines() }
-	w.after(t.Timeout, func() { w.end(nil, true, timeoutGrace) })
+	w.after(t.Timeout, func() { w.stopRun(nil, true, timeoutGrace) })
 	w.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx), false, cancelGrace) })
+	stop := context.AfterFunc(ctx, func() { w.stopRun(context.Cause(ctx), false, cancelGrace) })
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := frameChecker{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
-	p.from.room = c.payloadBuffer
-	defer func() { p.from.room = nil }()
+	c := frameChecker{maxHeap: t.maxHeap(), hasInputHeap: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
+	p.from.allocate = c.payloadBuffer
+	defer func() { p.from.allocate = nil }()
 	p.boundMemory(w, t.maxResident())
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
-	w.repeat()
+	w.repeatRequest()
 	// The worker runs meanwhile. Clearing new memory takes time.
 	c.expectHeap(p.lastHeap)
 	reserved, discard := false, false
-	for err == nil && !c.complete {
+	for err == nil && !c.isComplete {
 		var ft frameType
 		var payload []byte
 		if ft, payload, err = p.from.next(); err != nil {
@@ -155,7 +155,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 			t.HeapSent()
 			t.HeapSent = nil
 		}
-		if c.ended && !reserved {
+		if c.hasEnd && !reserved {
 			reserved = true
 			err = c.reserveHeap(lineCtx, t.ReserveHeap)
 			if err != nil && lineCtx.Err() != nil {
@@ -163,28 +163,28 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 				err = nil
 			}
 			if err != nil {
-				w.end(err, false, 0)
+				w.stopRun(err, false, 0)
 				break
 			}
 		}
 		if len(got) > 0 && !discard {
 			if err := lines(lineCtx, got); err != nil {
 				discard = true // later output would follow a gap
-				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
+				w.stopRun(fmt.Errorf("take output: %w", err), false, cancelGrace)
 			}
 		}
 		if t.Host != nil && hostCtx.Err() == nil {
-			if err := p.carry(hostCtx, &c, t.Host); err != nil {
-				w.end(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
+			if err := p.serveHostCalls(hostCtx, &c, t.Host); err != nil {
+				w.stopRun(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
 			}
-			w.answered()
+			w.sendUnsent()
 		}
 	}
 	p.lastHeap = c.end.HeapSize
 	timedOut, cause, spent := w.finish()
 	// A worker that stopped when it was asked to may be used again. One that broke the
 	// protocol at its end may not.
-	stopped := err == nil && c.stopped() && !spent
+	stopped := err == nil && c.isStopReusable() && !spent
 	p.runs++
 	defer func() {
 		o.WallTime = time.Since(started)
@@ -199,12 +199,12 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		return Outcome{}, stopped, cause
 	case timedOut:
 		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
-		if c.complete {
+		if c.isComplete {
 			o.Warnings, o.TranspiledSHA256 = c.end.Warnings, c.end.TranspiledSHA256
 		}
 		return o, stopped, nil
 	case err == nil:
-		return c.outcome(), c.reusable(), nil
+		return c.outcome(), c.isReusable(), nil
 	case errors.Is(err, errProtocol):
 		p.kill()
 		return Outcome{Status: StatusFailed, Reason: ReasonProtocol, Error: upperFirst(err.Error())}, false, nil

@@ -17,12 +17,12 @@ func TestStopIsSentAfterAnAnswer(t *testing.T) {
 	defer from.Close()
 	defer to.Close()
 	p := &process{to: to}
-	w := &watch{p: p}
+	w := &runWatch{p: p}
 	p.writing.Lock()
-	w.end(errors.New("the user asked"), false, time.Hour)
+	w.stopRun(errors.New("the user asked"), false, time.Hour)
 	p.writing.Unlock()
-	w.answered()
-	w.answered()
+	w.sendUnsent()
+	w.sendUnsent()
 	if _, _, spent := w.finish(); spent {
 		t.Error("the worker is given up")
 	}

@@ -31,10 +31,10 @@ type server struct {
 	out      io.Writer
 	stateful bool // the kind of all its tasks
 
-	spare prewarmedIsolate // used only by the goroutine that runs jobs
+	prewarmed prewarmedIsolate // used only by the goroutine that runs jobs
 
-	// using is held while a task has an isolate.
-	using sync.Mutex
+	// isolateMu is held while a task has an isolate.
+	isolateMu sync.Mutex
 
 	mu      sync.Mutex // guards the fields below
 	current *v8.Isolate
@@ -50,8 +50,8 @@ type job struct {
 	servers, globals, code []byte
 	heap                   *heapBody
 
-	began   time.Duration // the CPU time of the process when the job started
-	program *program
+	cpuAtStart time.Duration // the CPU time of the process when the job started
+	program    *program
 }
 
 // serve runs tasks until the parent closes the pipe, and returns the exit code. It calls
@@ -88,7 +88,7 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		case j = <-jobs:
 		default:
 			// No job waits: prepare for a run like the last one.
-			s.spare.prepare()
+			s.prewarmed.prepare()
 			j = <-jobs
 		}
 		if err := s.run(j); err != nil {
@@ -120,7 +120,7 @@ func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) erro
 	ready.BaseSize = len(made)
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return together(s.out, func(w io.Writer) error {
+	return writeBuffered(s.out, func(w io.Writer) error {
 		if err := writeMessage(w, frameReady, ready); err != nil {
 			return err
 		}
@@ -162,8 +162,8 @@ func (s *server) read(jobs chan<- *job) {
 func (s *server) readTask(payload []byte) (*job, error) {
 	j, err := readJob(&s.in, payload, func() {
 		// The isolate of the previous task may hold as much memory as this heap needs.
-		s.using.Lock()
-		defer s.using.Unlock()
+		s.isolateMu.Lock()
+		defer s.isolateMu.Unlock()
 	})
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func readPart(in *frameReader, to []byte, size int) ([]byte, error) {
 // thread of the isolates, because each step of the transpiler's goroutines would wait for a
 // change of threads there.
 func (s *server) begin(j *job, jobs chan<- *job) {
-	j.began = cpuTime()
+	j.cpuAtStart = cpuTime()
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is closed: the parent has ended
 	}
@@ -273,13 +273,13 @@ func (s *server) frame(t frameType, payload []byte) error {
 // run runs one job and reports its end. It returns an error only if the pipe is closed.
 func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
-	s.using.Lock()
-	defer s.using.Unlock()
+	s.isolateMu.Lock()
+	defer s.isolateMu.Unlock()
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
 	link := s.newLink(sink)
 	defer s.dropLink()
-	isolate, err := s.spare.take(v8.Config{
+	isolate, err := s.prewarmed.take(v8.Config{
 		Heap:        j.heap.bytes,
 		Plain:       !j.Stateful,
 		HeapLimit:   j.HeapLimit,
@@ -352,7 +352,7 @@ func (s *server) run(j *job) error {
 		}
 	}
 	var heap []byte
-	if j.Stateful && saved(end.End) {
+	if j.Stateful && hasHeap(end.End) {
 		heap, err = isolate.Snapshot()
 		switch {
 		case err != nil && end.End == endCompleted:
@@ -393,7 +393,7 @@ func hiddenText(n int) string {
 
 // hasHeap reports whether a run with this end has a heap to save. A run that did not start or
 // was stopped has none.
-func saved(end string) bool {
+func hasHeap(end string) bool {
 	return end == endCompleted || end == endException || end == endNeverSettled
 }
 
@@ -430,14 +430,14 @@ func (p *program) describe(text string, r v8.Result) string {
 
 // end reports the end of a job with the CPU time that it used.
 func (s *server) end(j *job, end endHeader, text string, heap []byte) error {
-	end.CPUMicros = (cpuTime() - j.began).Microseconds()
+	end.CPUMicros = (cpuTime() - j.cpuAtStart).Microseconds()
 	if text != "" {
 		end.HasText = true
 	}
 	end.TextSize, end.HeapSize = int64(len(text)), int64(len(heap))
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return together(s.out, func(w io.Writer) error {
+	return writeBuffered(s.out, func(w io.Writer) error {
 		if err := writeMessage(w, frameEnd, end); err != nil {
 			return err
 		}

@@ -15,9 +15,9 @@ import (
 // tears one, the other stays. A slot is a position, big-endian, followed by the first 8
 // bytes of the SHA-256 over markText and the position.
 const (
-	slotBytes = 16
-	slotApart = 512
-	markText  = "daybook mark v1"
+	slotBytes    = 16
+	slotDistance = 512
+	markText     = "daybook mark v1"
 )
 
 // HighWaterMark keeps the highest known position in a file apart from the ledger. A
@@ -27,8 +27,8 @@ const (
 //
 // A HighWaterMark is safe for concurrent use. The caller MUST close it.
 type HighWaterMark struct {
-	at   atomic.Uint64
-	file *os.File
+	position atomic.Uint64
+	file     *os.File
 
 	mu   sync.Mutex
 	slot int
@@ -45,14 +45,14 @@ func OpenMark(path string) (*HighWaterMark, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the high-water mark: %w", err)
 	}
-	raw := make([]byte, slotApart+slotBytes)
+	raw := make([]byte, slotDistance+slotBytes)
 	n, err := io.ReadFull(f, raw)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errors.Join(fmt.Errorf("read the high-water mark: %w", err), f.Close())
 	}
 	m := &HighWaterMark{file: f}
 	at, readable := decodeMark(raw[:n])
-	m.at.Store(at)
+	m.position.Store(at)
 	if n > 0 && !readable {
 		return m, fmt.Errorf("%s: %w", path, ErrMarkUnreadable)
 	}
@@ -72,7 +72,7 @@ func ReadMark(path string) (uint64, error) {
 
 // decodeMark returns the highest position of the slots with a valid checksum.
 func decodeMark(raw []byte) (at uint64, readable bool) {
-	for _, from := range []int{0, slotApart} {
+	for _, from := range []int{0, slotDistance} {
 		if len(raw) < from+slotBytes {
 			continue
 		}
@@ -92,23 +92,23 @@ func encodeSlot(at uint64) (slot [slotBytes]byte) {
 }
 
 // Position returns the highest position given to Advance, or read from the file.
-func (m *HighWaterMark) Position() uint64 { return m.at.Load() }
+func (m *HighWaterMark) Position() uint64 { return m.position.Load() }
 
 // Advance raises the mark to seq unless it is higher already. If the write fails, the
 // next Sync returns the error, and the mark in the file stays behind. That makes the
 // mark weaker, but not wrong.
 func (m *HighWaterMark) Advance(seq uint64) {
-	if seq <= m.at.Load() {
+	if seq <= m.position.Load() {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if seq <= m.at.Load() {
+	if seq <= m.position.Load() {
 		return
 	}
-	m.at.Store(seq)
+	m.position.Store(seq)
 	slot := encodeSlot(seq)
-	_, m.err = m.file.WriteAt(slot[:], int64(m.slot*slotApart))
+	_, m.err = m.file.WriteAt(slot[:], int64(m.slot*slotDistance))
 	m.slot = 1 - m.slot
 }
 
@@ -129,9 +129,9 @@ func (m *HighWaterMark) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error
-	if at := m.at.Load(); at > 0 {
+	if at := m.position.Load(); at > 0 {
 		slot := encodeSlot(at)
-		for _, from := range []int64{0, slotApart} {
+		for _, from := range []int64{0, slotDistance} {
 			_, err := m.file.WriteAt(slot[:], from)
 			errs = append(errs, err)
 		}

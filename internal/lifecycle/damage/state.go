@@ -84,11 +84,11 @@ const BlobAdvice = "run the script that made the heap again, which stores it aga
 type State struct {
 	mu       sync.Mutex
 	findings []Finding
-	// more counts unlisted findings about the ledger. unlisted holds the blobs of
+	// unlistedLedger counts unlisted findings about the ledger. unlisted holds the blobs of
 	// unlisted findings that have not ended.
-	more     int
-	unlisted map[events.LostBlob]bool
-	found    chan struct{} // closed by the first finding about the ledger
+	unlistedLedger int
+	unlisted       map[events.LostBlob]bool
+	found          chan struct{} // closed by the first finding about the ledger
 }
 
 // NewState returns a State without findings.
@@ -107,7 +107,7 @@ func (s *State) Report(f Finding) (news bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.findings, f.repeats) {
+	if slices.ContainsFunc(s.findings, f.isRepeatOf) {
 		return false
 	}
 	known := s.count(f.Radius)
@@ -115,7 +115,7 @@ func (s *State) Report(f Finding) (news bool) {
 		close(s.found)
 	}
 	if known == maxFindings && !s.forgetEnded(f.Radius) {
-		return s.leaveOut(f)
+		return s.countUnlisted(f)
 	}
 	if f.Blob != nil {
 		delete(s.unlisted, *f.Blob)
@@ -135,11 +135,11 @@ func (s *State) forgetEnded(r Radius) bool {
 	return true
 }
 
-// leaveOut counts a finding that is not listed, each blob once, and reports whether the
+// countUnlisted counts a finding that is not listed, each blob once, and reports whether the
 // finding is new. The caller must hold mu.
-func (s *State) leaveOut(f Finding) (news bool) {
+func (s *State) countUnlisted(f Finding) (news bool) {
 	if f.Radius == OfLedger {
-		s.more++
+		s.unlistedLedger++
 		return true
 	}
 	var blob events.LostBlob // stays zero for a finding without a known blob
@@ -151,8 +151,8 @@ func (s *State) leaveOut(f Finding) (news bool) {
 	return news
 }
 
-// repeats reports whether f is about the same damage as k, and k has not ended.
-func (f Finding) repeats(k Finding) bool {
+// isRepeatOf reports whether f is about the same damage as k, and k has not ended.
+func (f Finding) isRepeatOf(k Finding) bool {
 	switch {
 	case f.Radius != k.Radius || k.Ended != nil:
 		return false
@@ -172,9 +172,9 @@ func (s *State) count(r Radius) (n int) {
 	return n
 }
 
-// Repaired ends the findings about blobs for which match returns true, and reports
+// EndBlobFindings ends the findings about blobs for which match returns true, and reports
 // whether there was one. how describes the repair.
-func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
+func (s *State) EndBlobFindings(how string, match func(Finding) bool) (ended bool) {
 	now := time.Now().UTC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
 func (s *State) Findings() (list []Finding, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.findings), s.more + len(s.unlisted)
+	return slices.Clone(s.findings), s.unlistedLedger + len(s.unlisted)
 }
 
 // Found returns a channel that is closed when the ledger is found damaged.
@@ -221,7 +221,7 @@ func (s *State) Damaged() bool {
 func (s *State) Count(r Radius) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.more
+	n := s.unlistedLedger
 	if r == OfBlob {
 		n = len(s.unlisted)
 	}
@@ -269,7 +269,7 @@ func (s *State) summary() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var parts []string
-	more := s.count(OfLedger) + s.more
+	more := s.count(OfLedger) + s.unlistedLedger
 	for _, f := range s.findings {
 		if f.Radius == OfLedger && len(parts) < named {
 			parts = append(parts, f.String())

@@ -50,7 +50,7 @@ func TestManyDamagedBlobs(t *testing.T) {
 		return s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Tenant: "a", Kind: "heap", SHA256: strconv.Itoa(n)}, What: "damaged", By: damage.FoundOnRead})
 	}
 	repair := func(n int) bool {
-		return s.Repaired("stored again", func(f damage.Finding) bool { return f.Blob != nil && f.Blob.SHA256 == strconv.Itoa(n) })
+		return s.EndBlobFindings("stored again", func(f damage.Finding) bool { return f.Blob != nil && f.Blob.SHA256 == strconv.Itoa(n) })
 	}
 	for n := range 100 {
 		report(n)

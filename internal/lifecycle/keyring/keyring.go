@@ -24,8 +24,8 @@ import (
 
 const keyBytes = 32
 
-// suffix is the end of the names of key files.
-const suffix = ".key"
+// keyFileSuffix is the end of the names of key files.
+const keyFileSuffix = ".key"
 
 // Ring holds the keys of a directory. It is safe for concurrent use and needs no
 // closing. The caller MUST make sure that only one process uses a directory.
@@ -54,8 +54,8 @@ type entry struct {
 
 // The states of a key. Only an inUse key encrypts new content.
 const (
-	inUse   = "current"
-	retired = "retired"
+	stateInUse   = "current"
+	stateRetired = "retired"
 )
 
 // Open reads the keys of a directory, which it creates with mode 0700 if it does not
@@ -66,15 +66,15 @@ func Open(dir string) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the key directory: %w", err)
 	}
-	return load(dir, true)
+	return loadKeys(dir, true)
 }
 
 // Read reads the keys of a directory that another process may use, and changes nothing
 // in it. The Ring is only for ContentKey and Len.
-func Read(dir string) (*Ring, error) { return load(dir, false) }
+func Read(dir string) (*Ring, error) { return loadKeys(dir, false) }
 
-// load reads the keys. With sweep, it destroys unfinished key files.
-func load(dir string, sweep bool) (*Ring, error) {
+// loadKeys reads the keys. With sweep, it destroys unfinished key files.
+func loadKeys(dir string, sweep bool) (*Ring, error) {
 	r := &Ring{dir: dir, keys: map[string]entry{}, current: map[owner]string{}}
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,8 +82,8 @@ func load(dir string, sweep bool) (*Ring, error) {
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
-		if !strings.HasSuffix(f.Name(), suffix) {
-			if sweep && strings.HasSuffix(f.Name(), suffix+".new") { // was never used
+		if !strings.HasSuffix(f.Name(), keyFileSuffix) {
+			if sweep && strings.HasSuffix(f.Name(), keyFileSuffix+".new") { // was never used
 				if err := destroyFile(path); err != nil {
 					return nil, fmt.Errorf("remove unfinished key: %w", err)
 				}
@@ -94,12 +94,12 @@ func load(dir string, sweep bool) (*Ring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read keys: %w", err)
 		}
-		e, err := parse(raw)
-		if err != nil || e.ID+suffix != f.Name() {
-			return nil, fmt.Errorf("read key file %s: %w; restore the file from a backup, or move it away, which makes the content under its key unreadable", path, errors.Join(err, errNamed(e.ID+suffix == f.Name())))
+		e, err := parseKeyFile(raw)
+		if err != nil || e.ID+keyFileSuffix != f.Name() {
+			return nil, fmt.Errorf("read key file %s: %w; restore the file from a backup, or move it away, which makes the content under its key unreadable", path, errors.Join(err, errNamed(e.ID+keyFileSuffix == f.Name())))
 		}
 		r.keys[e.ID] = e
-		if e.State == inUse {
+		if e.State == stateInUse {
 			r.current[owner{e.Tenant, e.Session}] = e.ID
 		}
 	}
@@ -113,7 +113,7 @@ func errNamed(ok bool) error {
 	return errors.New("the name of the file is not that of its key")
 }
 
-func parse(raw []byte) (entry, error) {
+func parseKeyFile(raw []byte) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, err
@@ -124,7 +124,7 @@ func parse(raw []byte) (entry, error) {
 		return e, err
 	case len(key) != keyBytes:
 		return e, fmt.Errorf("the key has %d bytes instead of %d", len(key), keyBytes)
-	case e.State != inUse && e.State != retired:
+	case e.State != stateInUse && e.State != stateRetired:
 		return e, fmt.Errorf("the state is %q", e.State)
 	case e.ID == "" || e.Tenant == "" || e.Session == "" || strings.ContainsAny(e.ID, `/\.`):
 		return e, errors.New("id, tenant or session is missing or malformed")
@@ -145,7 +145,7 @@ func (r *Ring) Current(tenant, session string) (id string, err error) {
 	key := make([]byte, keyBytes)
 	_, _ = rand.Read(random[:]) // never fails: the program crashes instead
 	_, _ = rand.Read(key)
-	e := entry{ID: hex.EncodeToString(random[:]), Tenant: tenant, Session: session, Key: hex.EncodeToString(key), State: inUse, raw: key}
+	e := entry{ID: hex.EncodeToString(random[:]), Tenant: tenant, Session: session, Key: hex.EncodeToString(key), State: stateInUse, raw: key}
 	if err := r.write(e); err != nil {
 		return "", fmt.Errorf("create content key: %w", err)
 	}
@@ -179,8 +179,8 @@ func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 		if e.Tenant != tenant || e.Session != session {
 			continue
 		}
-		if e.State == inUse {
-			e.State = retired
+		if e.State == stateInUse {
+			e.State = stateRetired
 			if err := r.write(e); err != nil {
 				return nil, fmt.Errorf("retire content key: %w", err)
 			}
@@ -202,7 +202,7 @@ func (r *Ring) Destroy(id string) error {
 	if !ok {
 		return nil
 	}
-	if err := errors.Join(destroyFile(filepath.Join(r.dir, id+suffix)), durable.SyncDir(r.dir)); err != nil {
+	if err := errors.Join(destroyFile(filepath.Join(r.dir, id+keyFileSuffix)), durable.SyncDir(r.dir)); err != nil {
 		return fmt.Errorf("destroy key %s: %w", id, err)
 	}
 	delete(r.keys, id)
@@ -218,7 +218,7 @@ func (r *Ring) write(e entry) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(r.dir, e.ID+suffix)
+	path := filepath.Join(r.dir, e.ID+keyFileSuffix)
 	if old, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 		// The file of an existing key is overwritten in place, so that no other copy is
 		// left on the disk. Only the state differs.

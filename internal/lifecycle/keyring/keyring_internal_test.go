@@ -15,10 +15,10 @@ func TestFailingWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "a"+suffix), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "a"+keyFileSuffix), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.write(entry{ID: "a", Tenant: "t", Session: "s", Key: strings.Repeat("00", keyBytes), State: inUse}); err == nil {
+	if err := r.write(entry{ID: "a", Tenant: "t", Session: "s", Key: strings.Repeat("00", keyBytes), State: stateInUse}); err == nil {
 		t.Error("a directory was replaced")
 	}
 	list, err := os.ReadDir(dir)

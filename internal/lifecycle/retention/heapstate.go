@@ -16,9 +16,9 @@ type heapKey struct {
 
 // heap is the state of a heap according to the events.
 type heap struct {
-	size   int64
-	madeAt uint64 // position of the newest event that names it as an output; 0: none
-	used   int64  // when a run last produced or restored it, or a client tagged it, in ms since 1970 UTC
+	size       int64
+	producedAt uint64 // position of the newest event that names it as an output; 0: none
+	used       int64  // when a run last produced or restored it, or a client tagged it, in ms since 1970 UTC
 	// tagged reports whether the heap has tags. It is valid from position taggedAt on.
 	tagged   bool
 	taggedAt uint64
@@ -26,18 +26,18 @@ type heap struct {
 	// event that collected the heap.
 	collected   uint64
 	collectedAt int64
-	// holds counts the session entries, runs, sessions and contexts that need the heap.
-	holds int32
+	// pins counts the session entries, runs, sessions and contexts that need the heap.
+	pins int32
 }
 
 // exists reports whether the heap exists according to the events.
-func (h *heap) exists() bool { return h.madeAt > h.collected }
+func (h *heap) exists() bool { return h.producedAt > h.collected }
 
 // run is an execution that has not ended, or whose session entry is not yet recorded.
 type run struct {
 	input, output *heap
 	turn          string // the logical session, if the run is a turn
-	logged        bool   // a session entry follows the end
+	hasSession    bool   // a session entry follows the end
 	context       string // key of the conversation context of the request
 	started       *heap  // heap that the newest attempt restored, if it is not input
 }
@@ -62,8 +62,8 @@ func (w *window) add(keep int, input, output *heap) {
 	w.next = (w.next + 1) % keep
 }
 
-// end unpins all heaps.
-func (w *window) end() {
+// unpinAll unpins all heaps.
+func (w *window) unpinAll() {
 	for _, pair := range w.entries {
 		unpin(pair[0])
 		unpin(pair[1])
@@ -76,7 +76,7 @@ func (w *window) end() {
 const keepContextExecutions = 200
 
 // head holds the heaps that the next turn of a logical session may start from.
-type head struct{ output, given *heap }
+type head struct{ output, initial *heap }
 
 // heapState is the state of all heaps after the events up to a position.
 type heapState struct {
@@ -93,7 +93,7 @@ type heapState struct {
 	first time.Time
 }
 
-func newFold(keepEntries int) *heapState {
+func newHeapState(keepEntries int) *heapState {
 	return &heapState{
 		keep: keepEntries, tenants: map[string]uint32{}, heaps: map[heapKey]*heap{},
 		runs: map[string]*run{}, windows: map[string]*window{}, heads: map[string]*head{}, contexts: map[string]*window{},
@@ -155,11 +155,11 @@ func newerType(seq uint64, typ events.Type) error {
 func (f *heapState) apply(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
-		r := &run{input: f.use(e, d.Heap), logged: d.Session != ""}
+		r := &run{input: f.markUsed(e, d.Heap), hasSession: d.Session != ""}
 		if d.Turn != nil {
 			// If the run waits, a reset may change the heap that its session starts
 			// from.
-			r.input, r.turn = f.use(e, d.Turn.Heap), d.Turn.SessionID
+			r.input, r.turn = f.markUsed(e, d.Turn.Heap), d.Turn.SessionID
 			f.setInitialHead(e, r.turn, d.Turn.Heap)
 		}
 		if d.Context != nil {
@@ -170,16 +170,16 @@ func (f *heapState) apply(e *events.Event) {
 	case *events.ExecutionStarted:
 		if r := f.runs[e.Tenant+" "+d.ExecutionID]; r != nil {
 			unpin(r.started)
-			r.started = pin(f.use(e, d.InputHeap))
+			r.started = pin(f.markUsed(e, d.InputHeap))
 		}
 	case *events.HeapTagged:
-		f.tagged(e, d)
+		f.applyTags(e, d)
 	case *events.HeapCollected:
 		if h := f.heap(e.Tenant, d.Heap); h != nil {
 			h.collected, h.collectedAt = e.Seq, e.Time.UnixMilli()
 		}
 	case *events.SessionEntryRecorded:
-		f.entry(e, d)
+		f.applySessionEntry(e, d)
 	case *events.SessionOpened:
 		f.setInitialHead(e, d.SessionID, d.Head)
 	case *events.SessionExpanded:
@@ -198,7 +198,7 @@ func (f *heapState) apply(e *events.Event) {
 		f.resetContext(e, d.Key)
 	default:
 		if end := events.EndingOf(e.Data); end != nil {
-			f.ended(e, end)
+			f.applyEnding(e, end)
 		}
 	}
 }
@@ -228,8 +228,8 @@ func (f *heapState) key(tenant, hash string) heapKey {
 	return k
 }
 
-// use updates the time of the last use of a heap.
-func (f *heapState) use(e *events.Event, hash string) *heap {
+// markUsed updates the time of the last use of a heap.
+func (f *heapState) markUsed(e *events.Event, hash string) *heap {
 	h := f.heap(e.Tenant, hash)
 	if h != nil {
 		h.used = max(h.used, e.Time.UnixMilli())
@@ -239,19 +239,19 @@ func (f *heapState) use(e *events.Event, hash string) *heap {
 
 func pin(h *heap) *heap {
 	if h != nil {
-		h.holds++
+		h.pins++
 	}
 	return h
 }
 
 func unpin(h *heap) {
 	if h != nil {
-		h.holds--
+		h.pins--
 	}
 }
 
-func (f *heapState) tagged(e *events.Event, d *events.HeapTagged) {
-	h := f.use(e, d.Heap)
+func (f *heapState) applyTags(e *events.Event, d *events.HeapTagged) {
+	h := f.markUsed(e, d.Heap)
 	from := e.Seq
 	if d.AppliesAt != 0 && d.AppliesAt < e.Seq {
 		from = d.AppliesAt
@@ -262,12 +262,12 @@ func (f *heapState) tagged(e *events.Event, d *events.HeapTagged) {
 	}
 }
 
-func (f *heapState) ended(e *events.Event, d *events.Ending) {
+func (f *heapState) applyEnding(e *events.Event, d *events.Ending) {
 	k := e.Tenant + " " + d.ExecutionID
 	r := f.runs[k]
 	if d.Heap != nil {
-		h := f.use(e, d.Heap.SHA256)
-		h.size, h.madeAt = d.Heap.Size, e.Seq
+		h := f.markUsed(e, d.Heap.SHA256)
+		h.size, h.producedAt = d.Heap.Size, e.Seq
 		if r != nil {
 			r.output = pin(h)
 			if r.turn != "" {
@@ -281,7 +281,7 @@ func (f *heapState) ended(e *events.Event, d *events.Ending) {
 	f.noteContextExecution(e, r, r.output)
 	unpin(r.started)
 	r.started = nil
-	if !r.logged {
+	if !r.hasSession {
 		f.finishExecution(k, r)
 	}
 }
@@ -292,13 +292,13 @@ func (f *heapState) finishExecution(k string, r *run) {
 	delete(f.runs, k)
 }
 
-func (f *heapState) entry(e *events.Event, d *events.SessionEntryRecorded) {
+func (f *heapState) applySessionEntry(e *events.Event, d *events.SessionEntryRecorded) {
 	k := e.Tenant + " " + d.ExecutionID
 	if r := f.runs[k]; r != nil {
 		f.finishExecution(k, r)
 	}
 	if at := f.heads[e.Tenant+" "+d.SessionID]; at != nil && d.OutputHeap != "" {
-		unpin(at.given) // the head of the named session is this entry's heap now
+		unpin(at.initial) // the head of the named session is this entry's heap now
 		delete(f.heads, e.Tenant+" "+d.SessionID)
 	}
 	if f.keep == 0 {
@@ -331,20 +331,20 @@ func (f *heapState) noteContextExecution(e *events.Event, r *run, output *heap) 
 func (f *heapState) resetContext(e *events.Event, key string) {
 	k := e.Tenant + " " + key
 	if w := f.contexts[k]; w != nil {
-		w.end()
+		w.unpinAll()
 		delete(f.contexts, k)
 	}
 }
 
 // setInitialHead pins the heap that the next turn of a logical session starts from.
 func (f *heapState) setInitialHead(e *events.Event, session, hash string) {
-	h := f.use(e, hash)
+	h := f.markUsed(e, hash)
 	if h == nil {
 		return
 	}
 	at := f.head(e, session)
-	unpin(at.given)
-	at.given = pin(h)
+	unpin(at.initial)
+	at.initial = pin(h)
 }
 
 // setTurnHead pins the heap that a turn of a session left.

@@ -37,7 +37,7 @@ type house struct {
 	n       int
 }
 
-func open(t testing.TB) *house { return openWith(t, jetstream.Options{Settle: -1}) }
+func open(t testing.TB) *house { return openWith(t, jetstream.Options{BlobGracePeriod: -1}) }
 
 func openWith(t testing.TB, opts jetstream.Options) *house {
 	t.Helper()
@@ -152,5 +152,5 @@ func (h *house) collections() []events.Event {
 // openWithStore opens the same storage as another process would.
 func openWithStore(t testing.TB, h *house) *jetstream.Store {
 	t.Helper()
-	return storetest.Open(t, h.server, jetstream.Options{Settle: -1})
+	return storetest.Open(t, h.server, jetstream.Options{BlobGracePeriod: -1})
 }

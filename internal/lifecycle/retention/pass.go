@@ -57,8 +57,8 @@ type Collected struct {
 // maxListed bounds Report.List.
 const maxListed = 1000
 
-// readAtOnce is the number of events per read.
-const readAtOnce = 1000
+// readBatch is the number of events per read.
+const readBatch = 1000
 
 // candidate is a heap that the rule collects.
 type candidate struct {
@@ -75,8 +75,8 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 		return Report{}, err
 	}
 	select {
-	case <-s.turn:
-		defer func() { s.turn <- struct{}{} }()
+	case <-s.sem:
+		defer func() { s.sem <- struct{}{} }()
 	default:
 		return Report{}, ErrBusy
 	}
@@ -84,7 +84,7 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	// in the list, and RemoveBlob does not remove one that was stored again since.
 	stored := map[heapKey]events.BlobInfo{}
 	orphans := map[[32]byte][]events.BlobInfo{}
-	f := newFold(p.Rule.KeepEntries)
+	f := newHeapState(p.Rule.KeepEntries)
 	now := s.opts.Now()
 	err := s.opts.Blobs.StoredBlobs(ctx, func(b events.BlobInfo) error {
 		if p.Tenant != "" && b.Tenant != p.Tenant {
@@ -141,15 +141,15 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
 	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
 		if len(orphans) > 0 {
-			hashes(m.Body, func(hash [32]byte) { delete(orphans, hash) })
+			forEachHash(m.Body, func(hash [32]byte) { delete(orphans, hash) })
 		}
 		return f.take(m)
 	})
 }
 
-// hashes calls fn with each run of exactly 64 lowercase hex characters in a payload.
+// forEachHash calls fn with each run of exactly 64 lowercase hex characters in a payload.
 // Events of all versions name blobs in this form.
-func hashes(payload []byte, fn func([32]byte)) {
+func forEachHash(payload []byte, fn func([32]byte)) {
 	var hash [32]byte
 	n := 0
 	for i := 0; i <= len(payload); i++ {
@@ -172,7 +172,7 @@ func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last
 		return 0, err
 	}
 	for after := uint64(0); after < last; {
-		batch, err := feed.ReadRaw(ctx, after, readAtOnce)
+		batch, err := feed.ReadRaw(ctx, after, readBatch)
 		if err != nil {
 			return 0, err
 		}
@@ -201,15 +201,15 @@ func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInf
 			continue // not stored, or within the grace period of a new or pinned blob
 		}
 		switch {
-		case h.collected > h.madeAt && b.StoredAt.UnixMilli() <= h.collectedAt:
+		case h.collected > h.producedAt && b.StoredAt.UnixMilli() <= h.collectedAt:
 			unfinished = append(unfinished, b)
-		case h.exists() && !h.tagged && h.holds == 0 && h.used < before:
+		case h.exists() && !h.tagged && h.pins == 0 && h.used < before:
 			c := candidate{blob: b, Collected: Collected{
 				Tenant: f.names[k.tenant], Heap: hex.EncodeToString(k.hash[:]), Size: h.size, LastUse: events.FormatTime(time.UnixMilli(h.used)),
 			}}
 			c.event = events.HeapCollected{
 				Heap: c.Heap, Rule: events.CollectionRule{OlderThanSecs: int64(p.Rule.OlderThan / time.Second), KeepEntries: p.Rule.KeepEntries},
-				Size: h.size, MadeAt: h.madeAt, LastUse: events.Instant{Time: time.UnixMilli(h.used).UTC()}, Decided: decided, Actor: p.Actor,
+				Size: h.size, MadeAt: h.producedAt, LastUse: events.Instant{Time: time.UnixMilli(h.used).UTC()}, Decided: decided, Actor: p.Actor,
 			}
 			list = append(list, c)
 		}

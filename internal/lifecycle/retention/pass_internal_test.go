@@ -21,7 +21,7 @@ func FuzzHashes(f *testing.F) {
 				want = append(want, run)
 			}
 		}
-		hashes(payload, func(h [32]byte) { got = append(got, hex.EncodeToString(h[:])) })
+		forEachHash(payload, func(h [32]byte) { got = append(got, hex.EncodeToString(h[:])) })
 		if strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("%q: found %v, want %v", payload, got, want)
 		}

@@ -93,8 +93,8 @@ var ErrBusy = errors.New("another collection of heaps is running; try again when
 // closing.
 type Service struct {
 	opts Options
-	// turn holds one token while no pass runs.
-	turn chan struct{}
+	// sem holds one token while no pass runs.
+	sem chan struct{}
 }
 
 // New returns a Service. It starts nothing; call Run for periodic passes.
@@ -105,8 +105,8 @@ func New(opts Options) *Service {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Service{opts: opts, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
+	s := &Service{opts: opts, sem: make(chan struct{}, 1)}
+	s.sem <- struct{}{}
 	return s
 }
 

@@ -104,7 +104,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
-	f, err := s.find(ctx, tenant, id, keys)
+	f, err := s.scanSession(ctx, tenant, id, keys)
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
@@ -114,10 +114,10 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	case len(f.sealed) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
-		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + some(f.open)}
+		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
 	}
-	if users := f.users(); len(users) > 0 && !force {
-		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + some(users) + "; use force to remove them anyway"}
+	if users := f.outsideUsers(); len(users) > 0 && !force {
+		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}
 	}
 	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.sealed), Actor: actor})
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Shredder) Finish(ctx context.Context) error {
 	}
 	for _, e := range unfinished {
 		d := e.Data.(*events.SessionShredded)
-		f, err := s.find(ctx, e.Tenant, d.SessionID, d.KeyIDs)
+		f, err := s.scanSession(ctx, e.Tenant, d.SessionID, d.KeyIDs)
 		if err == nil {
 			_, err = s.finish(ctx, e.Tenant, d.SessionID, d.KeyIDs, f, d.Actor)
 		}
@@ -190,8 +190,8 @@ func sorted(list []string) []string {
 	return list
 }
 
-// some lists at most five entries and the number of the others.
-func some(list []string) string {
+// firstOf lists at most five entries and the number of the others.
+func firstOf(list []string) string {
 	const few = 5
 	if len(list) <= few {
 		return strings.Join(list, ", ")
@@ -218,8 +218,8 @@ type sessionHeap struct {
 	lastUse           time.Time
 }
 
-// users returns the runs outside of the session that used or left its heaps.
-func (f *sessionScan) users() []string {
+// outsideUsers returns the runs outside of the session that used or left its heaps.
+func (f *sessionScan) outsideUsers() []string {
 	found := map[string]bool{}
 	for hash := range f.heaps {
 		for _, id := range f.others[hash] {
@@ -229,8 +229,8 @@ func (f *sessionScan) users() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// find reads the ledger for a session.
-func (s *Shredder) find(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
+// scanSession reads the ledger for a session.
+func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
 	f := &sessionScan{sealed: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
 	open := map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
@@ -271,7 +271,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 			if end := events.EndingOf(e.Data); end != nil && end.Heap != nil {
 				use(end.ExecutionID, end.Heap.SHA256)
 				if f.sealed[end.ExecutionID] {
-					f.made(end.Heap, &e)
+					f.addHeap(end.Heap, &e)
 				}
 			}
 		}
@@ -281,7 +281,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 	return f, err
 }
 
-func (f *sessionScan) made(r *events.HeapRecord, e *events.Event) {
+func (f *sessionScan) addHeap(r *events.HeapRecord, e *events.Event) {
 	h := f.heaps[r.SHA256]
 	if h == nil {
 		h = &sessionHeap{}

@@ -30,7 +30,7 @@ func openVault(t *testing.T) *vault {
 	if v.keys, err = keyring.Open(v.dir); err != nil {
 		t.Fatal(err)
 	}
-	v.house = openWith(t, jetstream.Options{Settle: -1, Keys: v.keys})
+	v.house = openWith(t, jetstream.Options{BlobGracePeriod: -1, Keys: v.keys})
 	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, EncryptNamedSessions: true, Logger: storetest.Logger(t)})
 	return v
 }

@@ -40,9 +40,9 @@ type VolumePlan struct {
 // An event of a type of a newer version is an error, because it may depend on another
 // event in a way that this version does not know. PlanVolume changes nothing.
 func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
-	f := &volumeFold{
-		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deleted: map[string]bool{},
-		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, agentsGone: map[ExecutionKey]bool{}, gone: map[ExecutionKey]bool{},
+	f := &volumeState{
+		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deletedWebhooks: map[string]bool{},
+		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, deletedAgents: map[ExecutionKey]bool{}, collected: map[ExecutionKey]bool{},
 	}
 	var plan VolumePlan
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
@@ -81,7 +81,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 // readTo calls fn with each event up to and including a position.
 func readTo(ctx context.Context, feed Feed, last uint64, fn func(events.Stored) error) error {
 	for after := uint64(0); after < last; {
-		batch, err := feed.ReadRaw(ctx, after, readAtOnce)
+		batch, err := feed.ReadRaw(ctx, after, readBatch)
 		if err != nil {
 			return err
 		}
@@ -131,24 +131,24 @@ type turnOf struct {
 	run    ExecutionKey
 }
 
-// volumeFold is the state after the events up to a position. Its keys are a tenant and
+// volumeState is the state after the events up to a position. Its keys are a tenant and
 // the id of an execution, session, context or heap.
-type volumeFold struct {
+type volumeState struct {
 	runs     map[ExecutionKey]*volumeRun
 	sessions map[ExecutionKey]ExecutionKey // the run of a session's last entry
 	contexts map[ExecutionKey]*volumeContext
 	turns    map[ExecutionKey]*volumeTurns
-	// deleted holds webhooks, agentsGone deleted ACP sessions, and prompts the runs of
+	// deletedWebhooks holds webhooks, deletedAgents deleted ACP sessions, and prompts the runs of
 	// ACP sessions.
-	deleted    map[string]bool
-	agentsGone map[ExecutionKey]bool
-	prompts    map[ExecutionKey][]ExecutionKey
+	deletedWebhooks map[string]bool
+	deletedAgents   map[ExecutionKey]bool
+	prompts         map[ExecutionKey][]ExecutionKey
 	// Heaps: made were left by a run, kept by a kept run, and gone were collected or
 	// lost.
-	made, kept, gone map[ExecutionKey]bool
+	produced, kept, collected map[ExecutionKey]bool
 }
 
-func (f *volumeFold) context(tenant, key string) *volumeContext {
+func (f *volumeState) context(tenant, key string) *volumeContext {
 	k := ExecutionKey{tenant, key}
 	if f.contexts[k] == nil {
 		f.contexts[k] = &volumeContext{}
@@ -158,7 +158,7 @@ func (f *volumeFold) context(tenant, key string) *volumeContext {
 
 func (c *volumeContext) use(at time.Time) { c.used = max(c.used, at.UnixMilli()) }
 
-func (f *volumeFold) take(e *events.Event) {
+func (f *volumeState) take(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r := &volumeRun{logged: d.SessionID != "", tags: len(d.Content.Value().Tags) > 0}
@@ -186,11 +186,11 @@ func (f *volumeFold) take(e *events.Event) {
 			r.tagged = true
 		}
 	case *events.HeapCollected:
-		f.gone[ExecutionKey{e.Tenant, d.Heap}] = true
+		f.collected[ExecutionKey{e.Tenant, d.Heap}] = true
 	case *events.LedgerVolumeOpened:
 		for _, l := range d.LostBlobs {
 			if l.Kind == "heap" {
-				f.gone[ExecutionKey{l.Tenant, l.SHA256}] = true
+				f.collected[ExecutionKey{l.Tenant, l.SHA256}] = true
 			}
 		}
 	case *events.AgentPrompted:
@@ -199,19 +199,19 @@ func (f *volumeFold) take(e *events.Event) {
 			f.prompts[k] = append(f.prompts[k], ExecutionKey{e.Tenant, d.ExecutionID})
 		}
 	case *events.AgentSessionDeleted:
-		f.agentsGone[ExecutionKey{e.Tenant, d.SessionID}] = true
+		f.deletedAgents[ExecutionKey{e.Tenant, d.SessionID}] = true
 	case *events.WebhookDeleted:
-		f.deleted[d.WebhookID] = true
+		f.deletedWebhooks[d.WebhookID] = true
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
-		f.inContext(e)
+		f.applyContextEvent(e)
 	default:
 		if end := events.EndingOf(e.Data); end != nil {
-			f.ended(e, end)
+			f.applyEnding(e, end)
 		}
 	}
 }
 
-func (f *volumeFold) ended(e *events.Event, d *events.Ending) {
+func (f *volumeState) applyEnding(e *events.Event, d *events.Ending) {
 	r := f.runs[ExecutionKey{e.Tenant, d.ExecutionID}]
 	if r == nil || r.end != 0 {
 		return
@@ -227,9 +227,9 @@ func (f *volumeFold) ended(e *events.Event, d *events.Ending) {
 	}
 }
 
-// inContext finds the position from which the events of a context have an effect. If
+// applyContextEvent finds the position from which the events of a context have an effect. If
 // the time of the last use is unknown, all events stay.
-func (f *volumeFold) inContext(e *events.Event) {
+func (f *volumeState) applyContextEvent(e *events.Event) {
 	c := f.context(e.Tenant, e.About())
 	switch d := e.Data.(type) {
 	case *events.ContextUpdated:
@@ -258,7 +258,7 @@ func (f *volumeFold) inContext(e *events.Event) {
 	}
 }
 
-func (f *volumeFold) decide(facts VolumeFacts) {
+func (f *volumeState) decide(facts VolumeFacts) {
 	hold := func(k ExecutionKey) {
 		if r := f.runs[k]; r != nil {
 			r.keep = true
@@ -282,7 +282,7 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 	}
 	for session, list := range f.prompts {
 		for _, k := range list {
-			if !f.agentsGone[session] {
+			if !f.deletedAgents[session] {
 				hold(k)
 			}
 		}
@@ -299,11 +299,11 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 			}
 		}
 	}
-	f.made, f.kept = map[ExecutionKey]bool{}, map[ExecutionKey]bool{}
+	f.produced, f.kept = map[ExecutionKey]bool{}, map[ExecutionKey]bool{}
 	for k, r := range f.runs {
 		if r.heap != "" {
 			h := ExecutionKey{k.Tenant, r.heap}
-			f.made[h] = true
+			f.produced[h] = true
 			if r.keep {
 				f.kept[h] = true
 			}
@@ -311,14 +311,14 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 	}
 	// A later run may have left a collected or lost heap again.
 	for k, r := range f.runs {
-		if h := (ExecutionKey{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.gone[h] {
+		if h := (ExecutionKey{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.collected[h] {
 			r.keep = true
 		}
 	}
 }
 
 // keeps reports whether an event is kept.
-func (f *volumeFold) keeps(e *events.Event) bool {
+func (f *volumeState) keeps(e *events.Event) bool {
 	switch d := e.Data.(type) {
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return false
@@ -326,7 +326,7 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 		return len(d.LostBlobs) > 0 // explains why a kept heap cannot be read
 	case *events.HeapTagged:
 		h := ExecutionKey{e.Tenant, d.Heap}
-		return f.kept[h] || !f.made[h]
+		return f.kept[h] || !f.produced[h]
 	case *events.HeapCollected:
 		return f.kept[ExecutionKey{e.Tenant, d.Heap}]
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
@@ -335,7 +335,7 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 		return f.keepsRun(e.Tenant, d.ExecutionID)
 	}
 	if e.Type.Webhook() {
-		return !f.deleted[e.About()]
+		return !f.deletedWebhooks[e.About()]
 	}
 	if e.Type.OfExecution() {
 		return f.keepsRun(e.Tenant, e.About())
@@ -345,7 +345,7 @@ func (f *volumeFold) keeps(e *events.Event) bool {
 
 // keepsRun reports whether the events of an execution are kept. If its request was not
 // read, it was removed before or never existed, and its events are not kept.
-func (f *volumeFold) keepsRun(tenant, id string) bool {
+func (f *volumeState) keepsRun(tenant, id string) bool {
 	r := f.runs[ExecutionKey{tenant, id}]
 	return r != nil && r.keep
 }

@@ -50,13 +50,13 @@ type Budget struct {
 	runsUsed, runsWaiting, cacheUsed atomic.Int64
 	refused                          atomic.Int64
 	garbage                          garbage // heaps that runs returned
-	dropped                          garbage // requests that answers dropped
+	droppedRequests                  garbage // requests that answers dropped
 
-	mu      sync.Mutex
-	used    int64            // guarded by mu; bytes that answers hold
-	tenants map[string]int64 // guarded by mu; the same by tenant, without zeros
-	freed   chan struct{}    // guarded by mu; closed when answers return bytes
-	line    line             // guarded by mu
+	mu       sync.Mutex
+	used     int64            // guarded by mu; bytes that answers hold
+	tenants  map[string]int64 // guarded by mu; the same by tenant, without zeros
+	freed    chan struct{}    // guarded by mu; closed when answers return bytes
+	waitLine line             // guarded by mu
 }
 
 // New returns a Budget with nothing taken.
@@ -65,7 +65,7 @@ func New(o Options) *Budget {
 		o.Patience = 2 * time.Second
 	}
 	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), garbage: garbage{collect: o.Collect, cycles: o.Cycles},
-		dropped: garbage{collect: o.Collect, cycles: o.Cycles}, tenants: map[string]int64{}, freed: make(chan struct{})}
+		droppedRequests: garbage{collect: o.Collect, cycles: o.Cycles}, tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
 // RetryAfter is the retry time for a refused client.
@@ -80,7 +80,7 @@ type ExhaustedError struct {
 
 // Error returns a message that says what to do.
 func (e *ExhaustedError) Error() string {
-	if e.Never() {
+	if e.IsPermanent() {
 		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and one answer may take %d MiB on this server; ask for less at once, or start the server with a larger --memory-budget",
 			(e.Answer+1<<20-1)>>20, e.Share>>20)
 	}
@@ -88,9 +88,9 @@ func (e *ExhaustedError) Error() string {
 		RetryAfter.Seconds())
 }
 
-// Never reports whether the answer needs more than one answer may ever hold, so that a
+// IsPermanent reports whether the answer needs more than one answer may ever hold, so that a
 // retry is useless.
-func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
+func (e *ExhaustedError) IsPermanent() bool { return e.Answer > e.Share }
 
 // IsExhausted reports whether err is an *ExhaustedError.
 func IsExhausted(err error) bool {
@@ -145,15 +145,15 @@ func (a *holding) take(n int64) error {
 		return nil
 	}
 	if ok, _ := a.try(n, true); ok {
-		if n > freeRun {
-			a.b.dropped.bound(a.b.answersUsed(), a.b.opts.Answers)
+		if n > uncountedHeap {
+			a.b.droppedRequests.collectOver(a.b.answersUsed(), a.b.opts.Answers)
 		}
 		return nil
 	}
 	if a.retries.Load() == 0 {
 		a.b.refused.Add(1)
 	}
-	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
+	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.smallReserve()}
 }
 
 // wait returns true when n bytes can be taken, and false when ctx is done or late
@@ -191,8 +191,8 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
-	if own+n > b.small() {
-		free -= b.claimed(a.tenant)
+	if own+n > b.smallLimit() {
+		free -= b.claimedBy(a.tenant)
 	}
 	if !b.fits(own, n, free, own == a.held) {
 		return false, b.freed
@@ -203,7 +203,7 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.used += n
 	b.tenants[a.tenant] = own + n
 	a.held += n
-	a.took(n)
+	a.noteTaken(n)
 	return true, nil
 }
 
@@ -225,8 +225,8 @@ func (a *holding) drop(n, to int64) {
 		return
 	}
 	held := a.Held()
-	a.b.dropped.add(n)
-	a.b.dropped.bound(a.b.answersUsed()-held+to, a.b.opts.Answers)
+	a.b.droppedRequests.add(n)
+	a.b.droppedRequests.collectOver(a.b.answersUsed()-held+to, a.b.opts.Answers)
 	a.Shrink(to)
 }
 
@@ -239,20 +239,20 @@ func (b *Budget) answersUsed() int64 {
 // fits reports whether a tenant that holds own bytes may take n of free bytes, for its
 // only answer or for one of several.
 func (b *Budget) fits(own, n, free int64, only bool) bool {
-	if own+n <= b.small() {
+	if own+n <= b.smallLimit() {
 		return n <= free
 	}
-	if n > free-b.reserve() {
+	if n > free-b.smallReserve() {
 		return false
 	}
 	return only || own+n <= free-n
 }
 
-// small is the number of bytes that a tenant may hold with a small answer.
-func (b *Budget) small() int64 { return b.opts.Answers / 32 }
+// smallLimit is the number of bytes that a tenant may hold with a small answer.
+func (b *Budget) smallLimit() int64 { return b.opts.Answers / 32 }
 
-// reserve is the number of bytes that large answers leave for small ones.
-func (b *Budget) reserve() int64 { return b.opts.Answers / 8 }
+// smallReserve is the number of bytes that large answers leave for small ones.
+func (b *Budget) smallReserve() int64 { return b.opts.Answers / 8 }
 
 // Held returns the number of bytes that the account holds.
 func (a *holding) Held() int64 {
@@ -291,14 +291,14 @@ func (a *holding) giveBack(n int64) {
 	if b.tenants[a.tenant] -= n; b.tenants[a.tenant] == 0 {
 		delete(b.tenants, a.tenant)
 	}
-	b.line.known = false
+	b.waitLine.isNextKnown = false
 	close(b.freed)
 	b.freed = make(chan struct{})
 }
 
-// freeRun is the maximum size of a heap that is not accounted for, in bytes. Most heaps
+// uncountedHeap is the maximum size of a heap that is not accounted for, in bytes. Most heaps
 // are smaller, and few runs execute at the same time.
-const freeRun = 4 << 20
+const uncountedHeap = 4 << 20
 
 // RunAccount holds the memory of a run's heaps in this process. It is not safe for
 // concurrent use. The caller MUST call Release.
@@ -316,7 +316,7 @@ func (b *Budget) Run() *RunAccount { return &RunAccount{b: b} }
 // is from ctx, and the account then holds nothing.
 func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 	a.Release()
-	if n <= freeRun {
+	if n <= uncountedHeap {
 		return nil
 	}
 	n = min(n, a.b.opts.Runs)
@@ -327,7 +327,7 @@ func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 		return fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
 	}
 	a.held = n
-	a.b.garbage.bound(a.b.runsUsed.Add(n), a.b.opts.Runs)
+	a.b.garbage.collectOver(a.b.runsUsed.Add(n), a.b.opts.Runs)
 	return nil
 }
 
@@ -341,7 +341,7 @@ func (a *RunAccount) Release() {
 	a.held = 0
 	a.b.garbage.add(n)
 	// Do this before another run takes the memory: otherwise both heaps would exist.
-	a.b.garbage.bound(a.b.runsUsed.Add(-n), a.b.opts.Runs)
+	a.b.garbage.collectOver(a.b.runsUsed.Add(-n), a.b.opts.Runs)
 	a.b.runs.Release(n)
 }
 
@@ -457,7 +457,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 			n = all // the returned memory must fit too, or fn would fail again at once
 		}
 		a.queue(w, n)
-		if full.Never() || !a.wait(ctx, n, timer.C) {
+		if full.IsPermanent() || !a.wait(ctx, n, timer.C) {
 			return err
 		}
 		err = fn()

@@ -246,11 +246,11 @@ func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
 			return nil
 		})
 		full, ok := errors.AsType[*budget.ExhaustedError](err)
-		if !ok || !full.Never() || !strings.Contains(err.Error(), "it takes 80 MiB of memory or more, and one answer may take 70 MiB") || time.Since(start) > 0 {
+		if !ok || !full.IsPermanent() || !strings.Contains(err.Error(), "it takes 80 MiB of memory or more, and one answer may take 70 MiB") || time.Since(start) > 0 {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		mustTake(t, b.Answer("c", 1), 10<<20)
-		if err := b.Answer("b", 1).Take(70 << 20); !budget.IsExhausted(err) || errors.As(err, &full) && full.Never() {
+		if err := b.Answer("b", 1).Take(70 << 20); !budget.IsExhausted(err) || errors.As(err, &full) && full.IsPermanent() {
 			t.Errorf("an answer that fits once memory is free: %v", err)
 		}
 	})

@@ -23,20 +23,20 @@ func (g *garbage) add(n int64) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.look()
+	g.subtractFreed()
 	g.recent += n
 }
 
-// bound runs the collector if the garbage exceeds a quarter of the share, and garbage
+// collectOver runs the collector if the garbage exceeds a quarter of the share, and garbage
 // and used bytes together exceed the share. Concurrent callers wait for a running
 // collection.
-func (g *garbage) bound(used, share int64) {
+func (g *garbage) collectOver(used, share int64) {
 	if g.collect == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.look()
+	g.subtractFreed()
 	if n := g.recent + g.before; n <= share/4 || used+n <= share {
 		return
 	}
@@ -44,9 +44,9 @@ func (g *garbage) bound(used, share int64) {
 	g.seen, g.recent, g.before = g.cycles(), 0, 0
 }
 
-// look subtracts the garbage that the collector has freed since the last look. The
+// subtractFreed subtracts the garbage that the collector has freed since the last look. The
 // caller must hold mu.
-func (g *garbage) look() {
+func (g *garbage) subtractFreed() {
 	now := g.cycles()
 	switch now - g.seen {
 	case 0:

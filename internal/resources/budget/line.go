@@ -12,8 +12,8 @@ type line struct {
 	last  map[string]uint64
 	// next is the waiter whose turn it is, or nil. It is valid if known is true. It is
 	// cached because each waiter reads it whenever memory becomes free.
-	next  *waiter
-	known bool
+	next        *waiter
+	isNextKnown bool
 }
 
 // waiter is an answer that waits for memory.
@@ -33,11 +33,11 @@ func (a *holding) queue(w *waiter, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.need = n
-	if !w.queued && n > b.small() {
+	if !w.queued && n > b.smallLimit() {
 		w.queued = true
-		b.line.waiters = append(b.line.waiters, w)
+		b.waitLine.waiters = append(b.waitLine.waiters, w)
 	}
-	a.waiter, b.line.known = w, false
+	a.waiter, b.waitLine.isNextKnown = w, false
 }
 
 // leave removes a waiter that got its memory or was refused. The next turn is that of
@@ -52,33 +52,33 @@ func (a *holding) leave(w *waiter) {
 	if !w.queued {
 		return
 	}
-	l := &b.line
+	l := &b.waitLine
 	at := slices.Index(l.waiters, w)
 	l.waiters = slices.Delete(l.waiters, at, at+1)
 	if l.last == nil || len(l.last) >= maxLast {
 		l.last = map[string]uint64{}
 	}
 	l.turns++
-	l.last[w.tenant], l.known = l.turns, false
+	l.last[w.tenant], l.isNextKnown = l.turns, false
 	close(b.freed)
 	b.freed = make(chan struct{})
 }
 
-// took subtracts n taken bytes from what is kept for the answer, so that they are not
+// noteTaken subtracts n taken bytes from what is kept for the answer, so that they are not
 // kept twice. The caller must hold mu.
-func (a *holding) took(n int64) {
+func (a *holding) noteTaken(n int64) {
 	if w := a.waiter; w != nil {
 		w.need = max(0, w.need-n)
 	}
-	a.b.line.known = false
+	a.b.waitLine.isNextKnown = false
 }
 
-// claimed returns how many of the free bytes are kept for the waiter whose turn it is,
+// claimedBy returns how many of the free bytes are kept for the waiter whose turn it is,
 // or 0 if that is one of the tenant itself. The caller must hold mu.
-func (b *Budget) claimed(tenant string) int64 {
-	l := &b.line
-	if !l.known {
-		l.next, l.known = b.nextWaiter(), true
+func (b *Budget) claimedBy(tenant string) int64 {
+	l := &b.waitLine
+	if !l.isNextKnown {
+		l.next, l.isNextKnown = b.nextWaiter(), true
 	}
 	if l.next == nil || l.next.tenant == tenant {
 		return 0
@@ -91,11 +91,11 @@ func (b *Budget) claimed(tenant string) int64 {
 // The caller must hold mu.
 func (b *Budget) nextWaiter() *waiter {
 	var next *waiter
-	for _, w := range b.line.waiters {
+	for _, w := range b.waitLine.waiters {
 		if own := b.tenants[w.tenant]; w.need == 0 || own > 0 && 2*(own+w.need) > b.opts.Answers {
 			continue
 		}
-		if next == nil || b.line.last[w.tenant] < b.line.last[next.tenant] {
+		if next == nil || b.waitLine.last[w.tenant] < b.waitLine.last[next.tenant] {
 			next = w
 		}
 	}

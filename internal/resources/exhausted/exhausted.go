@@ -61,13 +61,13 @@ func In(text string) (Resource, bool) {
 	return found, found.text != ""
 }
 
-// probed is the number of descriptors that Descriptors opens.
-const probed = 4
+// probeCount is the number of descriptors that Descriptors opens.
+const probeCount = 4
 
 // Descriptors returns the reason why this process cannot open files now, or nil. It
 // takes some microseconds.
 func Descriptors() error {
-	var open [probed]*os.File
+	var open [probeCount]*os.File
 	defer func() {
 		for _, f := range open {
 			if f != nil {

@@ -56,14 +56,14 @@ func (r Rate) Check() error {
 //
 // A Pace is not safe for concurrent use.
 type Pace struct {
-	rate    Rate
-	free    float64   // bytes; negative after a large request
-	at      time.Time // time that free refers to
-	tenants map[string]*pacedTenant
-	waiting map[string]*pacedTenant // tenants with waiting requests
-	floor   int64                   // clock of the tenant whose turn it was at the last admission; highest when no request waits
-	highest int64                   // maximum of all clocks
-	asked   uint64                  // counts requests; orders tenants with equal clocks
+	rate         Rate
+	free         float64   // bytes; negative after a large request
+	refilledAt   time.Time // time that free refers to
+	tenants      map[string]*pacedTenant
+	waiting      map[string]*pacedTenant // tenants with waiting requests
+	floor        int64                   // clock of the tenant whose turn it was at the last admission; highest when no request waits
+	highest      int64                   // maximum of all clocks
+	requestCount uint64                  // counts requests; orders tenants with equal clocks
 }
 
 // pacedTenant is a tenant that requested bytes recently.
@@ -109,8 +109,8 @@ func (p *Pace) Ask(tenant string, n int64, now time.Time) *Claim {
 		t.clock = max(t.clock, p.floor)
 		p.waiting[tenant] = t
 	}
-	p.asked++
-	c := &Claim{Tenant: tenant, Bytes: max(n, 0), order: p.asked}
+	p.requestCount++
+	c := &Claim{Tenant: tenant, Bytes: max(n, 0), order: p.requestCount}
 	c.element = t.waiting.PushBack(c)
 	return c
 }
@@ -158,9 +158,9 @@ func (p *Pace) Next(now time.Time) (*Claim, time.Duration) {
 		p.admit(little, first, now)
 		return little, 0
 	case little != nil:
-		return nil, p.until(0)
+		return nil, p.timeUntil(0)
 	default:
-		return nil, p.until(p.rate.Reserve)
+		return nil, p.timeUntil(p.rate.Reserve)
 	}
 }
 
@@ -170,11 +170,11 @@ func (p *Pace) before(a, b *Claim) bool {
 }
 
 func (p *Pace) isLittle(t *pacedTenant, c *Claim, now time.Time) bool {
-	return p.recent(t, now)+float64(c.Bytes) <= float64(p.rate.Little)
+	return p.recentUse(t, now)+float64(c.Bytes) <= float64(p.rate.Little)
 }
 
-// recent returns the recent use of a tenant, in bytes.
-func (p *Pace) recent(t *pacedTenant, now time.Time) float64 {
+// recentUse returns the recent use of a tenant, in bytes.
+func (p *Pace) recentUse(t *pacedTenant, now time.Time) float64 {
 	return max(t.used-float64(p.rate.Little)*max(now.Sub(t.at), 0).Seconds()/littleTime.Seconds(), 0)
 }
 
@@ -186,19 +186,19 @@ func (p *Pace) admit(c, first *Claim, now time.Time) {
 	t.clock += c.Bytes
 	p.highest = max(p.highest, t.clock)
 	// A larger value would only take longer to decrease.
-	t.used, t.at = min(p.recent(t, now)+float64(c.Bytes), 2*float64(p.rate.Little)), now
+	t.used, t.at = min(p.recentUse(t, now)+float64(c.Bytes), 2*float64(p.rate.Little)), now
 	p.free -= float64(c.Bytes)
 }
 
 func (p *Pace) refill(now time.Time) {
-	if !p.at.IsZero() {
-		p.free = min(p.free+float64(p.rate.PerSecond)*max(now.Sub(p.at), 0).Seconds(), float64(p.rate.Burst))
+	if !p.refilledAt.IsZero() {
+		p.free = min(p.free+float64(p.rate.PerSecond)*max(now.Sub(p.refilledAt), 0).Seconds(), float64(p.rate.Burst))
 	}
-	p.at = now
+	p.refilledAt = now
 }
 
-// until returns the time until more than a number of bytes are free.
-func (p *Pace) until(bytes int64) time.Duration {
+// timeUntil returns the time until more than a number of bytes are free.
+func (p *Pace) timeUntil(bytes int64) time.Duration {
 	missing := float64(bytes) - p.free + 1
 	return max(time.Duration(missing/float64(p.rate.PerSecond)*float64(time.Second)), time.Millisecond)
 }
@@ -207,7 +207,7 @@ func (p *Pace) until(bytes int64) time.Duration {
 // ahead of the last admission.
 func (p *Pace) forget(now time.Time) {
 	for name, t := range p.tenants {
-		if t.waiting.Len() == 0 && t.clock <= p.floor && p.recent(t, now) == 0 {
+		if t.waiting.Len() == 0 && t.clock <= p.floor && p.recentUse(t, now) == 0 {
 			delete(p.tenants, name)
 		}
 	}

@@ -14,8 +14,8 @@ type Slots struct {
 	// Extra is the number of runs beyond Total for tenants that wait behind runs that
 	// end too late. 0 means none.
 	Extra int
-	// After is the time that such a tenant waits before it gets an extra slot.
-	After time.Duration
+	// ExtraAfter is the time that such a tenant waits before it gets an extra slot.
+	ExtraAfter time.Duration
 	// Weights are the relative shares of tenants. A tenant that is not listed has
 	// weight 1.
 	Weights map[string]int
@@ -30,8 +30,8 @@ func (s Slots) Check() error {
 		return fmt.Errorf("%d slots for each tenant: 0 is unlimited", s.PerTenant)
 	case s.Extra < 0:
 		return fmt.Errorf("%d extra slots: 0 is none", s.Extra)
-	case s.After < 0:
-		return fmt.Errorf("an extra slot after %s: the time cannot be negative", s.After)
+	case s.ExtraAfter < 0:
+		return fmt.Errorf("an extra slot after %s: the time cannot be negative", s.ExtraAfter)
 	}
 	for tenant, w := range s.Weights {
 		if w < 1 {
@@ -58,8 +58,8 @@ type Scheduler struct {
 	// floor is the lowest clock of the tenants that wait or run, at the last reading.
 	// It never decreases.
 	floor time.Duration
-	// taken is the number of occupied slots.
-	taken int
+	// takenSlots is the number of occupied slots.
+	takenSlots int
 	// fullSince is the time when the last slot that is not an extra one was taken or
 	// released.
 	fullSince time.Time
@@ -74,9 +74,9 @@ type tenant struct {
 	// from which the first of them waits without any slot taken for the tenant.
 	waiting int
 	since   time.Time
-	// began maps each slot of the tenant to the start of its run.
-	began map[*Slot]time.Time
-	last  uint64
+	// starts maps each slot of the tenant to the start of its run.
+	starts map[*Slot]time.Time
+	last   uint64
 }
 
 // Slot is a slot that Next took for one run.
@@ -122,12 +122,12 @@ func (s *Scheduler) SetWaiting(name string, n int, now time.Time) {
 	case t == nil && n <= 0:
 		return
 	case t == nil:
-		t = &tenant{weight: time.Duration(max(s.slots.Weights[name], 1)), began: map[*Slot]time.Time{}}
+		t = &tenant{weight: time.Duration(max(s.slots.Weights[name], 1)), starts: map[*Slot]time.Time{}}
 		s.tenants[name] = t
 	}
 	if n > 0 && t.waiting == 0 {
 		t.since = now
-		if len(t.began) == 0 {
+		if len(t.starts) == 0 {
 			t.clock = max(t.clock, floor)
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Scheduler) SetWaiting(name string, n int, now time.Time) {
 
 // forget drops a tenant that has no requests and runs and is not ahead of any other.
 func (s *Scheduler) forget(name string, t *tenant) {
-	if t.waiting == 0 && len(t.began) == 0 && (t.clock <= s.floor || len(s.tenants) == 1) {
+	if t.waiting == 0 && len(t.starts) == 0 && (t.clock <= s.floor || len(s.tenants) == 1) {
 		delete(s.tenants, name)
 	}
 }
@@ -146,10 +146,10 @@ func (s *Scheduler) forget(name string, t *tenant) {
 func (s *Scheduler) advanceFloor(now time.Time) time.Duration {
 	var least *time.Duration
 	for _, t := range s.tenants {
-		if t.waiting == 0 && len(t.began) == 0 {
+		if t.waiting == 0 && len(t.starts) == 0 {
 			continue
 		}
-		if c := t.at(now); least == nil || c < *least {
+		if c := t.clockAt(now); least == nil || c < *least {
 			least = &c
 		}
 	}
@@ -157,18 +157,18 @@ func (s *Scheduler) advanceFloor(now time.Time) time.Duration {
 		s.floor = max(s.floor, *least)
 	}
 	for name, t := range s.tenants {
-		if t.waiting == 0 && len(t.began) == 0 && (least == nil || t.clock <= s.floor) {
+		if t.waiting == 0 && len(t.starts) == 0 && (least == nil || t.clock <= s.floor) {
 			delete(s.tenants, name)
 		}
 	}
 	return s.floor
 }
 
-// at returns the tenant's clock at a time: the charges for ended runs plus the time of
+// clockAt returns the tenant's clock at a time: the charges for ended runs plus the time of
 // the current ones.
-func (t *tenant) at(now time.Time) time.Duration {
+func (t *tenant) clockAt(now time.Time) time.Duration {
 	c := t.clock
-	for _, began := range t.began {
+	for _, began := range t.starts {
 		c += max(now.Sub(began), 0) / t.weight
 	}
 	return c
@@ -178,8 +178,8 @@ func (t *tenant) at(now time.Time) time.Duration {
 // of it. It returns nil if no slot is free for any waiting tenant. The caller MUST call
 // Release or Cancel.
 func (s *Scheduler) Next(now time.Time) *Slot {
-	extra := s.taken >= s.slots.Total
-	if s.taken >= s.slots.Total+s.slots.Extra {
+	extra := s.takenSlots >= s.slots.Total
+	if s.takenSlots >= s.slots.Total+s.slots.Extra {
 		return nil
 	}
 	var chosen string
@@ -189,12 +189,12 @@ func (s *Scheduler) Next(now time.Time) *Slot {
 		switch {
 		case t.waiting == 0:
 			continue
-		case s.slots.PerTenant > 0 && len(t.began) >= s.slots.PerTenant:
+		case s.slots.PerTenant > 0 && len(t.starts) >= s.slots.PerTenant:
 			continue
-		case extra && (len(t.began) > 0 || now.Before(s.extraAt(t))):
+		case extra && (len(t.starts) > 0 || now.Before(s.extraAt(t))):
 			continue
 		}
-		c := t.at(now)
+		c := t.clockAt(now)
 		if best == nil || c < clock || c == clock && (t.last < best.last || t.last == best.last && name < chosen) {
 			chosen, best, clock = name, t, c
 		}
@@ -206,9 +206,9 @@ func (s *Scheduler) Next(now time.Time) *Slot {
 	s.served++
 	best.last, best.since = s.served, now
 	best.waiting--
-	best.began[slot] = now
-	s.taken++
-	if s.taken == s.slots.Total {
+	best.starts[slot] = now
+	s.takenSlots++
+	if s.takenSlots == s.slots.Total {
 		s.fullSince = now
 	}
 	return slot
@@ -222,7 +222,7 @@ func (s *Scheduler) extraAt(t *tenant) time.Time {
 	if s.fullSince.Before(from) {
 		from = s.fullSince
 	}
-	return from.Add(s.slots.After)
+	return from.Add(s.slots.ExtraAfter)
 }
 
 // Release releases a slot whose run has ended, and charges the tenant for its time.
@@ -251,36 +251,36 @@ func (s *Scheduler) give(slot *Slot) (*tenant, time.Time) {
 	if t == nil {
 		return nil, time.Time{}
 	}
-	began, ok := t.began[slot]
+	began, ok := t.starts[slot]
 	if !ok {
 		return nil, time.Time{}
 	}
-	delete(t.began, slot)
-	s.taken--
+	delete(t.starts, slot)
+	s.takenSlots--
 	return t, began
 }
 
-// Free reports whether a slot that is not an extra one is free.
-func (s *Scheduler) Free() bool { return s.taken < s.slots.Total }
+// HasFreeSlot reports whether a slot that is not an extra one is free.
+func (s *Scheduler) HasFreeSlot() bool { return s.takenSlots < s.slots.Total }
 
-// Idle reports whether a slot is free and no request is expected to wait.
-func (s *Scheduler) Idle() bool {
+// IsIdle reports whether a slot is free and no request is expected to wait.
+func (s *Scheduler) IsIdle() bool {
 	for _, t := range s.tenants {
 		if t.waiting > 0 {
 			return false
 		}
 	}
-	return s.Free()
+	return s.HasFreeSlot()
 }
 
 // NextExtra returns the earliest time at which Next may take an extra slot without any
 // other change. It reports false if there is none.
 func (s *Scheduler) NextExtra() (at time.Time, ok bool) {
-	if s.taken < s.slots.Total || s.taken >= s.slots.Total+s.slots.Extra {
+	if s.takenSlots < s.slots.Total || s.takenSlots >= s.slots.Total+s.slots.Extra {
 		return time.Time{}, false
 	}
 	for _, t := range s.tenants {
-		if t.waiting == 0 || len(t.began) > 0 {
+		if t.waiting == 0 || len(t.starts) > 0 {
 			continue
 		}
 		if e := s.extraAt(t); !ok || e.Before(at) {

@@ -104,15 +104,15 @@ func TestOrder(t *testing.T) {
 			waiting: map[string]int{"a": 2}, until: 1500 * time.Millisecond, want: "a a",
 		},
 		{
-			name: "an extra slot behind runs that do not end", slots: fairness.Slots{Total: 1, Extra: 1, After: second}, took: map[string]time.Duration{"a": time.Hour, "b": second},
+			name: "an extra slot behind runs that do not end", slots: fairness.Slots{Total: 1, Extra: 1, ExtraAfter: second}, took: map[string]time.Duration{"a": time.Hour, "b": second},
 			waiting: map[string]int{"a": 4, "b": 3}, until: 10 * second, want: "a b+ b+ b+",
 		},
 		{
-			name: "no extra slot for who has a slot", slots: fairness.Slots{Total: 1, Extra: 2, After: second}, took: map[string]time.Duration{"a": time.Hour},
+			name: "no extra slot for who has a slot", slots: fairness.Slots{Total: 1, Extra: 2, ExtraAfter: second}, took: map[string]time.Duration{"a": time.Hour},
 			waiting: map[string]int{"a": 4}, until: 10 * second, want: "a",
 		},
 		{
-			name: "extra slots are bounded", slots: fairness.Slots{Total: 1, Extra: 1, After: second}, took: map[string]time.Duration{"a": time.Hour, "b": time.Hour, "c": second},
+			name: "extra slots are bounded", slots: fairness.Slots{Total: 1, Extra: 1, ExtraAfter: second}, took: map[string]time.Duration{"a": time.Hour, "b": time.Hour, "c": second},
 			waiting: map[string]int{"a": 1, "b": 1, "c": 1}, until: 10 * second, want: "a b+",
 		},
 	} {
@@ -164,7 +164,7 @@ func TestNoCreditForTimeWithoutRequests(t *testing.T) {
 // After the first wait, a tenant does not wait behind the same runs again.
 func TestExtraSlotIsThereWhileTheSameRunsKeepAllSlots(t *testing.T) {
 	t.Parallel()
-	l := newLoad(fairness.Slots{Total: 1, Extra: 1, After: second}, map[string]time.Duration{"a": time.Hour, "b": 10 * time.Millisecond})
+	l := newLoad(fairness.Slots{Total: 1, Extra: 1, ExtraAfter: second}, map[string]time.Duration{"a": time.Hour, "b": 10 * time.Millisecond})
 	l.s.Expect("a", 4, l.now)
 	l.run(5 * second)
 	l.s.Expect("b", 1, l.now)
@@ -180,12 +180,12 @@ func TestCancelChargesNothing(t *testing.T) {
 	s.Expect("a", 1, now)
 	s.Expect("b", 1, now)
 	slot := s.Next(now)
-	if slot.Tenant != "a" || s.Free() || s.Next(now) != nil {
+	if slot.Tenant != "a" || s.HasFreeSlot() || s.Next(now) != nil {
 		t.Fatalf("the first slot is %+v", slot)
 	}
 	s.Cancel(slot)
 	s.Cancel(slot) // has no effect
-	if !s.Free() {
+	if !s.HasFreeSlot() {
 		t.Fatal("the slot is not free")
 	}
 	if next := s.Next(now); next == nil || next.Tenant != "b" {
@@ -221,7 +221,7 @@ func TestCheck(t *testing.T) {
 		"0 slots":      {},
 		"each tenant":  {Total: 1, PerTenant: -1},
 		"extra slots":  {Total: 1, Extra: -1},
-		"negative":     {Total: 1, After: -1},
+		"negative":     {Total: 1, ExtraAfter: -1},
 		`tenant "a"`:   {Total: 1, Weights: map[string]int{"a": 0}},
 		"must be 1 or": {Total: 1, Weights: map[string]int{"a": -1}},
 	} {

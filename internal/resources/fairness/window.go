@@ -14,10 +14,10 @@ const maxRemembered = 1024
 type Window[T any] struct {
 	queues map[string][]entry[T]
 	// served maps a session to the turn at which it was served last.
-	served map[string]uint64
-	turn   uint64
-	added  uint64
-	size   int
+	served     map[string]uint64
+	turn       uint64
+	addedCount uint64
+	size       int
 }
 
 type entry[T any] struct {
@@ -30,8 +30,8 @@ func (w *Window[T]) Add(session string, item T) {
 	if w.queues == nil {
 		w.queues, w.served = map[string][]entry[T]{}, map[string]uint64{}
 	}
-	w.added++
-	w.queues[session] = append(w.queues[session], entry[T]{w.added, item})
+	w.addedCount++
+	w.queues[session] = append(w.queues[session], entry[T]{w.addedCount, item})
 	w.size++
 }
 

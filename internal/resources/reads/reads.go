@@ -100,11 +100,11 @@ type Permit struct {
 	gate   *Gate
 	tenant string
 	// Guarded by gate.mu.
-	admitted bool // it was held before
-	held     bool
-	counted  bool // in gate.running
-	since    time.Time
-	timer    *time.Timer // ends counted
+	wasHeld   bool // it was held before
+	isHeldNow bool
+	isCounted bool // in gate.running
+	since     time.Time
+	timer     *time.Timer // ends counted
 }
 
 // Permit returns a permit for a request of a tenant. The permit is not held yet. The
@@ -142,7 +142,7 @@ func (p *Permit) Continue(ctx context.Context) error {
 		return nil
 	}
 	p.gate.mu.Lock()
-	admitted := p.admitted
+	admitted := p.wasHeld
 	p.gate.mu.Unlock()
 	if !admitted {
 		return nil
@@ -156,7 +156,7 @@ func (p *Permit) take(ctx context.Context, bounded bool) error {
 	}
 	g := p.gate
 	g.mu.Lock()
-	if p.held {
+	if p.isHeldNow {
 		g.mu.Unlock()
 		return nil
 	}
@@ -165,7 +165,7 @@ func (p *Permit) take(ctx context.Context, bounded bool) error {
 		q = &queue{tenant: p.tenant}
 		g.tenants[p.tenant] = q
 	}
-	bounded = bounded && !p.admitted
+	bounded = bounded && !p.wasHeld
 	if n := q.waiting.Len(); bounded && n >= g.opts.Waiting {
 		g.refused++
 		g.mu.Unlock()
@@ -174,9 +174,9 @@ func (p *Permit) take(ctx context.Context, bounded bool) error {
 	w := &waiter{permit: p, granted: make(chan struct{})}
 	place := q.waiting.PushBack(w)
 	g.waiting++
-	g.queued(q)
+	g.markReady(q)
 	g.dispatch()
-	held := p.held
+	held := p.isHeldNow
 	g.mu.Unlock()
 	if held {
 		return nil
@@ -197,7 +197,7 @@ func (p *Permit) take(ctx context.Context, bounded bool) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p.held { // granted meanwhile
+	if p.isHeldNow { // granted meanwhile
 		if err != nil {
 			p.yield()
 		}
@@ -225,34 +225,34 @@ func (p *Permit) Yield() {
 
 // yield is Yield. The caller must hold gate.mu.
 func (p *Permit) yield() {
-	if !p.held {
+	if !p.isHeldNow {
 		return
 	}
 	g, q := p.gate, p.gate.tenants[p.tenant]
-	p.held = false
+	p.isHeldNow = false
 	p.uncount()
 	if q.waiting.Len() > 0 {
 		time.AfterFunc(min(time.Since(p.since), maxPause), func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.end(q)
+			g.endRead(q)
 		})
 		g.dispatch()
 		return
 	}
-	g.end(q)
+	g.endRead(q)
 }
 
-// end lets the next read of a tenant run. The caller must hold mu.
-func (g *Gate) end(q *queue) {
+// endRead lets the next read of a tenant run. The caller must hold mu.
+func (g *Gate) endRead(q *queue) {
 	q.busy = false
-	g.queued(q)
+	g.markReady(q)
 	g.dispatch()
 	g.forget(q)
 }
 
-// queued adds a tenant with waiting reads to ready. The caller must hold mu.
-func (g *Gate) queued(q *queue) {
+// markReady adds a tenant with waiting reads to ready. The caller must hold mu.
+func (g *Gate) markReady(q *queue) {
 	if q.busy || q.ready || q.waiting.Len() == 0 {
 		return
 	}
@@ -274,11 +274,11 @@ func (g *Gate) dispatch() {
 		g.running++
 		q.busy = true
 		p := w.permit
-		p.held, p.admitted, p.counted, p.since = true, true, true, time.Now()
+		p.isHeldNow, p.wasHeld, p.isCounted, p.since = true, true, true, time.Now()
 		p.timer = time.AfterFunc(holdTime, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if p.held && time.Since(p.since) >= holdTime {
+			if p.isHeldNow && time.Since(p.since) >= holdTime {
 				p.uncount()
 				g.dispatch()
 			}
@@ -289,11 +289,11 @@ func (g *Gate) dispatch() {
 
 // uncount lets another read run. The caller must hold gate.mu.
 func (p *Permit) uncount() {
-	if !p.counted {
+	if !p.isCounted {
 		return
 	}
 	p.timer.Stop()
-	p.counted = false
+	p.isCounted = false
 	p.gate.running--
 }
 
@@ -310,7 +310,7 @@ func (p *Permit) isHeld() bool {
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	return p.held
+	return p.isHeldNow
 }
 
 // Stats is the state of a Gate.
@@ -350,7 +350,7 @@ func Pass(ctx context.Context) error {
 	}
 	g := p.gate
 	g.mu.Lock()
-	pass := p.held && g.tenants[p.tenant].waiting.Len() > 0 && time.Since(p.since) >= holdTime
+	pass := p.isHeldNow && g.tenants[p.tenant].waiting.Len() > 0 && time.Since(p.since) >= holdTime
 	if pass {
 		p.yield()
 	}
@@ -361,9 +361,9 @@ func Pass(ctx context.Context) error {
 	return p.take(ctx, false)
 }
 
-// Retried returns a function for repeated calls of fn, as by budget.Retry. The permit
+// RetryFunc returns a function for repeated calls of fn, as by budget.Retry. The permit
 // in ctx is not held between the calls.
-func Retried(ctx context.Context, fn func() error) func() error {
+func RetryFunc(ctx context.Context, fn func() error) func() error {
 	p := From(ctx)
 	if p == nil {
 		return fn
@@ -394,10 +394,10 @@ func Wait(ctx context.Context, fn func() error) error {
 	return p.take(ctx, false)
 }
 
-// Waited reports that the read waited until now without using the processor, while it
+// ReportWait reports that the read waited until now without using the processor, while it
 // held the permit in ctx. The pause after the read then depends only on the time from
 // now on.
-func Waited(ctx context.Context) {
+func ReportWait(ctx context.Context) {
 	p := From(ctx)
 	if p == nil {
 		return
@@ -405,7 +405,7 @@ func Waited(ctx context.Context) {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	p.since = time.Now()
-	if p.counted {
+	if p.isCounted {
 		p.timer.Reset(holdTime) // it looks at since
 	}
 }

@@ -182,7 +182,7 @@ func TestWaitedWithPermit(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(700 * time.Millisecond)
 			if waited {
-				reads.Waited(reads.With(t.Context(), p))
+				reads.ReportWait(reads.With(t.Context(), p))
 			}
 			yielded := time.Now()
 			p.Yield()
@@ -194,7 +194,7 @@ func TestWaitedWithPermit(t *testing.T) {
 			}
 			next.Yield()
 		}
-		reads.Waited(t.Context()) // a request without a permit
+		reads.ReportWait(t.Context()) // a request without a permit
 	})
 }
 
@@ -205,7 +205,7 @@ func TestWaitedReadsLetOthersRun(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
 		p := take(t, g, "a")
 		time.Sleep(100 * time.Millisecond)
-		reads.Waited(reads.With(t.Context(), p))
+		reads.ReportWait(reads.With(t.Context(), p))
 		start := time.Now()
 		take(t, g, "b").Yield()
 		if took := time.Since(start); took != 250*time.Millisecond {
@@ -247,7 +247,7 @@ func TestLongReadsPass(t *testing.T) {
 			t.Fatal(err)
 		}
 		tries := 0
-		try := reads.Retried(ctx, func() error {
+		try := reads.RetryFunc(ctx, func() error {
 			if g.Stats().Running != 1 {
 				t.Errorf("try %d: %+v", tries, g.Stats())
 			}

@@ -22,8 +22,8 @@ import (
 // have been stored.
 const metaDamaged = "damaged"
 
-// badBlobs holds the names of the blobs that were found damaged.
-type badBlobs struct {
+// damagedBlobs holds the names of the blobs that were found damaged.
+type damagedBlobs struct {
 	mu    sync.Mutex
 	names map[string]bool // guarded by mu
 }
@@ -54,17 +54,17 @@ func nameOf(b events.LostBlob) (string, error) {
 	return blobName(b.Kind, b.Tenant, b.SHA256)
 }
 
-// bad records and reports that a blob is damaged, and returns the error for its reader.
-func (b *bucket) bad(name string, err error) error {
+// reportDamaged records and reports that a blob is damaged, and returns the error for its reader.
+func (b *bucket) reportDamaged(name string, err error) error {
 	blob, ok := blobOf(name)
 	if !ok {
-		return b.damaged("%s: %w", name, err)
+		return b.storeDamagedf("%s: %w", name, err)
 	}
 	if e, known := errors.AsType[*events.BlobDamagedError](err); known && e.Blob == blob {
 		return err
 	}
-	if b.onBad != nil {
-		b.onBad(name)
+	if b.onDamaged != nil {
+		b.onDamaged(name)
 	}
 	b.damage.mu.Lock()
 	if b.damage.names == nil {
@@ -73,8 +73,8 @@ func (b *bucket) bad(name string, err error) error {
 	b.damage.names[name] = true
 	b.damage.mu.Unlock()
 	why := strings.TrimPrefix(err.Error(), events.ErrDamaged.Error()+": ")
-	if b.opts.BlobDamaged != nil {
-		b.opts.BlobDamaged(blob, errors.New(why))
+	if b.opts.OnBlobDamaged != nil {
+		b.opts.OnBlobDamaged(blob, errors.New(why))
 	}
 	return &events.BlobDamagedError{Blob: blob, Why: why}
 }
@@ -82,56 +82,56 @@ func (b *bucket) bad(name string, err error) error {
 // errReplaced is returned for a blob that was stored again during the reading.
 var errReplaced = errors.New("the blob was stored again during the reading; read it again")
 
-// confirmBad is bad for a blob whose content does not match info. If the blob was
+// confirmDamaged is bad for a blob whose content does not match info. If the blob was
 // removed or stored again meanwhile, it returns events.ErrRemoved or errReplaced.
-func (b *bucket) confirmBad(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
+func (b *bucket) confirmDamaged(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
 	switch now, gone := b.metadata(ctx, name); {
 	case gone != nil:
 		return gone
 	case now.NUID != info.NUID:
 		return errReplaced
 	}
-	return b.bad(name, err)
+	return b.reportDamaged(name, err)
 }
 
-// good reports that a damaged blob is intact again or was removed.
-func (b *bucket) good(name, how string) {
+// reportIntact reports that a damaged blob is intact again or was removed.
+func (b *bucket) reportIntact(name, how string) {
 	b.damage.mu.Lock()
 	was := b.damage.names[name]
 	delete(b.damage.names, name)
 	b.damage.mu.Unlock()
-	if blob, ok := blobOf(name); ok && was && b.opts.BlobRepaired != nil {
-		b.opts.BlobRepaired(blob, how)
+	if blob, ok := blobOf(name); ok && was && b.opts.OnBlobRepaired != nil {
+		b.opts.OnBlobRepaired(blob, how)
 	}
 }
 
-func (b *bucket) isBad(name string) bool {
+func (b *bucket) isDamaged(name string) bool {
 	b.damage.mu.Lock()
 	defer b.damage.mu.Unlock()
 	return b.damage.names[name]
 }
 
-// damaged returns an error for damage to the blob store that concerns no particular
+// storeDamagedf returns an error for damage to the blob store that concerns no particular
 // blob.
-func (b *bucket) damaged(format string, args ...any) error {
+func (b *bucket) storeDamagedf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if b.opts.BlobDamaged != nil {
-		b.opts.BlobDamaged(events.LostBlob{}, err)
+	if b.opts.OnBlobDamaged != nil {
+		b.opts.OnBlobDamaged(events.LostBlob{}, err)
 	}
 	return fmt.Errorf("%w: %w", err, events.ErrDamaged)
 }
 
-func (b *bucket) lacks(missing, last, purged uint64) error {
-	return b.damaged("stream %s lacks %d of its %d messages, of which %d were purged", Stream, missing, last, purged)
+func (b *bucket) missingMessages(missing, last, purged uint64) error {
+	return b.storeDamagedf("stream %s lacks %d of its %d messages, of which %d were purged", Stream, missing, last, purged)
 }
 
-// lostDescription is the value of metaDamaged for a blob whose metadata was lost.
-const lostDescription = "its description was lost"
+// lostMetadata is the value of metaDamaged for a blob whose metadata was lost.
+const lostMetadata = "its description was lost"
 
-// describeLost writes metadata for a blob whose metadata was lost.
-func (b *bucket) describeLost(ctx context.Context, name string) error {
+// markLost writes metadata for a blob whose metadata was lost.
+func (b *bucket) markLost(ctx context.Context, name string) error {
 	body, err := json.Marshal(natsjs.ObjectInfo{
-		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: map[string]string{metaDamaged: lostDescription, metaCodec: codecZstd, metaSize: "0"}},
+		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: map[string]string{metaDamaged: lostMetadata, metaCodec: codecZstd, metaSize: "0"}},
 		Bucket:     bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil),
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *bucket) describeLost(ctx context.Context, name string) error {
 		return nil // the blob was stored meanwhile
 	}
 	if err == nil {
-		_ = b.bad(name, errors.New(lostDescription)) // already reported
+		_ = b.reportDamaged(name, errors.New(lostMetadata)) // already reported
 	}
 	return err
 }

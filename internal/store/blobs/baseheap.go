@@ -52,7 +52,7 @@ func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, er
 	if err != nil {
 		return nil, fmt.Errorf("read the base heap %s: %w", base, err)
 	}
-	p = newPacking(base, heap)
+	p = newBlobCodec(base, heap)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.byHash[base] = p

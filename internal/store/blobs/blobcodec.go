@@ -19,10 +19,10 @@ type blobCodec struct {
 }
 
 // plainCodec encodes blobs without a base.
-var plainCodec = newPacking("", nil)
+var plainCodec = newBlobCodec("", nil)
 
-// newPacking returns a codec for a base heap. base MUST NOT be changed afterwards.
-func newPacking(hash string, base []byte) *blobCodec {
+// newBlobCodec returns a codec for a base heap. base MUST NOT be changed afterwards.
+func newBlobCodec(hash string, base []byte) *blobCodec {
 	// Matches reach back into the base by up to the window.
 	const window = maxWindow
 	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
@@ -82,9 +82,9 @@ func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
 	return blob, nil
 }
 
-// unpackStream returns a reader that decodes a blob in pieces. It holds at most window
+// decodeStream returns a reader that decodes a blob in pieces. It holds at most window
 // bytes; reading encoded bytes that need more fails.
-func (p *blobCodec) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
+func (p *blobCodec) decodeStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
 	opts := []zstd.DOption{
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeBuffersBelow(0),
 		zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecoderMaxWindow(window),

@@ -22,9 +22,9 @@ import (
 // bytes. A reader in pieces holds as much in memory.
 const maxWindow = 8 << 20
 
-// inMemory is the size in bytes up to which a blob is decoded at once. A decoder that
+// maxInMemory is the size in bytes up to which a blob is decoded at once. A decoder that
 // reads in pieces needs more memory than that.
-const inMemory = 1 << 20
+const maxInMemory = 1 << 20
 
 // BlobReader reads a blob in pieces and verifies it against its hash. If the content
 // does not match, Read returns events.ErrDamaged in place of io.EOF, and the caller
@@ -38,9 +38,9 @@ type BlobReader struct {
 	sum   hash.Hash
 	read  int64
 	err   error
-	// ended, if set, is called once with the result of the reading: io.EOF or an error.
+	// onEnd, if set, is called once with the result of the reading: io.EOF or an error.
 	// Its result replaces that.
-	ended func(error) error
+	onEnd func(error) error
 }
 
 // Size returns the length of the content in bytes, according to the metadata of the
@@ -63,8 +63,8 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 	case err != nil:
 		r.err = err
 	}
-	if r.err != nil && r.ended != nil {
-		r.err = r.ended(r.err)
+	if r.err != nil && r.onEnd != nil {
+		r.err = r.onEnd(r.err)
 	}
 	return n, r.err
 }
@@ -112,7 +112,7 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
 	if kept, ok := s.cache.get(name); ok {
-		r, err := s.unpackInPieces(ctx, bytes.NewReader(kept.packed), kept.base, hash, kept.info.Size)
+		r, err := s.decodeInPieces(ctx, bytes.NewReader(kept.packed), kept.base, hash, kept.info.Size)
 		if err != nil {
 			return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 		}
@@ -177,17 +177,17 @@ func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *
 	}
 	r, err := s.openDescribed(ctx, name, hash, info)
 	if errors.Is(err, events.ErrDamaged) {
-		return nil, nil, s.bucket.confirmBad(ctx, name, info, err)
+		return nil, nil, s.bucket.confirmDamaged(ctx, name, info, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	r.ended = func(err error) error {
+	r.onEnd = func(err error) error {
 		switch {
 		case errors.Is(err, io.EOF):
-			s.bucket.good(name, "it was read again and is intact")
+			s.bucket.reportIntact(name, "it was read again and is intact")
 		case errors.Is(err, events.ErrDamaged):
-			return s.bucket.confirmBad(ctx, name, info, err)
+			return s.bucket.confirmDamaged(ctx, name, info, err)
 		}
 		return err
 	}
@@ -214,18 +214,18 @@ func (s *Store) openDescribed(ctx context.Context, name, hash string, info *nats
 		}
 		packed = bytes.NewReader(whole)
 	}
-	return s.unpackInPieces(ctx, packed, base, hash, int64(size))
+	return s.decodeInPieces(ctx, packed, base, hash, int64(size))
 }
 
-// unpackInPieces returns a reader of an encoded blob. It takes the memory of the reader
+// decodeInPieces returns a reader of an encoded blob. It takes the memory of the reader
 // from the account in ctx.
-func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
+func (s *Store) decodeInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
 	p, err := s.bases.decoderFor(ctx, base)
 	if err != nil {
 		return nil, err
 	}
 	r := &BlobReader{want: hash, size: size, sum: sha256.New()}
-	if size <= inMemory {
+	if size <= maxInMemory {
 		// The encoded form may be longer, by less than a block header for each block.
 		if err := budget.TakeOnce(ctx, 2*int(size)+1<<10); err != nil {
 			return nil, err
@@ -247,7 +247,7 @@ func (s *Store) unpackInPieces(ctx context.Context, packed io.Reader, base, hash
 	if err := budget.TakeOnce(ctx, int(window)+2*chunkBytes); err != nil {
 		return nil, err
 	}
-	d, err := p.unpackStream(packed, uint64(window))
+	d, err := p.decodeStream(packed, uint64(window))
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 // returns an error of fn unchanged. Base heaps are not included: they stay as long as
 // the ledger, because other heaps are encoded against them.
 func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error {
-	all, err := s.bucket.entries(ctx)
+	all, err := s.bucket.listMeta(ctx)
 	if err != nil {
 		return fmt.Errorf("list the blobs: %w", err)
 	}
@@ -75,7 +75,7 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 		return false, fmt.Errorf("remove blob %s: %w", name, err)
 	}
 	s.cache.drop(name)
-	s.bucket.good(name, "it was removed")
+	s.bucket.reportIntact(name, "it was removed")
 	return true, nil
 }
 
@@ -83,7 +83,7 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 // returns the number of chunks deleted; a chunk has up to 512 KiB.
 func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error) {
 	b := s.bucket
-	all, err := b.entries(ctx)
+	all, err := b.listMeta(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
@@ -117,7 +117,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 	if len(stray) == 0 {
 		return 0, nil
 	}
-	if err := b.count(ctx, chunks); err != nil {
+	if err := b.addPurged(ctx, chunks); err != nil {
 		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
 	for _, subject := range stray {
@@ -137,7 +137,7 @@ func (s *Store) DropLostBlobs(ctx context.Context, list []events.LostBlob) error
 			return fmt.Errorf("drop lost blob: %w", err)
 		}
 		// Lost metadata is replaced too, because the blob did exist.
-		e, err := s.bucket.entry(ctx, name)
+		e, err := s.bucket.readMeta(ctx, name)
 		if err == nil && e.Deleted {
 			continue
 		}

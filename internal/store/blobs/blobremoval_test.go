@@ -43,7 +43,7 @@ func TestRemoveHeap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := storetest.StartServer(t, dir)
-	s := storetest.Open(t, server, jetstream.Options{Settle: -1})
+	s := storetest.Open(t, server, jetstream.Options{BlobGracePeriod: -1})
 	empty := noise(chunk)
 	if err := s.SetBase(t.Context(), "e", empty); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestRemoveHeap(t *testing.T) {
 		t.Errorf("reclaimed %d chunks again, %v", again, err)
 	}
 	server.Close()
-	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Settle: -1})
+	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{BlobGracePeriod: -1})
 	gone(s, "after a restart")
 
 	if put(t, s, tenant, blob) != hash {
@@ -105,7 +105,7 @@ func TestRemoveHeap(t *testing.T) {
 func TestStoringAgainWins(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	opts := jetstream.Options{Settle: -1}
+	opts := jetstream.Options{BlobGracePeriod: -1}
 	collector, writer := storetest.Open(t, server, opts), storetest.Open(t, server, opts)
 	blob := noise(100)
 	hash := put(t, writer, tenant, blob)
@@ -133,9 +133,9 @@ func TestStoringAgainWins(t *testing.T) {
 func TestReadingWhatIsRemoved(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	opts := jetstream.Options{Settle: -1, CacheBytes: -1}
+	opts := jetstream.Options{BlobGracePeriod: -1, CacheBytes: -1}
 	collector := storetest.Open(t, server, opts)
-	opts.BlobDamaged = func(b events.LostBlob, err error) { t.Errorf("%+v: %v", b, err) }
+	opts.OnBlobDamaged = func(b events.LostBlob, err error) { t.Errorf("%+v: %v", b, err) }
 	reader := storetest.Open(t, server, opts)
 	blob := noise(3 * chunk)
 	hash := put(t, collector, tenant, blob)
@@ -175,10 +175,10 @@ func TestReadingWhatIsRemoved(t *testing.T) {
 
 // Chunks that belong to no blob are deleted. More missing chunks than were counted are
 // damage.
-func TestReclaimCounts(t *testing.T) {
+func TestPurgeCounts(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	s := storetest.Open(t, server, jetstream.Options{Settle: -1, CacheBytes: -1})
+	s := storetest.Open(t, server, jetstream.Options{BlobGracePeriod: -1, CacheBytes: -1})
 	kept := put(t, s, tenant, noise(3*chunk))
 	conn, js := raw(t, server)
 	for range 5 { // of an unfinished upload

@@ -25,7 +25,7 @@ const (
 	bucketName = "BLOBS"
 	// Stream is the name of the stream with the blobs.
 	Stream        = "OBJ_" + bucketName
-	entrySubject  = "$O." + bucketName + ".M."
+	metaSubjects  = "$O." + bucketName + ".M."
 	chunkSubjects = "$O." + bucketName + ".C."
 )
 
@@ -58,15 +58,15 @@ type bucket struct {
 	opts   Options
 	store  natsjs.ObjectStore
 	stream natsjs.Stream
-	// onBad, if set, is called with the name of a blob that is found damaged.
-	onBad func(name string)
+	// onDamaged, if set, is called with the name of a blob that is found damaged.
+	onDamaged func(name string)
 
 	// writing holds the blobs that are being written, so that this process writes a blob
 	// only once at a time. Guarded by mu.
 	mu      sync.Mutex
 	writing map[string]*blobWrite
 
-	damage badBlobs
+	damage damagedBlobs
 }
 
 // blobWrite is a blob that is being written. err is valid once done is closed.
@@ -129,7 +129,7 @@ func baseName(hash string) string { return basePrefix + hash }
 
 // metaSubject returns the subject of the metadata of a blob.
 func metaSubject(name string) string {
-	return entrySubject + base64.URLEncoding.EncodeToString([]byte(name))
+	return metaSubjects + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
 // blobMeta is the metadata of a blob as stored, with its position and time.
@@ -139,7 +139,7 @@ type blobMeta struct {
 	at  time.Time
 }
 
-func decodeEntry(m events.Stored) (blobMeta, error) {
+func decodeMeta(m events.Stored) (blobMeta, error) {
 	e := blobMeta{seq: m.Seq}
 	if err := json.Unmarshal(m.Body, &e.ObjectInfo); err != nil {
 		return e, fmt.Errorf("%w: decode the metadata of a blob at position %d: %w", events.ErrDamaged, m.Seq, err)
@@ -151,21 +151,21 @@ func decodeEntry(m events.Stored) (blobMeta, error) {
 	return e, nil
 }
 
-// entry reads the metadata of a blob, also of a removed one, or returns
+// readMeta reads the metadata of a blob, also of a removed one, or returns
 // events.ErrNotFound.
-func (b *bucket) entry(ctx context.Context, name string) (blobMeta, error) {
+func (b *bucket) readMeta(ctx context.Context, name string) (blobMeta, error) {
 	m, err := b.getOne(ctx, jet.Request{LastBySubject: metaSubject(name)})
 	if err != nil {
 		return blobMeta{}, err
 	}
-	return decodeEntry(m)
+	return decodeMeta(m)
 }
 
 // metadata reads the metadata of a blob. It returns events.ErrRemoved for a removed
 // blob. It returns events.ErrNotFound only if the blob was certainly never stored: if
 // messages are missing, the metadata may be among them, and the error is damage.
 func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
-	info, err := b.described(ctx, name)
+	info, err := b.readMetadata(ctx, name)
 	if !errors.Is(err, events.ErrNotFound) {
 		return info, err
 	}
@@ -175,9 +175,9 @@ func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo,
 	}
 	if len(stream.State.Subjects) > 0 {
 		// It may have been stored between the two requests.
-		info, err := b.described(ctx, name)
+		info, err := b.readMetadata(ctx, name)
 		if errors.Is(err, events.ErrNotFound) {
-			return nil, b.bad(name, fmt.Errorf("%w: its metadata cannot be read", events.ErrDamaged))
+			return nil, b.reportDamaged(name, fmt.Errorf("%w: its metadata cannot be read", events.ErrDamaged))
 		}
 		return info, err
 	}
@@ -187,14 +187,14 @@ func (b *bucket) metadata(ctx context.Context, name string) (*natsjs.ObjectInfo,
 	return nil, events.ErrNotFound
 }
 
-func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
-	e, err := b.entry(ctx, name)
+func (b *bucket) readMetadata(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
+	e, err := b.readMeta(ctx, name)
 	switch {
 	case err != nil:
 		return nil, err
 	case e.Metadata[metaDamaged] != "":
-		return nil, b.bad(name, fmt.Errorf("%w: %s", events.ErrDamaged, e.Metadata[metaDamaged]))
-	case e.Deleted, strings.HasPrefix(name, "heap/") && !b.readable(e.Metadata):
+		return nil, b.reportDamaged(name, fmt.Errorf("%w: %s", events.ErrDamaged, e.Metadata[metaDamaged]))
+	case e.Deleted, strings.HasPrefix(name, "heap/") && !b.isReadable(e.Metadata):
 		return nil, events.ErrRemoved
 	}
 	return &e.ObjectInfo, nil
@@ -203,8 +203,8 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 // getOne returns one message, or events.ErrNotFound.
 func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, error) {
 	m, err := b.jet.Get(ctx, Stream, r)
-	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
-		if why := b.opts.Incomplete(Stream); why != nil {
+	if errors.Is(err, events.ErrNotFound) && b.opts.CheckComplete != nil {
+		if why := b.opts.CheckComplete(Stream); why != nil {
 			err = fmt.Errorf("not found, but possibly lost: %w", why)
 		}
 	}
@@ -252,8 +252,8 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", blob.size, maxBlobBytes>>20)
 	}
 	var after uint64
-	switch e, err := b.entry(ctx, name); {
-	case err == nil && !e.Deleted && b.readable(e.Metadata) && !b.isBad(name) && e.Metadata[metaDamaged] == "":
+	switch e, err := b.readMeta(ctx, name); {
+	case err == nil && !e.Deleted && b.isReadable(e.Metadata) && !b.isDamaged(name) && e.Metadata[metaDamaged] == "":
 		return b.pin(ctx, e)
 	case err == nil:
 		after = e.seq // a tombstone or unusable metadata is replaced
@@ -277,10 +277,10 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
 		return err
 	}
-	if err := b.writeEntry(ctx, info, after); err != nil {
+	if err := b.writeMeta(ctx, info, after); err != nil {
 		return err
 	}
-	b.good(name, "it was stored again")
+	b.reportIntact(name, "it was stored again")
 	return nil
 }
 
@@ -302,9 +302,9 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
 	return err
 }
 
-// writeEntry stores the metadata of a blob if the previous one is at position after, 0
+// writeMeta stores the metadata of a blob if the previous one is at position after, 0
 // for none. If another writer was first, it has stored the same bytes.
-func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after uint64) error {
+func (b *bucket) writeMeta(ctx context.Context, info natsjs.ObjectInfo, after uint64) error {
 	body, err := json.Marshal(info)
 	if err != nil {
 		return err
@@ -371,9 +371,9 @@ func (b *bucket) pin(ctx context.Context, e blobMeta) error {
 	if time.Since(e.at) < b.opts.BlobGracePeriod/2 || strings.HasPrefix(e.Name, basePrefix) {
 		return nil
 	}
-	// On a conflict another writer pinned the blob, or it was removed. writeEntry then
+	// On a conflict another writer pinned the blob, or it was removed. writeMeta then
 	// returns events.ErrRemoved, and the blob must be stored again.
-	return b.writeEntry(ctx, e.ObjectInfo, e.seq)
+	return b.writeMeta(ctx, e.ObjectInfo, e.seq)
 }
 
 // replace stores metadata if the previous one is at position seq.
@@ -407,11 +407,11 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Store
 	}
 }
 
-// entries returns the newest metadata of each name.
-func (b *bucket) entries(ctx context.Context) (map[string]blobMeta, error) {
+// listMeta returns the newest metadata of each name.
+func (b *bucket) listMeta(ctx context.Context) (map[string]blobMeta, error) {
 	all := map[string]blobMeta{}
-	err := b.scan(ctx, entrySubject+">", func(m events.Stored) error {
-		e, err := decodeEntry(m)
+	err := b.scan(ctx, metaSubjects+">", func(m events.Stored) error {
+		e, err := decodeMeta(m)
 		if err == nil {
 			all[e.Name] = e
 		}
@@ -427,8 +427,8 @@ func tombstone(name string) ([]byte, error) {
 	})
 }
 
-// readable reports whether a blob is not encrypted or its content key is available.
-func (b *bucket) readable(metadata map[string]string) bool {
+// isReadable reports whether a blob is not encrypted or its content key is available.
+func (b *bucket) isReadable(metadata map[string]string) bool {
 	id := metadata[metaKey]
 	if id == "" {
 		return true

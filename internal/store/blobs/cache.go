@@ -28,17 +28,17 @@ type blobCache struct {
 }
 
 type cachedBlob struct {
-	keptHeap
+	cachedHeap
 	name string
 	// pinnedAt is when this process last pinned the blob, and usedAt when the heap was
 	// last read or stored.
-	pinnedAt           time.Time
-	usedAt             time.Time
-	subjectFunc, fresh *list.Element // elements of order and newest; fresh is nil if only the encoded form is kept
+	pinnedAt                    time.Time
+	usedAt                      time.Time
+	orderElement, newestElement *list.Element // elements of order and newest; fresh is nil if only the encoded form is kept
 }
 
-// keptHeap is a heap in the cache. Its bytes are shared and MUST NOT be changed.
-type keptHeap struct {
+// cachedHeap is a heap in the cache. Its bytes are shared and MUST NOT be changed.
+type cachedHeap struct {
 	packed []byte
 	base   string // hash of the base heap; empty for none
 	info   events.HeapInfo
@@ -54,24 +54,24 @@ func newBlobCache(limit int64, onUse func(int64)) *blobCache {
 }
 
 // get returns a heap. Its hash was verified before it was put into the cache.
-func (c *blobCache) get(name string) (keptHeap, bool) {
+func (c *blobCache) get(name string) (cachedHeap, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, ok := c.named[name]
 	if !ok {
-		return keptHeap{}, false
+		return cachedHeap{}, false
 	}
 	b.usedAt = time.Now()
-	c.order.MoveToFront(b.subjectFunc)
-	if b.fresh != nil {
-		c.newest.MoveToFront(b.fresh)
+	c.order.MoveToFront(b.orderElement)
+	if b.newestElement != nil {
+		c.newest.MoveToFront(b.newestElement)
 	}
-	return b.keptHeap, true
+	return b.cachedHeap, true
 }
 
 // put keeps a heap, unless its encoded form exceeds a quarter of the limit. The caller
 // MUST have verified its hash.
-func (c *blobCache) put(name string, h keptHeap) {
+func (c *blobCache) put(name string, h cachedHeap) {
 	if c.limit <= 0 || int64(len(h.packed)) > c.limit/4 {
 		return
 	}
@@ -79,17 +79,17 @@ func (c *blobCache) put(name string, h keptHeap) {
 	defer c.mu.Unlock()
 	b, ok := c.named[name]
 	if !ok {
-		b = &cachedBlob{name: name, keptHeap: h}
+		b = &cachedBlob{name: name, cachedHeap: h}
 		b.blob = nil
-		b.subjectFunc = c.order.PushFront(b)
+		b.orderElement = c.order.PushFront(b)
 		c.named[name] = b
 		c.used += int64(len(h.packed))
 	}
 	b.usedAt = time.Now()
-	c.order.MoveToFront(b.subjectFunc)
-	if h.blob != nil && b.fresh == nil && len(h.blob) <= unpackedBytes/4 {
+	c.order.MoveToFront(b.orderElement)
+	if h.blob != nil && b.newestElement == nil && len(h.blob) <= unpackedBytes/4 {
 		b.blob = h.blob
-		b.fresh = c.newest.PushFront(b)
+		b.newestElement = c.newest.PushFront(b)
 		c.unpacked += int64(len(b.blob))
 	}
 	for c.unpacked > min(unpackedBytes, c.limit) {
@@ -103,18 +103,18 @@ func (c *blobCache) put(name string, h keptHeap) {
 
 // The caller must hold mu.
 func (c *blobCache) dropUnpacked(b *cachedBlob) {
-	if b.fresh == nil {
+	if b.newestElement == nil {
 		return
 	}
-	c.newest.Remove(b.fresh)
+	c.newest.Remove(b.newestElement)
 	c.unpacked -= int64(len(b.blob))
-	b.fresh, b.blob = nil, nil
+	b.newestElement, b.blob = nil, nil
 }
 
 // The caller must hold mu.
 func (c *blobCache) remove(b *cachedBlob) {
 	c.dropUnpacked(b)
-	c.order.Remove(b.subjectFunc)
+	c.order.Remove(b.orderElement)
 	delete(c.named, b.name)
 	c.used -= int64(len(b.packed))
 }

@@ -11,7 +11,7 @@ func TestCacheExpires(t *testing.T) {
 	var held int64
 	c := newBlobCache(1<<20, func(n int64) { held = n })
 	for _, name := range []string{"a", "b", "c"} {
-		c.put(name, keptHeap{packed: make([]byte, 1000), blob: make([]byte, 3000)})
+		c.put(name, cachedHeap{packed: make([]byte, 1000), blob: make([]byte, 3000)})
 	}
 	for _, b := range c.named {
 		b.usedAt = time.Now().Add(-time.Hour)
@@ -19,7 +19,7 @@ func TestCacheExpires(t *testing.T) {
 	if _, ok := c.get("b"); !ok {
 		t.Fatal("b is not kept")
 	}
-	c.put("a", keptHeap{packed: make([]byte, 1000)}) // stored again
+	c.put("a", cachedHeap{packed: make([]byte, 1000)}) // stored again
 	c.expire(time.Minute)
 	for name, want := range map[string]bool{"a": true, "b": true, "c": false} {
 		if _, ok := c.get(name); ok != want {

@@ -29,20 +29,20 @@ func (b *bucket) checkPurgeCount(ctx context.Context, st natsjs.StreamState) err
 	}
 	// Read after the state: the count only grows, and it grows before messages are
 	// deleted.
-	purged, _, err := b.purged(ctx)
+	purged, _, err := b.purgedCount(ctx)
 	if err != nil {
 		return err
 	}
 	if missing > purged {
-		return b.lacks(missing, st.LastSeq, purged)
+		return b.missingMessages(missing, st.LastSeq, purged)
 	}
 	return nil
 }
 
-// purged returns how many chunks were counted before they were purged, and the position
+// purgedCount returns how many chunks were counted before they were purged, and the position
 // of the count, 0 for none.
-func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
-	e, err := b.entry(ctx, purgeCounterName)
+func (b *bucket) purgedCount(ctx context.Context) (n, seq uint64, err error) {
+	e, err := b.readMeta(ctx, purgeCounterName)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, 0, nil
 	}
@@ -50,7 +50,7 @@ func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
 		return 0, 0, fmt.Errorf("read how many chunks were purged: %w", err)
 	}
 	if n, err = strconv.ParseUint(e.Metadata[metaCount], 10, 64); err != nil {
-		return 0, e.seq, b.damaged("the count of purged chunks is %q", e.Metadata[metaCount])
+		return 0, e.seq, b.storeDamagedf("the count of purged chunks is %q", e.Metadata[metaCount])
 	}
 	return n, e.seq, nil
 }
@@ -68,11 +68,11 @@ func (b *bucket) setPurged(ctx context.Context, n, seq uint64) error {
 	return b.replace(ctx, purgeCounterName, body, seq)
 }
 
-// count adds chunks that are about to be purged. Chunks that an interrupted pass
+// addPurged adds chunks that are about to be purged. Chunks that an interrupted pass
 // counted and did not purge are counted once.
-func (b *bucket) count(ctx context.Context, chunks uint64) error {
+func (b *bucket) addPurged(ctx context.Context, chunks uint64) error {
 	for {
-		purged, seq, err := b.purged(ctx)
+		purged, seq, err := b.purgedCount(ctx)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (b *bucket) count(ctx context.Context, chunks uint64) error {
 		}
 		missing := info.State.LastSeq - info.State.Msgs
 		if missing > purged {
-			return b.lacks(missing, info.State.LastSeq, purged)
+			return b.missingMessages(missing, info.State.LastSeq, purged)
 		}
 		if err := b.setPurged(ctx, missing+chunks, seq); !errors.Is(err, events.ErrConflict) {
 			return err
@@ -96,7 +96,7 @@ func (b *bucket) acceptMissing(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("count the missing messages of the blob store: %w", err)
 	}
-	purged, seq, err := b.purged(ctx)
+	purged, seq, err := b.purgedCount(ctx)
 	if errors.Is(err, events.ErrDamaged) {
 		err = nil // the count is one of the missing messages
 	}

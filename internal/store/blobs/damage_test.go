@@ -51,9 +51,9 @@ func TestDamagedHeaps(t *testing.T) {
 			var damaged, repaired []events.LostBlob
 			server = storetest.StartServer(t, dir)
 			s = storetest.Open(t, server, jetstream.Options{
-				Damaged:      func(err error) { t.Errorf("reported of the ledger: %v", err) },
-				BlobDamaged:  func(b events.LostBlob, _ error) { damaged = append(damaged, b) },
-				BlobRepaired: func(b events.LostBlob, _ string) { repaired = append(repaired, b) },
+				OnDamage:       func(err error) { t.Errorf("reported of the ledger: %v", err) },
+				OnBlobDamaged:  func(b events.LostBlob, _ error) { damaged = append(damaged, b) },
+				OnBlobRepaired: func(b events.LostBlob, _ string) { repaired = append(repaired, b) },
 			})
 			if blob, _, err := s.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%d bytes, %v; want damage", len(blob), err)
@@ -97,7 +97,7 @@ func TestDamagedHeaps(t *testing.T) {
 }
 
 // Wrong metadata is detected without being trusted.
-func TestLyingDescriptions(t *testing.T) {
+func TestWrongMetadata(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})

@@ -62,7 +62,7 @@ func (s *Store) PutEncryptedHeap(ctx context.Context, tenant string, blob []byte
 	if err := s.bucket.put(ctx, name, pack, map[string]string{metaEngine: engineID, metaKey: keyID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
-	s.keepHeap(name, pack.base, packed, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	s.cacheHeap(name, pack.base, packed, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
 	s.cache.pin(name)
 	return hash, nil
 }

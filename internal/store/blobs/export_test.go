@@ -35,7 +35,7 @@ func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change fu
 	if err != nil {
 		return err
 	}
-	e, err := s.bucket.entry(ctx, name)
+	e, err := s.bucket.readMeta(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change fu
 	if err := s.bucket.writeChunks(ctx, e.NUID, packed); err != nil {
 		return err
 	}
-	return s.bucket.writeEntry(ctx, e.ObjectInfo, e.seq)
+	return s.bucket.writeMeta(ctx, e.ObjectInfo, e.seq)
 }
 
 // CompressWithWindow is Compress with references as far back as window, in bytes.

@@ -29,20 +29,20 @@ func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineI
 	if err := s.bucket.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
-	s.keepHeap(name, pack.base, pack.bytes(), blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	s.cacheHeap(name, pack.base, pack.bytes(), blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
 	s.cache.pin(name)
 	return hash, nil
 }
 
-// keepHeap puts a heap into the cache. It copies slices with much unused capacity.
-func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
+// cacheHeap puts a heap into the cache. It copies slices with much unused capacity.
+func (s *Store) cacheHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
 	if cap(packed)-len(packed) > len(packed)/8 {
 		packed = bytes.Clone(packed)
 	}
 	if cap(blob) > 2*len(blob) && len(blob) <= unpackedBytes/4 {
 		blob = bytes.Clone(blob)
 	}
-	s.cache.put(name, keptHeap{packed: packed, base: base, info: info, blob: blob})
+	s.cache.put(name, cachedHeap{packed: packed, base: base, info: info, blob: blob})
 }
 
 // Heap returns a heap of a tenant after it verified its hash. It returns
@@ -55,7 +55,7 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
 	if kept, ok := s.cache.get(name); ok {
-		blob, err := s.unpackKept(ctx, kept)
+		blob, err := s.decodeCached(ctx, kept)
 		if err != nil {
 			return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 		}
@@ -66,7 +66,7 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
 	h := heapInfo(hash, len(got.blob), got.info)
-	s.keepHeap(name, got.base, got.packed, got.blob, h)
+	s.cacheHeap(name, got.base, got.packed, got.blob, h)
 	return got.blob, h, nil
 }
 
@@ -84,9 +84,9 @@ func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, ev
 	return got.blob, heapInfo(hash, len(got.blob), got.info), nil
 }
 
-// unpackKept returns the content of a heap in the cache, whose hash was verified
+// decodeCached returns the content of a heap in the cache, whose hash was verified
 // before.
-func (s *Store) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
+func (s *Store) decodeCached(ctx context.Context, kept cachedHeap) ([]byte, error) {
 	if kept.blob != nil {
 		return kept.blob, nil
 	}
@@ -110,7 +110,7 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if kept, ok := s.cache.get(name); ok {
 		return kept.info, nil
 	}
-	if s.bucket.isBad(name) { // unless it was repaired meanwhile
+	if s.bucket.isDamaged(name) { // unless it was repaired meanwhile
 		_, info, err := s.Heap(ctx, tenant, hash)
 		return info, err
 	}
@@ -158,8 +158,8 @@ func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	return text, nil
 }
 
-// gotBlob is a complete blob.
-type gotBlob struct {
+// blobContent is a complete blob.
+type blobContent struct {
 	blob, packed []byte
 	base         string // hash of the base heap; empty for none
 	info         *natsjs.ObjectInfo
@@ -167,49 +167,49 @@ type gotBlob struct {
 
 // get reads a blob and verifies it against its hash. Damage is reported and returned as
 // *events.BlobDamagedError. The memory is taken from the account in ctx.
-func (s *Store) get(ctx context.Context, name, hash string) (gotBlob, error) {
+func (s *Store) get(ctx context.Context, name, hash string) (blobContent, error) {
 	info, err := s.bucket.metadata(ctx, name)
 	for err == nil {
-		var got gotBlob
-		if got, err = s.content(ctx, name, hash, info); err == nil {
-			s.bucket.good(name, "it was read again and is intact")
+		var got blobContent
+		if got, err = s.readContent(ctx, name, hash, info); err == nil {
+			s.bucket.reportIntact(name, "it was read again and is intact")
 			return got, nil
 		}
 		if !errors.Is(err, events.ErrDamaged) {
 			break
 		}
-		if err = s.bucket.confirmBad(ctx, name, info, err); errors.Is(err, errReplaced) {
+		if err = s.bucket.confirmDamaged(ctx, name, info, err); errors.Is(err, errReplaced) {
 			info, err = s.bucket.metadata(ctx, name)
 		}
 	}
-	return gotBlob{}, err
+	return blobContent{}, err
 }
 
-// content reads a blob as its metadata describes it.
-func (s *Store) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
-	got := gotBlob{info: info}
+// readContent reads a blob as its metadata describes it.
+func (s *Store) readContent(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (blobContent, error) {
+	got := blobContent{info: info}
 	size, err := blobSize(info)
 	if err != nil {
-		return gotBlob{}, err
+		return blobContent{}, err
 	}
 	if err := budget.Take(ctx, size); err != nil {
-		return gotBlob{}, err
+		return blobContent{}, err
 	}
 	if got.base, err = baseOf(name, info); err != nil {
-		return gotBlob{}, err
+		return blobContent{}, err
 	}
 	if got.packed, err = s.readPacked(ctx, name, info); err != nil {
-		return gotBlob{}, err
+		return blobContent{}, err
 	}
 	p, err := s.bases.decoderFor(ctx, got.base)
 	if err != nil {
-		return gotBlob{}, err
+		return blobContent{}, err
 	}
 	if got.blob, err = p.decompress(got.packed, size); err != nil {
-		return gotBlob{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+		return blobContent{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
 	if sum := events.Hash(got.blob); sum != hash {
-		return gotBlob{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
+		return blobContent{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
 	}
 	return got, nil
 }
@@ -223,7 +223,7 @@ func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error
 	if err := s.bucket.put(ctx, baseName(hash), plainCodec.encodeAsync(heap), map[string]string{metaEngine: engineID}); err != nil {
 		return fmt.Errorf("store the base heap of engine %s: %w", engineID, err)
 	}
-	p := newPacking(hash, heap)
+	p := newBlobCodec(hash, heap)
 	s.bases.mu.Lock()
 	defer s.bases.mu.Unlock()
 	s.bases.ofEngine[engineID], s.bases.byHash[hash] = p, p

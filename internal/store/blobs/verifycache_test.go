@@ -17,7 +17,7 @@ func TestVerifyingBypassesTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	var held int64
-	s := storetest.Open(t, server, jetstream.Options{CacheBytes: 64 << 20, Cached: func(bytes int64) { held = bytes }})
+	s := storetest.Open(t, server, jetstream.Options{CacheBytes: 64 << 20, OnCacheSize: func(bytes int64) { held = bytes }})
 	if info, err := s.VerifyHeap(t.Context(), tenant, hash); err != nil || info.Size != 64<<10 {
 		t.Errorf("the heap is %+v, %v", info, err)
 	}

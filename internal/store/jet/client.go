@@ -24,9 +24,9 @@ type Conn = nats.Conn
 // requested a run within the last minute.
 const syncQueueLen = 1024
 
-// writeTime bounds a write to an outside server. Meanwhile the connection is locked,
+// writeTimeout bounds a write to an outside server. Meanwhile the connection is locked,
 // also for callers that only ask for its state. After it the client reconnects.
-const writeTime = 3 * time.Second
+const writeTimeout = 3 * time.Second
 
 // Connect connects to an outside server or cluster. Credentials are part of url. The
 // caller MUST close the connection.
@@ -36,7 +36,7 @@ func Connect(url, name string, log *slog.Logger) (*Conn, error) {
 		nats.SyncQueueLen(syncQueueLen),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(200*time.Millisecond),
-		nats.FlusherTimeout(writeTime),
+		nats.FlusherTimeout(writeTimeout),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Warn("nats connection", slog.String("connection", name), slog.Any("error", err))
 		}))
@@ -65,9 +65,9 @@ type Options struct {
 	// OnStored, if set, is called with the stream and the position of each message that
 	// this process stored, before Publish returns.
 	OnStored func(stream string, seq uint64)
-	// Writing, if set, is called with the size of each message in bytes before it is sent
+	// OnWrite, if set, is called with the size of each message in bytes before it is sent
 	// to be stored.
-	Writing func(bytes int)
+	OnWrite func(bytes int)
 	// Starved, if set, returns an error while the server cannot open its files. The
 	// server then answers that messages do not exist which it cannot read.
 	Starved func() error
@@ -88,7 +88,7 @@ type Client struct {
 
 	// warnings limits the warnings about operations that are tried again soon.
 	warnings warnings
-	silence  *silence // nil for an embedded server
+	silence  *silenceDetector // nil for an embedded server
 	full     full
 	usable   chan struct{} // closed by Ready
 	probe    Probe         // set before usable is closed

@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// fullEvery is the interval at which a full server is tried again.
-	fullEvery = time.Second
+	// fullInterval is the interval at which a full server is tried again.
+	fullInterval = time.Second
 	// fullSpare is the space in bytes that an account or a stream must have, besides that
 	// of the refused message, before writes are tried again.
 	fullSpare = 64 << 10
@@ -40,9 +40,9 @@ type full struct {
 	need uint64                  // guarded by mu; size in bytes of the largest refused message
 }
 
-// fullOf returns the reason if err is the answer of a server that has reached a storage
+// storageLimitReason returns the reason if err is the answer of a server that has reached a storage
 // limit, or "".
-func fullOf(err error) string {
+func storageLimitReason(err error) string {
 	ae, ok := errors.AsType[*natsjs.APIError](err)
 	if !ok {
 		return ""
@@ -74,10 +74,10 @@ func (f *full) err() error {
 	return f.why
 }
 
-// noteFull returns an *events.UnwritableError if err is the answer of a full server, or
+// recordFull returns an *events.UnwritableError if err is the answer of a full server, or
 // nil. Publish then refuses messages until the server accepts writes again.
-func (c *Client) noteFull(err error, size int) error {
-	reason := fullOf(err)
+func (c *Client) recordFull(err error, size int) error {
+	reason := storageLimitReason(err)
 	if reason == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (c *Client) noteFull(err error, size int) error {
 func (c *Client) awaitSpace() {
 	closed := c.Conn.StatusChanged(nats.CLOSED)
 	defer c.Conn.RemoveStatusListener(closed)
-	pause := time.NewTimer(fullEvery)
+	pause := time.NewTimer(fullInterval)
 	defer pause.Stop()
 	select {
 	case <-c.usable:
@@ -127,7 +127,7 @@ func (c *Client) awaitSpace() {
 			break
 		}
 		c.Options.Logger.Debug("the ledger takes no writes", slog.Any("err", err))
-		pause.Reset(fullEvery)
+		pause.Reset(fullInterval)
 	}
 	c.full.mu.Lock()
 	c.full.why = nil

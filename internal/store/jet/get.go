@@ -102,7 +102,7 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 	if err != nil {
 		return 0, err
 	}
-	ctx, asked := c.heard(ctx)
+	ctx, asked := c.boundRead(ctx)
 	defer func() { asked(&err) }()
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("get from stream %s: %w", stream, err)

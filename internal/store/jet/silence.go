@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// hearEvery is the interval at which the server is pinged, and hearWait the time for
+	// pingInterval is the interval at which the server is pinged, and pingTimeout the time for
 	// an answer.
-	hearEvery = 500 * time.Millisecond
-	hearWait  = time.Second
+	pingInterval = 500 * time.Millisecond
+	pingTimeout  = time.Second
 	// silentAfter is the time without a byte from the server after which it is silent. A
 	// request that started before is answered within 5 s.
 	silentAfter = 2500 * time.Millisecond
-	// silentTry is how long a request to a silent server takes.
-	silentTry = 200 * time.Millisecond
+	// silentTimeout is how long a request to a silent server takes.
+	silentTimeout = 200 * time.Millisecond
 )
 
-// silence detects whether an outside server answers. A nil silence stands for an
+// silenceDetector detects whether an outside server answers. A nil silence stands for an
 // embedded server, which always does: it does not hang unless this process does.
-type silence struct {
+type silenceDetector struct {
 	conn   *nats.Conn
 	server string
 
-	mu          sync.Mutex
-	heard       context.Context // guarded by mu; done when the server is silent
-	end         context.CancelCauseFunc
-	back        chan struct{} // guarded by mu; closed when a silent server answers again
-	unreachable bool          // guarded by mu; there is no connection
+	mu           sync.Mutex
+	answeringCtx context.Context // guarded by mu; done when the server is silent
+	end          context.CancelCauseFunc
+	back         chan struct{} // guarded by mu; closed when a silent server answers again
+	unreachable  bool          // guarded by mu; there is no connection
 }
 
 // newSilence returns a silence that watches a server until its connection is closed.
-func newSilence(conn *nats.Conn, server string) *silence {
-	w := &silence{conn: conn, server: server}
-	w.heard, w.end = context.WithCancelCause(context.Background())
+func newSilence(conn *nats.Conn, server string) *silenceDetector {
+	w := &silenceDetector{conn: conn, server: server}
+	w.answeringCtx, w.end = context.WithCancelCause(context.Background())
 	go w.run()
 	return w
 }
@@ -48,13 +48,13 @@ func newSilence(conn *nats.Conn, server string) *silence {
 // run pings the server. Every byte that it sends counts as an answer. A process that
 // was stopped has received nothing either, so the server is silent only after two
 // pings.
-func (w *silence) run() {
+func (w *silenceDetector) run() {
 	closed := w.conn.StatusChanged(nats.CLOSED)
-	pause := time.NewTimer(hearEvery)
+	pause := time.NewTimer(pingInterval)
 	defer pause.Stop()
 	last, received, unanswered := time.Now(), w.conn.Stats().InBytes, 0
 	for {
-		ctx, stop := context.WithTimeout(context.Background(), hearWait)
+		ctx, stop := context.WithTimeout(context.Background(), pingTimeout)
 		// A broken connection fails the ping as a closed one does.
 		err := w.conn.FlushWithContext(ctx)
 		stop()
@@ -67,7 +67,7 @@ func (w *silence) run() {
 			last, received, unanswered = time.Now(), now, 0
 		}
 		w.set(unanswered >= 2 && time.Since(last) >= silentAfter, !w.conn.IsConnected())
-		pause.Reset(hearEvery)
+		pause.Reset(pingInterval)
 		select {
 		case <-pause.C:
 		case <-closed:
@@ -77,40 +77,40 @@ func (w *silence) run() {
 }
 
 // set records whether the server is silent, and whether there is no connection to it.
-func (w *silence) set(silent, unreachable bool) {
+func (w *silenceDetector) set(silent, unreachable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unreachable = unreachable
-	switch was := w.heard.Err() != nil; {
+	switch was := w.answeringCtx.Err() != nil; {
 	case silent && !was:
 		w.end(context.DeadlineExceeded)
 		w.back = make(chan struct{})
 	case !silent && was:
 		close(w.back)
-		w.heard, w.end = context.WithCancelCause(context.Background())
+		w.answeringCtx, w.end = context.WithCancelCause(context.Background())
 	}
 }
 
 // answering returns a context that is done when the server is silent.
-func (w *silence) answering() context.Context {
+func (w *silenceDetector) answering() context.Context {
 	if w == nil {
 		return context.Background()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.heard
+	return w.answeringCtx
 }
 
 // err returns an *events.NoAnswerError while the server is silent, or nil. It does not
 // ask the connection, which is locked for seconds during a reconnect, or while a write
 // to a hanging server fails.
-func (w *silence) err() error {
+func (w *silenceDetector) err() error {
 	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard.Err() == nil {
+	if w.answeringCtx.Err() == nil {
 		return nil
 	}
 	return &events.NoAnswerError{Server: w.server, Unreachable: w.unreachable}
@@ -118,7 +118,7 @@ func (w *silence) err() error {
 
 // awaitAnswers waits while the server is silent. If ctx is done first, it returns an
 // *events.NoAnswerError.
-func (w *silence) awaitAnswers(ctx context.Context) error {
+func (w *silenceDetector) awaitAnswers(ctx context.Context) error {
 	for err := w.err(); err != nil; err = w.err() {
 		w.mu.Lock()
 		back := w.back
@@ -133,7 +133,7 @@ func (w *silence) awaitAnswers(ctx context.Context) error {
 }
 
 // explain replaces the error of an unanswered request if the server is silent.
-func (w *silence) explain(err error) error {
+func (w *silenceDetector) explain(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
 		return err
 	}
@@ -153,16 +153,16 @@ func (c *Client) AwaitAnswers(ctx context.Context) error {
 	if c.silence.err() == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, silentTry)
+	ctx, cancel := context.WithTimeout(ctx, silentTimeout)
 	defer cancel()
 	return c.silence.awaitAnswers(ctx)
 }
 
-// heard bounds the requests of a reader to the time in which the server answers. If the
+// boundRead bounds the requests of a reader to the time in which the server answers. If the
 // server is already silent, no request is sent: the context is done. The caller MUST
 // call ended with the error of the requests. ended replaces that by an
 // *events.NoAnswerError if the server was silent.
-func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func(*error)) {
+func (c *Client) boundRead(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	if c.silence == nil {
 		return ctx, func(*error) {}
 	}
@@ -170,13 +170,13 @@ func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func
 	ctx, cancel := context.WithCancelCause(reader)
 	if c.silence.err() != nil {
 		// Readers that try again must not spin, and must not wait for each other.
-		_ = reads.Wait(ctx, func() error { return Wait(ctx, silentTry) })
+		_ = reads.Wait(ctx, func() error { return Wait(ctx, silentTimeout) })
 		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
 	}
 	stop := context.AfterFunc(c.silence.answering(), func() {
-		_ = Wait(ctx, silentTry-time.Since(began)) // the same for readers that came just before
+		_ = Wait(ctx, silentTimeout-time.Since(began)) // the same for readers that came just before
 		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
@@ -194,7 +194,7 @@ func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func
 			*err = c.silence.explain(*err)
 		}
 		if _, silent := errors.AsType[*events.NoAnswerError](*err); silent {
-			reads.Waited(reader)
+			reads.ReportWait(reader)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func
 // that by an *events.NoAnswerError if the server was silent.
 func (c *Client) BoundRequest(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
-	ctx, heard := c.heard(ctx)
+	ctx, heard := c.boundRead(ctx)
 	return ctx, func(err *error) {
 		heard(err)
 		cancel()

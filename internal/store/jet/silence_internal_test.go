@@ -12,11 +12,11 @@ import (
 // server answers again at that moment.
 func TestSilenceThatEndsWithARequest(t *testing.T) {
 	t.Parallel()
-	w := &silence{server: "ledger.test:4222"}
-	w.heard, w.end = context.WithCancelCause(context.Background())
+	w := &silenceDetector{server: "ledger.test:4222"}
+	w.answeringCtx, w.end = context.WithCancelCause(context.Background())
 	c := &Client{silence: w}
 	w.set(true, false)
-	ctx, ended := c.heard(t.Context())
+	ctx, ended := c.boundRead(t.Context())
 	w.set(false, false)
 	err := ctx.Err()
 	if err == nil {

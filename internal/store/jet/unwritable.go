@@ -16,11 +16,11 @@ import (
 
 // Unwritable returns an *events.UnwritableError while the server can store nothing, or
 // nil.
-func (c *Client) Unwritable() error { return cmp.Or(c.unwritableHere(), c.full.err()) }
+func (c *Client) Unwritable() error { return cmp.Or(c.localUnwritable(), c.full.err()) }
 
-// unwritableHere returns the reason why this process sends no messages to be stored, or
+// localUnwritable returns the reason why this process sends no messages to be stored, or
 // nil.
-func (c *Client) unwritableHere() error {
+func (c *Client) localUnwritable() error {
 	if c.Options.ReadOnly != nil {
 		if err := c.Options.ReadOnly(); err != nil {
 			return err
@@ -29,12 +29,12 @@ func (c *Client) unwritableHere() error {
 	if c.Options.Writable == nil {
 		return nil
 	}
-	return unwritable(c.Options.Writable())
+	return unwritableError(c.Options.Writable())
 }
 
-// unwritable returns an *events.UnwritableError if the context of a server says that it
+// unwritableError returns an *events.UnwritableError if the context of a server says that it
 // can write no more, or nil.
-func unwritable(writable context.Context) error {
+func unwritableError(writable context.Context) error {
 	if writable.Err() == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func unwritable(writable context.Context) error {
 func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
 	refusal := c.Unwritable
 	if ctx.Value(tryingKey{}) != nil {
-		refusal = c.unwritableHere
+		refusal = c.localUnwritable
 	}
 	if err := refusal(); err != nil {
 		return nil, err
@@ -62,10 +62,10 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, erro
 	}
 	// Messages to a hanging server would fill the connection and lock it.
 	if err := c.silence.awaitAnswers(ctx); err != nil {
-		return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
+		return nil, cmp.Or(unwritableError(writable), c.Unwritable(), err)
 	}
-	if c.Options.Writing != nil {
-		c.Options.Writing(len(m.Data))
+	if c.Options.OnWrite != nil {
+		c.Options.OnWrite(len(m.Data))
 	}
 	ack, err := c.JS.PublishMsg(ctx, m)
 	if err == nil {
@@ -74,10 +74,10 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, erro
 		}
 		return ack, nil
 	}
-	if full := c.noteFull(err, len(m.Data)); full != nil {
+	if full := c.recordFull(err, len(m.Data)); full != nil {
 		return nil, full
 	}
-	return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
+	return nil, cmp.Or(unwritableError(writable), c.Unwritable(), err)
 }
 
 // whyUnwritable translates an error about files and system calls into a reason that an
@@ -114,9 +114,9 @@ func (c *Client) Writable() context.Context {
 	return c.Options.Writable()
 }
 
-// Unsure returns an error if answers of the server are unreliable. since is the context
+// CheckReliable returns an error if answers of the server are unreliable. since is the context
 // that Writable returned before the requests. After a failed write, and until its files
 // are opened again, the server counts, and may return, a message that was not written.
-func (c *Client) Unsure(since context.Context) error {
-	return cmp.Or(unwritable(since), unwritable(c.Writable()))
+func (c *Client) CheckReliable(since context.Context) error {
+	return cmp.Or(unwritableError(since), unwritableError(c.Writable()))
 }

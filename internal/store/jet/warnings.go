@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// warnEvery is the minimum time between two equal warnings.
-	warnEvery = time.Minute
+	// warnInterval is the minimum time between two equal warnings.
+	warnInterval = time.Minute
 	// maxWarnings bounds the different warnings that are kept during that time.
 	maxWarnings = 64
 )
@@ -57,7 +57,7 @@ func (w *warnings) take(key warning, now time.Time) (more int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.logged[key]
-	if last != nil && now.Sub(last.at) < warnEvery {
+	if last != nil && now.Sub(last.at) < warnInterval {
 		last.more++
 		return 0, false
 	}
@@ -80,7 +80,7 @@ func (w *warnings) take(key warning, now time.Time) (more int, ok bool) {
 // if they repeat. The caller must hold mu.
 func (w *warnings) forget(now time.Time) {
 	for key, last := range w.logged {
-		if now.Sub(last.at) >= warnEvery {
+		if now.Sub(last.at) >= warnInterval {
 			delete(w.logged, key)
 		}
 	}

@@ -15,11 +15,11 @@ func output(id string, line int64) events.Event {
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-var somebody = events.Actor{Principal: "tester", Transport: "embed"}
+var testActor = events.Actor{Principal: "tester", Transport: "embed"}

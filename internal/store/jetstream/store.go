@@ -17,31 +17,31 @@ import (
 type Options struct {
 	// For the connection; see jet.Options. Existing is ReadExisting, and Stored is
 	// OnStored.
-	Replicas int
-	TryWait  time.Duration
-	Server   string
-	Existing bool
-	Sync     func() error
-	Writable func() context.Context
-	Stored   func(stream string, seq uint64)
-	Writing  func(bytes int)
-	Starved  func() error
-	ReadOnly func() error
-	Logger   *slog.Logger
+	Replicas     int
+	TryWait      time.Duration
+	Server       string
+	ReadExisting bool
+	Sync         func() error
+	Writable     func() context.Context
+	OnStored     func(stream string, seq uint64)
+	OnWrite      func(bytes int)
+	Starved      func() error
+	ReadOnly     func() error
+	Logger       *slog.Logger
 
 	// For the sequence of events; see stream.Options. Keeper is OpenAdminConn, and Opened
 	// is OnVolumeOpened.
-	Keeper  func(name string) (*jet.Conn, error)
-	Opened  func(stream string) error
-	Damaged func(err error)
-	Accept  *stream.AcceptedLoss
+	OpenAdminConn  func(name string) (*jet.Conn, error)
+	OnVolumeOpened func(stream string) error
+	OnDamage       func(err error)
+	Accept         *stream.AcceptedLoss
 
 	// For heaps and texts; see blobs.Options. Settle is BlobGracePeriod.
-	CacheBytes   int64
-	Cached       func(bytes int64)
-	Settle       time.Duration
-	BlobDamaged  func(blob events.LostBlob, err error)
-	BlobRepaired func(blob events.LostBlob, how string)
+	CacheBytes      int64
+	OnCacheSize     func(bytes int64)
+	BlobGracePeriod time.Duration
+	OnBlobDamaged   func(blob events.LostBlob, err error)
+	OnBlobRepaired  func(blob events.LostBlob, how string)
 
 	// For the queue; see queue.Options.
 	AckWait time.Duration
@@ -49,9 +49,9 @@ type Options struct {
 
 	// Keys and Incomplete are for the sequence and the blobs, and Exclusive for the
 	// sequence and the queue.
-	Keys       events.Keys
-	Incomplete func(stream string) error
-	Exclusive  bool
+	Keys          events.Keys
+	CheckComplete func(stream string) error
+	Exclusive     bool
 }
 
 // Store is the ledger with its heaps, texts and queue. It is safe for concurrent use
@@ -71,20 +71,20 @@ type Store struct {
 // acknowledgements.
 func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store, error) {
 	client, err := jet.New(publish, consume, jet.Options{
-		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, ReadExisting: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
-		OnStored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
+		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, ReadExisting: opts.ReadExisting, Sync: opts.Sync, Writable: opts.Writable,
+		OnStored: opts.OnStored, OnWrite: opts.OnWrite, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	heaps := blobs.New(client, blobs.Options{
-		CacheBytes: opts.CacheBytes, Cached: opts.Cached, BlobGracePeriod: opts.Settle, Keys: opts.Keys,
-		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
+		CacheBytes: opts.CacheBytes, OnCacheSize: opts.OnCacheSize, BlobGracePeriod: opts.BlobGracePeriod, Keys: opts.Keys,
+		OnBlobDamaged: opts.OnBlobDamaged, OnBlobRepaired: opts.OnBlobRepaired, CheckComplete: opts.CheckComplete,
 	})
 	s := &Store{Store: heaps, jet: client}
 	s.Ledger = stream.New(client, heaps, stream.Options{
-		Exclusive: opts.Exclusive, Keys: opts.Keys, OpenAdminConn: opts.Keeper, OnVolumeOpened: opts.Opened, Damaged: opts.Damaged,
-		Incomplete: opts.Incomplete, Accept: opts.Accept,
+		Exclusive: opts.Exclusive, Keys: opts.Keys, OpenAdminConn: opts.OpenAdminConn, OnVolumeOpened: opts.OnVolumeOpened, OnDamage: opts.OnDamage,
+		CheckComplete: opts.CheckComplete, Accept: opts.Accept,
 		Prepare: func(ctx context.Context, v stream.LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
 	})
 	s.Queue = queue.New(client, s.Ledger, queue.Options{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})
@@ -134,5 +134,5 @@ func (s *Store) Health(ctx context.Context) error {
 	if err := s.Ledger.Health(ctx); err != nil {
 		return err
 	}
-	return s.Reach(ctx)
+	return s.Ping(ctx)
 }

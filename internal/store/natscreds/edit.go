@@ -15,7 +15,7 @@ func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 	if err != nil {
 		return Credential{}, err
 	}
-	c := Credential{ID: newID(), Name: name, Tenant: tenant, PublicKey: public, Created: stamp(now)}
+	c := Credential{ID: newID(), Name: name, Tenant: tenant, PublicKey: public, Created: truncateToSecond(now)}
 	if err := c.check(); err != nil {
 		return c, err
 	}
@@ -33,7 +33,7 @@ func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 			return nil, fmt.Errorf("%d credentials are active, which is the limit; revoke some", active)
 		}
 		return append(list, c), nil
-	}, func() error { return replace(c.File(dir), content) })
+	}, func() error { return replaceFile(c.File(dir), content) })
 	return c, err
 }
 
@@ -71,11 +71,11 @@ func Rotate(dir, which string, now time.Time) (c Credential, err error) {
 		if content, public, err = newKeys(list[i].Name); err != nil {
 			return nil, err
 		}
-		at := stamp(now)
+		at := truncateToSecond(now)
 		list[i].PublicKey, list[i].Rotated = public, &at
 		c = list[i]
 		return list, nil
-	}, func() error { return replace(c.File(dir), content) })
+	}, func() error { return replaceFile(c.File(dir), content) })
 	return c, err
 }
 
@@ -89,7 +89,7 @@ func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 			return nil, err
 		}
 		if list[i].IsActive() {
-			at := stamp(now)
+			at := truncateToSecond(now)
 			list[i].Revoked, ended = &at, true
 		}
 		c = list[i]
@@ -106,7 +106,7 @@ func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 	return c, err
 }
 
-func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+func truncateToSecond(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // find returns the index of the credential with a name, or with an id or the start of
 // one. An active one takes precedence over revoked ones of its name.

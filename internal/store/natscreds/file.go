@@ -76,15 +76,15 @@ func edit(dir string, change func([]Credential) ([]Credential, error), write fun
 	if len(raw) > maxFile {
 		return fmt.Errorf("list of credentials %s: it would be larger than %d KiB; remove lines of revoked credentials", listFile(dir), maxFile>>10)
 	}
-	if err := replace(listFile(dir), raw); err != nil {
+	if err := replaceFile(listFile(dir), raw); err != nil {
 		return err
 	}
 	return write()
 }
 
-// replace writes a file that only its owner can read, and returns once it is on disk: a
+// replaceFile writes a file that only its owner can read, and returns once it is on disk: a
 // reported revocation must survive a power cut.
-func replace(path string, content []byte) error {
+func replaceFile(path string, content []byte) error {
 	fail := func(err error) error { return fmt.Errorf("write %s: %w", path, err) }
 	dir := filepath.Dir(path)
 	beside, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // mode 0600
@@ -93,7 +93,7 @@ func replace(path string, content []byte) error {
 	}
 	err = durable.Replace(path, beside, func(beside *os.File) error {
 		_, err := beside.Write(content)
-		return errors.Join(err, keepOwner(dir, beside))
+		return errors.Join(err, copyOwner(dir, beside))
 	})
 	if err != nil {
 		return fail(err)
@@ -101,9 +101,9 @@ func replace(path string, content []byte) error {
 	return nil
 }
 
-// keepOwner changes the owner of a file to that of its directory: a file written by
+// copyOwner changes the owner of a file to that of its directory: a file written by
 // root must stay readable for the server.
-func keepOwner(dir string, file *os.File) error {
+func copyOwner(dir string, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Stat(dir, &info); err != nil || int(info.Uid) == os.Geteuid() {
 		return err

@@ -20,8 +20,8 @@ const (
 	ackPrefix = "$JS.ACK."
 	inbox     = "_INBOX."
 
-	// requestWait bounds how long the ledger may take to answer a request.
-	requestWait = 5 * time.Second
+	// requestTimeout bounds how long the ledger may take to answer a request.
+	requestTimeout = 5 * time.Second
 	// maxRequest bounds a request to a gate, in bytes.
 	maxRequest = 16 << 10
 	// pendingRequests and pendingBytes bound the requests that wait for a gate. Further
@@ -36,10 +36,10 @@ const (
 	// keeps the return path of such a pull, about 1 KiB, for up to twice answerWait,
 	// because it cannot detect the last answer.
 	pullRate, pullBurst = 100, 500
-	// answerWait is how long the server keeps the return path after an answer. A pull is
+	// answerTimeout is how long the server keeps the return path after an answer. A pull is
 	// shorter. maxPull is what NATS clients request by default.
-	answerWait = 35 * time.Second
-	maxPull    = 30 * time.Second
+	answerTimeout = 35 * time.Second
+	maxPull       = 30 * time.Second
 )
 
 // forward is a subject under which a gate forwards a request to the ledger, so that the
@@ -121,7 +121,7 @@ func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*consume
 			return nil, fmt.Errorf("listen to subscriber %s: %w", who.ID, err)
 		}
 	}
-	if err := own.FlushTimeout(requestWait); err != nil {
+	if err := own.FlushTimeout(requestTimeout); err != nil {
 		g.close()
 		return nil, fmt.Errorf("listen to subscriber %s: %w", who.ID, err)
 	}
@@ -241,7 +241,7 @@ func (g *consumerProxy) ask(subject string, body, answer any) error {
 			return err
 		}
 	}
-	m, err := g.ledger.Request(apiPrefix+subject, raw, requestWait)
+	m, err := g.ledger.Request(apiPrefix+subject, raw, requestTimeout)
 	if err != nil {
 		return fmt.Errorf("ask the ledger: %w; try again in a few seconds", err)
 	}

@@ -33,8 +33,8 @@ type seen struct {
 	id  string
 }
 
-// foreigner is a client in a process of its own.
-type foreigner struct {
+// foreignClient is a client in a process of its own.
+type foreignClient struct {
 	name string
 	cmd  *exec.Cmd
 	read func(*bufio.Reader) (seen, error)
@@ -85,7 +85,7 @@ func readNode(r *bufio.Reader) (s seen, err error) {
 }
 
 // start runs the client until the test ends.
-func (f *foreigner) start(t *testing.T) {
+func (f *foreignClient) start(t *testing.T) {
 	t.Helper()
 	out, err := f.cmd.StdoutPipe()
 	if err != nil {
@@ -117,7 +117,7 @@ func (f *foreigner) start(t *testing.T) {
 }
 
 // next waits for an event.
-func (f *foreigner) next(t *testing.T) seen {
+func (f *foreignClient) next(t *testing.T) seen {
 	t.Helper()
 	select {
 	case s, ok := <-f.got:
@@ -155,15 +155,15 @@ func TestForeignClients(t *testing.T) {
 	script := func(mode string) *exec.Cmd {
 		return exec.Command(*node, filepath.Join(*nodeDir, "follow.mjs"), mode, url, file, "1000000")
 	}
-	live := []*foreigner{
+	live := []*foreignClient{
 		{name: "nats, live", cmd: cli("sub", "events.default.>", "--headers-only"), read: readCLI},
 		{name: "node, live", cmd: script("live"), read: readNode},
 	}
-	whole := []*foreigner{
+	whole := []*foreignClient{
 		{name: "nats, from the start", cmd: cli("sub", "--stream", stream.Streams()[0], "--all", "--headers-only"), read: readCLI},
 		{name: "node, from the start", cmd: script("start"), read: readNode},
 	}
-	first := map[*foreigner]seen{}
+	first := map[*foreignClient]seen{}
 	for _, f := range append(live, whole...) {
 		f.start(t)
 	}

@@ -31,7 +31,7 @@ func TestFullDiskAtANewBlock(t *testing.T) {
 		}
 	})
 	server := listening(t, dir)
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 3)
 	conn, err := server.Conn("test")
 	if err != nil {

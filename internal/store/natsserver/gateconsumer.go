@@ -16,12 +16,12 @@ const (
 	maxConsumers = 32 // per tenant, over all volumes
 	// maxAckPending is the maximum number of unacknowledged deliveries of a consumer, and
 	// maxWaiting that of pending pulls.
-	maxAckPending = 1000
-	maxWaiting    = 128
-	maxFilters    = 16
-	maxMetadata   = 1024 // bytes of names and values
-	maxText       = 256  // bytes of the description
-	maxBackOff    = 16
+	maxAckPending  = 1000
+	maxWaiting     = 128
+	maxFilters     = 16
+	maxMetadata    = 1024 // bytes of names and values
+	maxDescription = 256  // bytes of the description
+	maxBackOff     = 16
 	// ephemeralIdle and durableIdle are the maximum times after which an unused consumer
 	// is deleted.
 	ephemeralIdle = time.Hour
@@ -107,8 +107,8 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 		return config, refuse("subscribers may not use priority groups: leave out priority_groups")
 	case size > maxMetadata:
 		return config, refuse("the metadata has %d bytes; the limit is %d", size, maxMetadata)
-	case len(c.Description) > maxText:
-		return config, refuse("the description has %d bytes; the limit is %d", len(c.Description), maxText)
+	case len(c.Description) > maxDescription:
+		return config, refuse("the description has %d bytes; the limit is %d", len(c.Description), maxDescription)
 	case len(c.FilterSubjects) > maxFilters:
 		return config, refuse("the consumer has %d filters; the limit is %d", len(c.FilterSubjects), maxFilters)
 	case len(c.BackOff) > maxBackOff:
@@ -126,18 +126,18 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 		FilterSubject: c.FilterSubject, FilterSubjects: c.FilterSubjects,
 		ReplayPolicy: c.ReplayPolicy, HeadersOnly: c.HeadersOnly,
 		MaxRequestBatch: c.MaxRequestBatch, MaxRequestExpires: c.MaxRequestExpires, MaxRequestMaxBytes: c.MaxRequestMaxBytes,
-		MaxWaiting:        bounded(c.MaxWaiting, maxWaiting),
+		MaxWaiting:        clampToMax(c.MaxWaiting, maxWaiting),
 		InactiveThreshold: min(c.InactiveThreshold, ephemeralIdle),
 		MemoryStorage:     true,
 		Replicas:          1,
 		Metadata:          c.Metadata,
 	}
 	if c.AckPolicy != server.AckNone {
-		config.MaxAckPending = bounded(c.MaxAckPending, maxAckPending)
+		config.MaxAckPending = clampToMax(c.MaxAckPending, maxAckPending)
 	}
 	if c.Durable != "" { // it keeps its state across restarts
 		config.MemoryStorage = false
-		config.InactiveThreshold = bounded(c.InactiveThreshold, durableIdle)
+		config.InactiveThreshold = clampToMax(c.InactiveThreshold, durableIdle)
 	}
 	if config.FilterSubject == "" && len(config.FilterSubjects) == 0 {
 		config.FilterSubject = g.book.subjects(stream, g.who.Tenant)
@@ -145,8 +145,8 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 	return config, nil
 }
 
-// bounded returns given, or most if given is not positive or exceeds most.
-func bounded[T int | time.Duration](given, most T) T {
+// clampToMax returns given, or most if given is not positive or exceeds most.
+func clampToMax[T int | time.Duration](given, most T) T {
 	if given <= 0 || given > most {
 		return most
 	}
@@ -273,7 +273,7 @@ func (g *consumerProxy) next(stream, name string, m *nats.Msg) (any, error) {
 	}
 	r = server.JSApiConsumerGetNextRequest{Expires: r.Expires, Batch: r.Batch, MaxBytes: r.MaxBytes, NoWait: r.NoWait, Heartbeat: r.Heartbeat}
 	if !r.NoWait || r.Expires > 0 {
-		r.Expires = bounded(r.Expires, maxPull)
+		r.Expires = clampToMax(r.Expires, maxPull)
 	}
 	if r.Heartbeat > r.Expires/2 {
 		r.Heartbeat = r.Expires / 2

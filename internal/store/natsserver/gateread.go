@@ -90,9 +90,9 @@ func (g *consumerProxy) owns(stream, subject string) bool {
 	return strings.HasPrefix(subject, prefix) && server.IsValidSubject(subject)
 }
 
-// wanted parses a request for one message: by position, or the next or last one on a
+// parseMsgGet parses a request for one message: by position, or the next or last one on a
 // subject of the tenant.
-func (g *consumerProxy) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
+func (g *consumerProxy) parseMsgGet(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
 	var asked server.JSApiMsgGetRequest
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return r, refuse("the request cannot be read: %v", err)
@@ -118,7 +118,7 @@ func (g *consumerProxy) find(stream string, r server.JSApiMsgGetRequest) (answer
 }
 
 func (g *consumerProxy) getMessage(stream, _ string, m *nats.Msg) (any, error) {
-	r, err := g.wanted(stream, m.Data)
+	r, err := g.parseMsgGet(stream, m.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (g *consumerProxy) directGet(stream, subject string, m *nats.Msg) (any, err
 		if r.LastFor = subject; !g.owns(stream, subject) {
 			r = none
 		}
-	} else if r, err = g.wanted(stream, m.Data); err != nil {
+	} else if r, err = g.parseMsgGet(stream, m.Data); err != nil {
 		r = none
 	}
 	if r.LastFor == "" && r.NextFor == "" {

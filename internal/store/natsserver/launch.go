@@ -48,7 +48,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		NoSigs:                 true, // the program handles signals
 		DisableJetStreamBanner: true,
 	}
-	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams), keeper: adminPermissions(), subscribers: s.subscribers}
+	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams), admin: adminPermissions(), subscribers: s.subscribers}
 	cfg.AlwaysEnableNonce = s.subscribers != nil // subscribers sign it
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
@@ -78,10 +78,10 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	ns.Start()
 	s.current.Store(ns)
 	s.writes.Store(w)
-	for deadline := time.Now().Add(recovery); !ns.ReadyForConnections(100 * time.Millisecond); {
+	for deadline := time.Now().Add(recoveryTimeout); !ns.ReadyForConnections(100 * time.Millisecond); {
 		if ctx.Err() != nil || time.Now().After(deadline) || logged.fatal.Load() != nil || !ns.Running() {
 			s.stop()
-			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
+			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.startFailure()), ctx.Err())
 		}
 	}
 	if opts.Listen == "" {

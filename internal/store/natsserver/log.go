@@ -32,7 +32,7 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 		}
 	}
 	attrs := []slog.Attr{slog.String("message", text)}
-	if m := meaning(text); m != "" && !isClient(text) {
+	if m := explainLine(text); m != "" && !isClient(text) {
 		attrs = append(attrs, slog.String("means", m))
 	}
 	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
@@ -41,9 +41,9 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 // indexMissing is the meaning of log lines about the index of a stream.
 const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; the server rebuilds it from the messages"
 
-// meaning translates a log line about files into its consequence for the ledger and the
+// explainLine translates a log line about files into its consequence for the ledger and the
 // required action. It returns "" for other lines.
-func meaning(text string) string {
+func explainLine(text string) string {
 	// First: what cannot be read because of an exhausted resource is not damaged.
 	if r, ok := exhausted.In(text); ok {
 		if r.Disk {
@@ -117,16 +117,16 @@ func (l *logger) Fatalf(format string, args ...any) {
 	l.fatal.CompareAndSwap(nil, &text)
 }
 
-// why returns the logged reason why the server did not start.
-func (l *logger) why() string {
+// startFailure returns the logged reason why the server did not start.
+func (l *logger) startFailure() string {
 	text := l.fatal.Load()
 	switch {
 	case text == nil:
 		return "see its log"
-	case meaning(*text) == "":
+	case explainLine(*text) == "":
 		return *text
 	default:
-		return *text + ": " + meaning(*text)
+		return *text + ": " + explainLine(*text)
 	}
 }
 

@@ -49,12 +49,12 @@ func TestLogMeaning(t *testing.T) {
 func TestWhyTheServerDidNotStart(t *testing.T) {
 	t.Parallel()
 	l := &logger{log: slog.New(slog.DiscardHandler)}
-	if got := l.why(); !strings.Contains(got, "its log") {
+	if got := l.startFailure(); !strings.Contains(got, "its log") {
 		t.Errorf("without a logged reason: %q", got)
 	}
 	l.Fatalf("Can't start JetStream: %v", "no space left on device")
 	l.Fatalf("and so on")
-	if got := l.why(); !strings.Contains(got, "Can't start JetStream") || !strings.Contains(got, "free some space") || strings.Contains(got, "so on") {
+	if got := l.startFailure(); !strings.Contains(got, "Can't start JetStream") || !strings.Contains(got, "free some space") || strings.Contains(got, "so on") {
 		t.Errorf("the first reason is lost or has no meaning: %q", got)
 	}
 }

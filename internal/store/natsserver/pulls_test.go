@@ -14,7 +14,7 @@ import (
 // stay for some time, so their number is bounded.
 func TestPullsLeaveLittleBehind(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	nc := w.a.connect(t, w.server)
 	const stream = "LEDGER-0001.reader"
 	if _, err := nc.Request("$JS.API.CONSUMER.CREATE."+stream, []byte(`{"stream_name":"LEDGER-0001","config":{"name":"reader","ack_policy":"none"}}`), 20*time.Second); err != nil {

@@ -22,7 +22,7 @@ import (
 func TestReopenThatFails(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 1)
 	withdrawn, added := newLogin(t, "one", events.DefaultTenant), newLogin(t, "two", events.DefaultTenant)
 	admit(t, server, withdrawn)

@@ -21,7 +21,7 @@ import (
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 3)
 	nc := reader(t, server)
 	live, err := nc.SubscribeSync("events.default.>")
@@ -82,7 +82,7 @@ func TestReopen(t *testing.T) {
 func TestReopenAnswersSubscribersOnce(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 1)
 	l := newLogin(t, "reader", events.DefaultTenant)
 	admit(t, server, l)

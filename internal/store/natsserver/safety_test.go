@@ -25,8 +25,8 @@ var harmful = map[string]string{
 	"$JS.API.ACCOUNT.PURGE.$G":               ``,
 }
 
-// TestNobodyCanTakeAway tries all of them as the service itself and as a reader.
-func TestNobodyCanTakeAway(t *testing.T) {
+// TestServiceAndReaderCannotDelete tries all of them as the service itself and as a reader.
+func TestServiceAndReaderCannotDelete(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
 	store := storetest.Open(t, server, jetstream.Options{})
@@ -96,8 +96,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestReaderSeesOnlyWhatWasAccepted subscribes to everything.
-func TestReaderSeesOnlyWhatWasAccepted(t *testing.T) {
+// TestReaderSeesOnlyStoredEvents subscribes to everything.
+func TestReaderSeesOnlyStoredEvents(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
 	store := storetest.Open(t, server, jetstream.Options{})

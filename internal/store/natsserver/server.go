@@ -36,8 +36,8 @@ const ownConnections = 32 + maxGates
 // credentials has the same limit.
 const maxGates = 100
 
-// recovery bounds how long a start may take to recover the streams.
-const recovery = 10 * time.Minute
+// recoveryTimeout bounds how long a start may take to recover the streams.
+const recoveryTimeout = 10 * time.Minute
 
 // Options configure a Server.
 type Options struct {
@@ -118,7 +118,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 
 // openGate opens the gate of a subscriber.
 func (s *Server) openGate(who Subscriber) (*consumerProxy, error) {
-	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.place())
+	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.accountName())
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	if err != nil {
 		return fmt.Errorf("NATS address %q: %w; it has the form host:port", addr, err)
 	}
-	if !loopback(host) {
+	if !isLoopback(host) {
 		if host == "" {
 			host = "every interface"
 		}
@@ -206,8 +206,8 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	}
 }
 
-// loopback reports whether a host can be reached only from this machine.
-func loopback(host string) bool {
+// isLoopback reports whether a host can be reached only from this machine.
+func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
@@ -221,7 +221,7 @@ func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, 
 
 // AdminConn opens a connection inside the process that may only seal and remove streams.
 // The caller MUST close it once that is done.
-func (s *Server) AdminConn(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
+func (s *Server) AdminConn(name string) (*nats.Conn, error) { return s.connect(name, adminUser) }
 
 // connectAttempts bounds the tries to connect. The server pings a client a few seconds
 // after it connects. A client that still waits for its first answer then fails. That

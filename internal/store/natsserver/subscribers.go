@@ -56,22 +56,22 @@ type subscribers struct {
 	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
 	gates  map[string]*consumerProxy      // by place of the subscriber; guarded by mu
 
-	end     context.CancelFunc // of watchPending
-	watched chan struct{}      // closed when watchPending has returned
+	stopWatch context.CancelFunc // of watchPending
+	watchDone chan struct{}      // closed when watchPending has returned
 }
 
-// logEvery is the minimum time between two log messages of one kind about subscribers.
-const logEvery = 10 * time.Second
+// logInterval is the minimum time between two log messages of one kind about subscribers.
+const logInterval = 10 * time.Second
 
 func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*consumerProxy, error)) *subscribers {
 	s := &subscribers{
-		log: log, openGate: openGate, refusals: rate.Sometimes{Interval: logEvery}, closings: rate.Sometimes{Interval: logEvery},
-		keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*consumerProxy{}, watched: make(chan struct{}),
+		log: log, openGate: openGate, refusals: rate.Sometimes{Interval: logInterval}, closings: rate.Sometimes{Interval: logInterval},
+		keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*consumerProxy{}, watchDone: make(chan struct{}),
 	}
 	ctx, end := context.WithCancel(context.Background())
-	s.end = end
+	s.stopWatch = end
 	go func() {
-		defer close(s.watched)
+		defer close(s.watchDone)
 		s.watchPending(ctx)
 	}()
 	return s
@@ -118,7 +118,7 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 		})
 		return false
 	}
-	account, err := makeAccount(s.server, who)
+	account, err := ensureAccount(s.server, who)
 	if err != nil {
 		s.log.Error("refused a NATS connection", "tenant", who.Tenant, "err", err)
 		return false
@@ -137,10 +137,10 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 func (s *subscribers) prove(c server.ClientAuthentication, login *server.ClientOpts) (Subscriber, bool) {
 	if login.Nkey != "" {
 		who, ok := s.keys[login.Nkey]
-		return who, ok && proves(c, login.Nkey)
+		return who, ok && provesKey(c, login.Nkey)
 	}
 	for key, who := range s.keys {
-		if proves(c, key) {
+		if provesKey(c, key) {
 			return who, true
 		}
 	}
@@ -205,7 +205,7 @@ func (s *subscribers) admitGate(c server.ClientAuthentication, place string) boo
 	id, tenant, _ := strings.Cut(place, "~")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	account, err := makeAccount(s.server, Subscriber{ID: id, Tenant: tenant})
+	account, err := ensureAccount(s.server, Subscriber{ID: id, Tenant: tenant})
 	if err != nil {
 		return false
 	}
@@ -213,14 +213,14 @@ func (s *subscribers) admitGate(c server.ClientAuthentication, place string) boo
 	return true
 }
 
-// place identifies a subscriber of a tenant across changes of its key. Neither part
+// accountName identifies a subscriber of a tenant across changes of its key. Neither part
 // contains a tilde.
-func (s Subscriber) place() string { return s.ID + "~" + s.Tenant }
+func (s Subscriber) accountName() string { return s.ID + "~" + s.Tenant }
 
 // set replaces the subscribers. It returns after it closed the connections of those
 // that are not in the list. After an error some new ones may be refused.
 func (s *subscribers) set(list []Subscriber) error {
-	s.endOthers(list)
+	s.removeOthers(list)
 	var errs []error
 	for _, who := range list {
 		if err := s.open(who); err != nil {
@@ -230,12 +230,12 @@ func (s *subscribers) set(list []Subscriber) error {
 	return errors.Join(errs...)
 }
 
-// endOthers refuses keys that are not in a list, closes their connections, and closes
+// removeOthers refuses keys that are not in a list, closes their connections, and closes
 // the gates that no subscriber in the list needs.
-func (s *subscribers) endOthers(list []Subscriber) {
+func (s *subscribers) removeOthers(list []Subscriber) {
 	stay, places := map[string]Subscriber{}, map[string]bool{}
 	for _, who := range list {
-		stay[who.PublicKey], places[who.place()] = who, true
+		stay[who.PublicKey], places[who.accountName()] = who, true
 	}
 	s.mu.Lock()
 	var ended []uint64
@@ -269,7 +269,7 @@ func (s *subscribers) endOthers(list []Subscriber) {
 // open opens the gate of a subscriber unless it is open, and accepts its key.
 func (s *subscribers) open(who Subscriber) error {
 	s.mu.Lock()
-	g, ok := s.gates[who.place()]
+	g, ok := s.gates[who.accountName()]
 	s.mu.Unlock()
 	if !ok {
 		var err error
@@ -279,14 +279,14 @@ func (s *subscribers) open(who Subscriber) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gates[who.place()], s.keys[who.PublicKey] = g, who
+	s.gates[who.accountName()], s.keys[who.PublicKey] = g, who
 	return nil
 }
 
-// makeAccount returns the account of a subscriber. It creates the account unless the
+// ensureAccount returns the account of a subscriber. It creates the account unless the
 // server has it. Calls MUST NOT run concurrently.
-func makeAccount(ns *server.Server, who Subscriber) (*server.Account, error) {
-	account, isNew := ns.LookupOrRegisterAccount("SUBSCRIBER-" + who.place())
+func ensureAccount(ns *server.Server, who Subscriber) (*server.Account, error) {
+	account, isNew := ns.LookupOrRegisterAccount("SUBSCRIBER-" + who.accountName())
 	if !isNew {
 		return account, nil
 	}
@@ -308,8 +308,8 @@ func (s *subscribers) close() {
 	if s == nil {
 		return
 	}
-	s.end()
-	<-s.watched
+	s.stopWatch()
+	<-s.watchDone
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.gates {
@@ -330,7 +330,7 @@ func export(ledger *server.Account) error {
 		if err := ledger.AddServiceExportWithResponse(f.to, f.answers, nil); err != nil {
 			return fmt.Errorf("export %s to subscribers: %w", f.to, err)
 		}
-		if err := ledger.SetServiceExportResponseThreshold(f.to, answerWait); err != nil {
+		if err := ledger.SetServiceExportResponseThreshold(f.to, answerTimeout); err != nil {
 			return fmt.Errorf("export %s to subscribers: %w", f.to, err)
 		}
 	}

@@ -19,17 +19,17 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// town is a ledger with events of two tenants, each with a subscriber.
-type town struct {
+// twoTenants is a ledger with events of two tenants, each with a subscriber.
+type twoTenants struct {
 	server   *natsserver.Server
 	store    *jetstream.Store
 	a, b     login
 	ofA, ofB []uint64 // positions
 }
 
-func newTown(t *testing.T) *town {
+func newTwoTenants(t *testing.T) *twoTenants {
 	t.Helper()
-	w := &town{server: listening(t, t.TempDir()), a: newLogin(t, "one", "alpha"), b: newLogin(t, "two", "beta")}
+	w := &twoTenants{server: listening(t, t.TempDir()), a: newLogin(t, "one", "alpha"), b: newLogin(t, "two", "beta")}
 	w.store = storetest.Open(t, w.server, jetstream.Options{})
 	admit(t, w.server, w.a, w.b)
 	for range 3 {
@@ -40,7 +40,7 @@ func newTown(t *testing.T) *town {
 }
 
 // record appends an event that contains the secret of its tenant.
-func (w *town) record(t *testing.T, tenant string) uint64 {
+func (w *twoTenants) record(t *testing.T, tenant string) uint64 {
 	t.Helper()
 	now := time.Now()
 	seq, err := w.store.Append(t.Context(), events.New(tenant, now, &events.ExecutionRequested{ExecutionID: events.NewID(now), Pool: events.DefaultPool, FileName: "secret-of-" + tenant}), 0)
@@ -56,7 +56,7 @@ const stranger = 300 * time.Millisecond // how long a request waits that must no
 // its inbox or to another subject that it can read.
 func TestOtherTenantsAreUnreadable(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	b := w.b.connect(t, w.server)
 	bjs, err := natsjs.New(b)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestOtherTenantsAreUnreadable(t *testing.T) {
 }
 
 // names returns the streams of the account of the ledger.
-func (w *town) names(t *testing.T) (list []string) {
+func (w *twoTenants) names(t *testing.T) (list []string) {
 	t.Helper()
 	nc, err := w.server.Conn("test")
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *town) names(t *testing.T) (list []string) {
 // for a delivery of another tenant has no effect.
 func TestConsumersStayWithTheirTenant(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	conn := func(l login) natsjs.Consumer {
 		js, err := natsjs.New(l.connect(t, w.server))
 		if err != nil {
@@ -243,7 +243,7 @@ func TestConsumersStayWithTheirTenant(t *testing.T) {
 // if they are not used.
 func TestConsumersAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	js, err := natsjs.New(w.a.connect(t, w.server))
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func many(format string, n int) (list []string) {
 // A new key or the removal of a subscriber closes its connections, and no others.
 func TestRotationEndsConnections(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	closed := make(chan string, 4)
 	dial := func(name string, l login) *nats.Conn {
 		t.Helper()
@@ -351,7 +351,7 @@ func TestRotationEndsConnections(t *testing.T) {
 // The subscribers of a tenant have a bounded number of connections.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	var conns []*nats.Conn
 	for {
 		nc, err := w.a.dial(w.server)
@@ -385,9 +385,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 // The name that a client chooses is not taken for a message about the disk.
-func TestClientNamesAreNoNews(t *testing.T) {
+func TestClientNamesAreNoDiskErrors(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	nc, err := w.a.dial(w.server, nats.Name("critical write error, disabling JetStream, DISABLED"))
 	if err != nil {
 		t.Fatal(err)
@@ -432,7 +432,7 @@ func (d stalledDialer) Dial(network, address string) (net.Conn, error) {
 // A subscriber that does not read loses its connection before many bytes wait for it.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	stop := make(chan struct{}, 1)
 	t.Cleanup(func() { close(stop) })
 	slow, err := w.a.dial(w.server, nats.NoReconnect(), nats.SetCustomDialer(stalledDialer{stop}))
@@ -477,7 +477,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 // open connections.
 func TestKeyOfAnotherTenant(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	closed := make(chan struct{})
 	if _, err := w.a.dial(w.server, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(closed) })); err != nil {
 		t.Fatal(err)
@@ -510,7 +510,7 @@ func TestKeyOfAnotherTenant(t *testing.T) {
 // An answered get leaves no return path in the server.
 func TestGetsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newTwoTenants(t)
 	nc := w.a.connect(t, w.server)
 	for range 20 {
 		m, err := nc.Request("$JS.API.DIRECT.GET.LEDGER-0001", fmt.Appendf(nil, `{"seq":%d}`, w.ofA[0]), 20*time.Second)

@@ -13,7 +13,7 @@ import (
 // streams, and the gates in the accounts of subscribers.
 const (
 	serviceUser = "daybook"
-	keeperUser  = "keeper"
+	adminUser   = "keeper"
 	gateUser    = "gate." // followed by the place of the subscriber
 )
 
@@ -21,7 +21,7 @@ const (
 type doorkeeper struct {
 	password string // of the users of the service itself, random for each start
 	service  *server.Permissions
-	keeper   *server.Permissions
+	admin    *server.Permissions
 	// subscribers is nil without a listener.
 	subscribers *subscribers
 }
@@ -42,8 +42,8 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 	switch {
 	case login.Username == serviceUser:
 		c.RegisterUser(&server.User{Username: serviceUser, Permissions: d.service})
-	case login.Username == keeperUser:
-		c.RegisterUser(&server.User{Username: keeperUser, Permissions: d.keeper})
+	case login.Username == adminUser:
+		c.RegisterUser(&server.User{Username: adminUser, Permissions: d.admin})
 	case isGate && d.subscribers != nil:
 		return d.subscribers.admitGate(c, place)
 	default:
@@ -52,9 +52,9 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// proves reports whether a client signed the nonce of the server with the private key
+// provesKey reports whether a client signed the nonce of the server with the private key
 // of key.
-func proves(c server.ClientAuthentication, key string) bool {
+func provesKey(c server.ClientAuthentication, key string) bool {
 	sig, err := base64.RawURLEncoding.DecodeString(c.GetOpts().Sig)
 	if err != nil {
 		if sig, err = base64.StdEncoding.DecodeString(c.GetOpts().Sig); err != nil {

@@ -26,7 +26,7 @@ func hungrySubject(pool string) string { return announcePrefix + pool + ".hungry
 // announceReturned notifies the runners of a pool that a request of a tenant was
 // returned and is available after delay.
 func (s *Queue) announceReturned(pool, tenant string, delay time.Duration) {
-	if delay > lookEvery {
+	if delay > lookInterval {
 		return // the next look finds the request in time
 	}
 	// If it is lost, the next look finds the request.
@@ -44,9 +44,9 @@ func (c *poolConsumer) listen() (stop func(), err error) {
 		}
 	}
 	for subject, heard := range map[string]nats.MsgHandler{
-		"events.*.run." + c.pool + ".*": c.heardRequest,
-		returnedSubject(c.pool, "*"):    c.heardReturned,
-		hungrySubject(c.pool):           c.heardHungry,
+		"events.*.run." + c.pool + ".*": c.onRequest,
+		returnedSubject(c.pool, "*"):    c.onReturned,
+		hungrySubject(c.pool):           c.onHungry,
 	} {
 		sub, err := nc.Subscribe(subject, heard)
 		if err != nil {
@@ -62,8 +62,8 @@ func (c *poolConsumer) listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// heardRequest counts a request that was stored.
-func (c *poolConsumer) heardRequest(m *nats.Msg) {
+// onRequest counts a request that was stored.
+func (c *poolConsumer) onRequest(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	if len(t) < 2 {
 		return
@@ -77,8 +77,8 @@ func (c *poolConsumer) heardRequest(m *nats.Msg) {
 	c.expect(t[1], 1)
 }
 
-// heardReturned counts a request that was returned.
-func (c *poolConsumer) heardReturned(m *nats.Msg) {
+// onReturned counts a request that was returned.
+func (c *poolConsumer) onReturned(m *nats.Msg) {
 	t := strings.Split(m.Subject, ".")
 	delay, err := strconv.ParseInt(string(m.Data), 10, 32)
 	if err != nil || delay < 0 || len(t) != 4 {
@@ -87,8 +87,8 @@ func (c *poolConsumer) heardReturned(m *nats.Msg) {
 	c.expectAfter(t[3], time.Duration(delay)*time.Millisecond)
 }
 
-// heardHungry returns requests taken ahead for a runner that has none.
-func (c *poolConsumer) heardHungry(m *nats.Msg) {
+// onHungry returns requests taken ahead for a runner that has none.
+func (c *poolConsumer) onHungry(m *nats.Msg) {
 	if string(m.Data) != c.id {
 		c.share()
 	}

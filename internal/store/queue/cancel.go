@@ -12,8 +12,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// cancelWait is how long a runner may take to answer.
-const cancelWait = 2 * time.Second
+// cancelTimeout is how long a runner may take to answer.
+const cancelTimeout = 2 * time.Second
 
 // Messages on a cancel subject. Any other message is not a request: a subscriber that
 // may have events delivered could choose this subject.
@@ -37,7 +37,7 @@ func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return false, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, cancelWait)
+	bounded, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
 	m, err := s.jet.WorkConn.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
 	switch {

@@ -28,7 +28,7 @@ type delivery struct {
 	pool  string
 	work  *Queue
 	beat  *heartbeat
-	acked func() // called once the request is acknowledged
+	onAck func() // called once the request is acknowledged
 }
 
 // ack reports the request as finished and waits until the server has stored that.
@@ -39,7 +39,7 @@ func (d delivery) ack(ctx context.Context) error {
 		return fmt.Errorf("acknowledge %s: %w", d.e.About(), err)
 	}
 	d.beat.stop()
-	d.acked()
+	d.onAck()
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 	if err := jet.CheckTokens(pool); err != nil {
 		return fmt.Errorf("consume pool: %w", err)
 	}
-	c := newConsumption(s, pool, slots, fn)
+	c := newPoolConsumer(s, pool, slots, fn)
 	// It is no error that ctx is done.
 	if err := c.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
@@ -139,15 +139,15 @@ func parseReply(reply string) (replyInfo, error) {
 
 // heartbeat extends the ack deadline of a delivery.
 type heartbeat struct {
-	once sync.Once
-	quit chan struct{}
-	gone chan struct{}
+	once    sync.Once
+	quit    chan struct{}
+	stopped chan struct{}
 }
 
 func (s *Queue) startHeartbeat(reply string) *heartbeat {
-	h := &heartbeat{quit: make(chan struct{}), gone: make(chan struct{})}
+	h := &heartbeat{quit: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
-		defer close(h.gone)
+		defer close(h.stopped)
 		tick := time.NewTicker(max(s.opts.AckWait*3/10, time.Millisecond))
 		defer tick.Stop()
 		for {
@@ -167,5 +167,5 @@ func (s *Queue) startHeartbeat(reply string) *heartbeat {
 // stop ends the heartbeats and returns when no further one will be sent.
 func (h *heartbeat) stop() {
 	h.once.Do(func() { close(h.quit) })
-	<-h.gone
+	<-h.stopped
 }

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// lookEvery is the maximum interval at which a runner looks at the consumers of its
+	// lookInterval is the maximum interval at which a runner looks at the consumers of its
 	// pool for requests that it was not notified of.
-	lookEvery = 5 * time.Second
-	// lookAgainAfter is the time after its start at which a runner looks a second time.
+	lookInterval = 5 * time.Second
+	// secondLookDelay is the time after its start at which a runner looks a second time.
 	// The consumers may learn of requests that were stored just before the start with a
 	// delay.
-	lookAgainAfter = 250 * time.Millisecond
-	// hungryEvery is the minimum interval at which a runner announces free slots.
-	hungryEvery = 250 * time.Millisecond
+	secondLookDelay = 250 * time.Millisecond
+	// hungryInterval is the minimum interval at which a runner announces free slots.
+	hungryInterval = 250 * time.Millisecond
 	// failurePause is how long a runner waits after the server did not answer.
 	failurePause = 200 * time.Millisecond
 )
@@ -49,45 +49,45 @@ type poolConsumer struct {
 	running   sync.WaitGroup
 	// idleAfter is how long the queue of a tenant without requests is kept.
 	idleAfter time.Duration
-	// sealed holds the sealed volumes without unfinished requests. Only look uses it.
-	sealed map[events.Volume]bool
+	// finishedVolumes holds the sealed volumes without unfinished requests. Only look uses it.
+	finishedVolumes map[events.Volume]bool
 
 	mu     sync.Mutex
 	sched  *fairness.Scheduler
 	queues map[string]*tenantQueue
 	// announced counts the announced requests of each tenant that are not found yet.
-	announced map[string]announced
+	announced map[string]announcements
 	// reclaiming holds the tenants whose in-flight requests of an earlier process are
 	// being returned, with the number of waiting requests. They get no slot meanwhile.
 	reclaiming map[string]int
-	// tails is the number of calls of fn that released their slot.
-	tails int
-	// taking reports whether requests may be taken: after the first look, which finds the
+	// releasedSlots is the number of calls of fn that released their slot.
+	releasedSlots int
+	// isTaking reports whether requests may be taken: after the first look, which finds the
 	// requests in flight, and before the end.
-	taking bool
-	extra  *time.Timer
-	// hungry is when a free slot was last announced. delayed reports whether an
+	isTaking bool
+	extra    *time.Timer
+	// hungryAt is when a free slot was last announced. delayed reports whether an
 	// announcement is scheduled, and served whether a request was taken since the last
 	// one.
-	hungry  time.Time
-	delayed bool
-	served  bool
-	// onHold reports whether a call of schedule is pending because no requests may be
+	hungryAt        time.Time
+	isHungryPending bool
+	hasServed       bool
+	// isOnHold reports whether a call of schedule is pending because no requests may be
 	// taken.
-	onHold bool
+	isOnHold bool
 }
 
-// announced counts the announced requests of a tenant.
-type announced struct {
+// announcements counts the announced requests of a tenant.
+type announcements struct {
 	// generation counts the announcements, owed those whose request was not found, and
 	// retries how often the tenant was asked again since the last announcement.
 	generation, owed, retries int
 }
 
-func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) *poolConsumer {
+func newPoolConsumer(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) *poolConsumer {
 	return &poolConsumer{
 		work: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
-		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
+		finishedVolumes: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announcements{},
 		reclaiming: map[string]int{}, idleAfter: s.forgetAfter,
 	}
 }
@@ -108,28 +108,28 @@ func (c *poolConsumer) run(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	c.taking = true
+	c.isTaking = true
 	c.mu.Unlock()
 	c.schedule()
 	c.running.Go(func() { c.reclaimAll(ctx, left) })
-	again := time.AfterFunc(lookAgainAfter, c.lookSoon)
+	again := time.AfterFunc(secondLookDelay, c.lookSoon)
 	defer again.Stop()
 	c.watch(ctx)
 	c.mu.Lock()
-	c.taking = false
+	c.isTaking = false
 	queues := make([]*tenantQueue, 0, len(c.queues))
 	for _, q := range c.queues {
 		queues = append(queues, q)
 	}
 	c.mu.Unlock()
 	for _, q := range queues {
-		q.share(func(held int) int { return held })
+		q.nakNewest(func(held int) int { return held })
 	}
 	// Ack deadlines of held requests are extended until here. Each call of fn extends its
 	// own.
 	c.running.Wait()
 	for _, q := range queues {
-		q.share(func(held int) int { return held }) // taken for a slot meanwhile
+		q.nakNewest(func(held int) int { return held }) // taken for a slot meanwhile
 		q.close()
 	}
 	return nil
@@ -140,7 +140,7 @@ func (c *poolConsumer) watch(ctx context.Context) {
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	beating.Go(func() { c.beat(ctx) })
-	look := time.NewTicker(min(c.work.lookEvery, max(c.work.opts.AckWait/2, 50*time.Millisecond)))
+	look := time.NewTicker(min(c.work.lookInterval, max(c.work.opts.AckWait/2, 50*time.Millisecond)))
 	defer look.Stop()
 	for {
 		select {
@@ -203,7 +203,7 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 	volumes, active := s.ledger.Live()
 	waiting := map[string]int{}
 	for _, v := range volumes {
-		if c.sealed[v.Number] {
+		if c.finishedVolumes[v.Number] {
 			continue
 		}
 		asked := time.Now()
@@ -231,14 +231,14 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 				left[tenant] = append(left[tenant], inFlight{v, info})
 			}
 			if info.NumPending == 0 && info.NumAckPending == 0 {
-				c.seeNothing(tenant, v, info, asked, v.Number == active.Number)
+				c.noteEmptyConsumer(tenant, v, info, asked, v.Number == active.Number)
 				continue
 			}
 			some = true
-			waiting[tenant] += c.queue(tenant).see(v, info, asked)
+			waiting[tenant] += c.queue(tenant).noteConsumer(v, info, asked)
 		}
 		if v.Number != active.Number && !some {
-			c.sealed[v.Number] = true // nothing is added to it
+			c.finishedVolumes[v.Number] = true // nothing is added to it
 		}
 	}
 	c.mu.Lock()
@@ -256,15 +256,15 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 	return left, nil
 }
 
-// seeNothing records that a consumer of a tenant has no request.
-func (c *poolConsumer) seeNothing(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
+// noteEmptyConsumer records that a consumer of a tenant has no request.
+func (c *poolConsumer) noteEmptyConsumer(tenant string, v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
 	c.mu.Unlock()
 	switch {
 	case q == nil:
 	case active:
-		q.see(v, info, asked)
+		q.noteConsumer(v, info, asked)
 	default:
 		q.drop(v)
 	}
@@ -299,7 +299,7 @@ func (c *poolConsumer) expect(tenant string, n int) {
 		c.sched.Expect(tenant, n, time.Now())
 	}
 	a := c.announced[tenant]
-	c.announced[tenant] = announced{generation: a.generation + 1, owed: a.owed + n}
+	c.announced[tenant] = announcements{generation: a.generation + 1, owed: a.owed + n}
 	c.mu.Unlock()
 	c.schedule()
 }
@@ -314,7 +314,7 @@ func (c *poolConsumer) expectAfter(tenant string, delay time.Duration) {
 		again()
 		return
 	}
-	if delay <= lookEvery {
+	if delay <= lookInterval {
 		time.AfterFunc(delay, again)
 	}
 }
@@ -323,15 +323,15 @@ func (c *poolConsumer) expectAfter(tenant string, delay time.Duration) {
 func (c *poolConsumer) schedule() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.taking || c.ctx.Err() != nil {
+	if !c.isTaking || c.ctx.Err() != nil {
 		return
 	}
-	if c.work.hold() != nil {
-		if !c.onHold {
-			c.onHold = true
+	if c.work.holdReason() != nil {
+		if !c.isOnHold {
+			c.isOnHold = true
 			time.AfterFunc(failurePause, func() {
 				c.mu.Lock()
-				c.onHold = false
+				c.isOnHold = false
 				c.mu.Unlock()
 				c.schedule()
 			})
@@ -339,7 +339,7 @@ func (c *poolConsumer) schedule() {
 		return
 	}
 	now := time.Now()
-	for c.tails <= c.slots.Total {
+	for c.releasedSlots <= c.slots.Total {
 		slot := c.sched.Next(now)
 		if slot == nil {
 			break
@@ -353,7 +353,7 @@ func (c *poolConsumer) schedule() {
 			q.users--
 		})
 	}
-	if c.served && c.sched.Idle() {
+	if c.hasServed && c.sched.IsIdle() {
 		c.announceHungry(now)
 	}
 	if at, ok := c.sched.NextExtra(); ok {
@@ -363,42 +363,42 @@ func (c *poolConsumer) schedule() {
 
 // serve takes one request of a tenant for a slot. a is the state of its announcements
 // when the slot was taken.
-func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
+func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announcements) {
 	t, more, ok, err := q.next(c.ctx, a.owed > 0 && a.retries == 0)
 	switch {
 	case !ok:
 	case c.ctx.Err() != nil:
-		c.giveBack(t, 0)
+		c.nakTaken(t, 0)
 		q.done()
 		ok = false
-	case c.work.hold() != nil:
-		c.giveBack(t, holdPause)
+	case c.work.holdReason() != nil:
+		c.nakTaken(t, holdPause)
 		q.done()
 		ok = false
 	}
 	c.mu.Lock()
 	switch {
 	case ok:
-		c.served = true
+		c.hasServed = true
 		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), time.Now())
-		c.found(slot.Tenant)
+		c.noteFound(slot.Tenant)
 	default:
-		c.notServed(slot, a.generation, more, err)
+		c.returnSlot(slot, a.generation, more, err)
 	}
 	c.mu.Unlock()
 	switch {
 	case ok:
-		c.do(slot, q, t)
+		c.handle(slot, q, t)
 	case err != nil && !errors.Is(err, errFull) && c.ctx.Err() == nil:
 		c.work.jet.Options.Logger.Warn("cannot take run requests", "pool", c.pool, "tenant", slot.Tenant, "err", err)
 	}
 	c.schedule()
 }
 
-// notServed returns a slot that got no request. generation is the one of the
+// returnSlot returns a slot that got no request. generation is the one of the
 // announcements of the tenant when the slot was taken, and more the number of requests
 // known to wait. The caller must hold mu.
-func (c *poolConsumer) notServed(slot *fairness.Slot, generation, more int, err error) {
+func (c *poolConsumer) returnSlot(slot *fairness.Slot, generation, more int, err error) {
 	now := time.Now()
 	if err != nil {
 		c.sched.Release(slot, now) // the time of the slot was used
@@ -413,12 +413,12 @@ func (c *poolConsumer) notServed(slot *fairness.Slot, generation, more int, err 
 	if !newer || err != nil {
 		c.sched.SetWaiting(slot.Tenant, more, now)
 	}
-	c.missed(slot.Tenant, err)
+	c.noteMissed(slot.Tenant, err)
 }
 
-// found counts a request of a tenant as found. It may be another one than the announced
+// noteFound counts a request of a tenant as found. It may be another one than the announced
 // one; the tenant is then asked again. The caller must hold mu.
-func (c *poolConsumer) found(tenant string) {
+func (c *poolConsumer) noteFound(tenant string) {
 	a := c.announced[tenant]
 	if a.owed == 0 {
 		return
@@ -430,10 +430,10 @@ func (c *poolConsumer) found(tenant string) {
 	}
 }
 
-// missed schedules the next try for a tenant and announces the free slot to other
+// noteMissed schedules the next try for a tenant and announces the free slot to other
 // runners. The caller must hold mu.
-func (c *poolConsumer) missed(tenant string, err error) {
-	if !c.taking || c.ctx.Err() != nil {
+func (c *poolConsumer) noteMissed(tenant string, err error) {
+	if !c.isTaking || c.ctx.Err() != nil {
 		return
 	}
 	switch {
@@ -447,7 +447,7 @@ func (c *poolConsumer) missed(tenant string, err error) {
 	default:
 		c.retry(tenant, 0)
 	}
-	if c.sched.Free() {
+	if c.sched.HasFreeSlot() {
 		c.announceHungry(time.Now())
 	}
 }
@@ -480,24 +480,24 @@ func (c *poolConsumer) retry(tenant string, pause time.Duration) {
 	})
 }
 
-// announceHungry announces a free slot to other runners, now or after hungryEvery. The
+// announceHungry announces a free slot to other runners, now or after hungryInterval. The
 // caller must hold mu.
 func (c *poolConsumer) announceHungry(now time.Time) {
-	if wait := hungryEvery - now.Sub(c.hungry); wait > 0 {
-		if !c.delayed {
-			c.delayed = true
+	if wait := hungryInterval - now.Sub(c.hungryAt); wait > 0 {
+		if !c.isHungryPending {
+			c.isHungryPending = true
 			time.AfterFunc(wait, func() {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.delayed = false
-				if c.taking && c.sched.Free() {
+				c.isHungryPending = false
+				if c.isTaking && c.sched.HasFreeSlot() {
 					c.announceHungry(time.Now())
 				}
 			})
 		}
 		return
 	}
-	c.hungry, c.served = now, false
+	c.hungryAt, c.hasServed = now, false
 	_ = c.work.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // if it is lost, the next look makes up for it
 }
 
@@ -505,18 +505,18 @@ func (c *poolConsumer) announceHungry(now time.Time) {
 // has a free slot for them.
 func (c *poolConsumer) share() {
 	c.mu.Lock()
-	free := c.sched.Free()
+	free := c.sched.HasFreeSlot()
 	c.mu.Unlock()
 	if free {
 		return
 	}
 	for _, q := range c.all() {
-		q.share(func(held int) int { return (held + 1) / 2 })
+		q.nakNewest(func(held int) int { return (held + 1) / 2 })
 	}
 }
 
-// do calls fn with a request and extends its ack deadline meanwhile.
-func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
+// handle calls fn with a request and extends its ack deadline meanwhile.
+func (c *poolConsumer) handle(slot *fairness.Slot, q *tenantQueue, t takenRequest) {
 	var once sync.Once
 	freed := false
 	give := func(tail bool) {
@@ -524,7 +524,7 @@ func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 			c.mu.Lock()
 			c.sched.Release(slot, time.Now())
 			if freed = tail; tail {
-				c.tails++
+				c.releasedSlots++
 			}
 			c.mu.Unlock()
 			c.schedule()
@@ -532,8 +532,8 @@ func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	}
 	d := delivery{
 		e: t.e, msg: t.msg, pool: c.pool, work: c.work, beat: c.work.startHeartbeat(t.msg.Reply),
-		acked: func() {
-			if q.acknowledged() {
+		onAck: func() {
+			if q.noteAck() {
 				c.expect(q.tenant, 1)
 			}
 		},
@@ -545,7 +545,7 @@ func (c *poolConsumer) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if freed {
-			c.tails--
+			c.releasedSlots--
 		}
 	}()
 	c.fn(context.WithoutCancel(c.ctx), runner.Delivery{

@@ -31,7 +31,7 @@ func ReleaseUnannounced(ctx context.Context, s *Queue, pool, tenant string, posi
 // WaitingBeforeLook returns how many of the announced requests of a tenant wait when a
 // runner has not looked at its consumers yet.
 func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, announced int) int {
-	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, runner.Delivery) {})
+	c := newPoolConsumer(s, pool, fairness.Slots{Total: announced}, func(context.Context, runner.Delivery) {})
 	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
 	defer c.extra.Stop()
 	c.expect(tenant, announced)
@@ -44,7 +44,7 @@ func WaitingBeforeLook(ctx context.Context, s *Queue, pool, tenant string, annou
 // ConsumeSeen is Queue.Consume. waiting returns how many requests of a tenant the
 // runner expects.
 func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
-	c := newConsumption(s, pool, slots, fn)
+	c := newPoolConsumer(s, pool, slots, fn)
 	waiting = func(tenant string) int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -56,9 +56,9 @@ func ConsumeSeen(s *Queue, pool string, slots fairness.Slots, fn func(context.Co
 // SetForgetAfter sets how long the queues of idle tenants are kept.
 func SetForgetAfter(s *Queue, d time.Duration) { s.forgetAfter = d }
 
-// SetLookEvery sets the interval at which a runner looks for requests that it was not
+// SetLookInterval sets the interval at which a runner looks for requests that it was not
 // notified of. The caller MUST call it before Consume.
-func SetLookEvery(s *Queue, d time.Duration) { s.lookEvery = d }
+func SetLookInterval(s *Queue, d time.Duration) { s.lookInterval = d }
 
 // Subscriptions returns the number of subscriptions of the work connection.
 func Subscriptions(s *Queue) int { return s.jet.WorkConn.NumSubscriptions() }

@@ -24,7 +24,7 @@ func requestOf(tenant, session string) events.Event {
 	d := &events.ExecutionRequested{
 		ExecutionID: newID(), Pool: events.DefaultPool,
 		Content: events.Plain(events.RequestedContent{Source: events.Body{Text: "1"}}),
-		Session: session, Actor: somebody,
+		Session: session, Actor: testActor,
 	}
 	if session != "" {
 		d.SessionID = events.SessionID(tenant, session)
@@ -133,7 +133,7 @@ func TestExtraSlot(t *testing.T) {
 	s := storetest.Start(t)
 	begun, release := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
-	share(t, s, fairness.Slots{Total: 2, Extra: 1, After: 50 * time.Millisecond}, func(_ context.Context, d runner.Delivery) {
+	share(t, s, fairness.Slots{Total: 2, Extra: 1, ExtraAfter: 50 * time.Millisecond}, func(_ context.Context, d runner.Delivery) {
 		begun <- d.Event.Tenant
 		if d.Event.Tenant == "endless" {
 			<-release
@@ -374,7 +374,7 @@ func TestWorkOfSealedVolumesIsFound(t *testing.T) {
 func TestNewTenantIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
+	queue.SetLookInterval(s.Queue, time.Hour) // a look would find the requests too
 	seen := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
@@ -471,7 +471,7 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
+	queue.SetLookInterval(s.Queue, time.Hour) // a look would find the requests too
 	conn, _ := raw(t, server)
 	asked := make(chan struct{}, 1000)
 	if _, err := conn.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {

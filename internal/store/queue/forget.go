@@ -20,7 +20,7 @@ func (c *poolConsumer) forgetIdle(now time.Time) {
 	for tenant, q := range c.queues {
 		_, reclaims := c.reclaiming[tenant]
 		switch {
-		case reclaims || q.users > 0 || c.sched.Waiting(tenant) > 0 || c.announced[tenant].owed > 0 || !q.idle(active, c.sealed):
+		case reclaims || q.users > 0 || c.sched.Waiting(tenant) > 0 || c.announced[tenant].owed > 0 || !q.isIdle(active, c.finishedVolumes):
 			q.idleSince = time.Time{}
 		case q.idleSince.IsZero():
 			q.idleSince = now
@@ -38,9 +38,9 @@ func (c *poolConsumer) forgetIdle(now time.Time) {
 	}
 }
 
-// idle reports whether the queue holds no request, and no volume other than the active
+// isIdle reports whether the queue holds no request, and no volume other than the active
 // one and the volumes in done can have one.
-func (q *tenantQueue) idle(active stream.LiveVolume, done map[events.Volume]bool) bool {
+func (q *tenantQueue) isIdle(active stream.LiveVolume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false
 	}
@@ -52,5 +52,5 @@ func (q *tenantQueue) idle(active stream.LiveVolume, done map[events.Volume]bool
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.held.Len() == 0 && q.inFlight == 0 && !q.full
+	return q.held.Len() == 0 && q.inFlight == 0 && !q.isConsumerFull
 }

@@ -19,7 +19,7 @@ func TestFullTenantHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
-	queue.SetLookEvery(s.Queue, time.Hour) // a look would find the requests too
+	queue.SetLookInterval(s.Queue, time.Hour) // a look would find the requests too
 	first := mustAppend(t, s, requestOf("full", ""), 0)
 	_, js := raw(t, server)
 	c, err := js.Consumer(t.Context(), firstStream, queue.WorkConsumer(events.DefaultPool, "full"))

@@ -75,14 +75,14 @@ func requested(id string) events.Event {
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-var somebody = events.Actor{Principal: "tester", Transport: "embed"}
+var testActor = events.Actor{Principal: "tester", Transport: "embed"}
 
 func started(id string, attempt int) events.Event {
 	return events.New(tenant, time.Now(), &events.ExecutionStarted{ExecutionID: id, Attempt: attempt})

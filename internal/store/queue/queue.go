@@ -53,20 +53,20 @@ type Queue struct {
 	preparing atomic.Int64
 	// forgetAfter is the constant, except in tests.
 	forgetAfter time.Duration
-	// lookEvery is the constant, except in tests.
-	lookEvery time.Duration
+	// lookInterval is the constant, except in tests.
+	lookInterval time.Duration
 }
 
 // New returns a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
 func New(client *jet.Client, ledger Ledger, opts Options) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
-	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
+	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookInterval: lookInterval}
 }
 
-// hold returns the reason why no requests may be taken, because their events could not
+// holdReason returns the reason why no requests may be taken, because their events could not
 // be recorded, or nil.
-func (s *Queue) hold() error {
+func (s *Queue) holdReason() error {
 	if s.opts.Hold != nil {
 		if err := s.opts.Hold(); err != nil {
 			return err

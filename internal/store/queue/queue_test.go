@@ -69,7 +69,7 @@ func TestStoppingGivesBack(t *testing.T) {
 
 // A released slot takes one further request while the function still runs, and no more:
 // the number of functions without a slot is bounded too.
-func TestFreeGivesUpTheSlot(t *testing.T) {
+func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	begun := make(chan string, 10)
@@ -177,7 +177,7 @@ func TestUnreadableWork(t *testing.T) {
 }
 
 // A deleted consumer is created again, and no request is lost.
-func TestConsumerIsMadeAgain(t *testing.T) {
+func TestConsumerIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})

@@ -51,7 +51,7 @@ func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFligh
 			c.sched.SetWaiting(tenant, n, time.Now())
 			// The consumer may count returned requests with a delay.
 			a := c.announced[tenant]
-			c.announced[tenant] = announced{generation: a.generation + 1, owed: max(a.owed, n)}
+			c.announced[tenant] = announcements{generation: a.generation + 1, owed: max(a.owed, n)}
 			c.mu.Unlock()
 			c.schedule()
 		})

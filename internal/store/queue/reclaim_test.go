@@ -89,7 +89,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	queue.SetForgetAfter(s.Queue, 100*time.Millisecond)
-	queue.SetLookEvery(s.Queue, 100*time.Millisecond) // a look drops idle queues
+	queue.SetLookInterval(s.Queue, 100*time.Millisecond) // a look drops idle queues
 	done := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)

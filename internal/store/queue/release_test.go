@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	}
 	released(s, 2)
 	released(storetest.Open(t, server, opts), 0)
-	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor}); err != nil {
 		t.Fatal(err)
 	}
 	released(s, 3)
@@ -86,7 +86,7 @@ func TestRelease(t *testing.T) {
 }
 
 // A runner can ask whether another one has a run. The question does not cancel it.
-func TestHeld(t *testing.T) {
+func TestIsHeld(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s, other := storetest.Open(t, server, jetstream.Options{}), storetest.Open(t, server, jetstream.Options{})

@@ -46,24 +46,24 @@ type tenantQueue struct {
 	active events.Volume
 	// pending is the number of further requests of the consumer that was asked last.
 	// unasked reports whether another consumer may have some.
-	pending uint64
-	unasked bool
-	// returned reports whether the last request taken had been delivered before. There
+	pending    uint64
+	hasUnasked bool
+	// wasRedelivered reports whether the last request taken had been delivered before. There
 	// may be more such requests, which pending does not count.
-	returned bool
+	wasRedelivered bool
 
 	// mu guards the following fields. It is never held during requests to the server.
 	mu   sync.Mutex
-	held fairness.Window[taken]
+	held fairness.Window[takenRequest]
 	// inFlight is the number of requests that are held or passed to the function.
 	inFlight int
 	// looks are the sealed volumes to ask again.
 	looks map[events.Volume]bool
-	// full reports whether the consumer of the active volume had the maximum number of
+	// isConsumerFull reports whether the consumer of the active volume had the maximum number of
 	// unacknowledged requests. Until one is acknowledged it delivers no new one. ackedAt
 	// is the time of the last acknowledgement, and warnedAt that of the last log message
 	// about the tenant.
-	full              bool
+	isConsumerFull    bool
 	ackedAt, warnedAt time.Time
 }
 
@@ -71,14 +71,14 @@ type tenantQueue struct {
 type source struct {
 	v    stream.LiveVolume
 	name string
-	// known reports whether the consumer exists. createdAt is the last position of the
+	// exists reports whether the consumer exists. createdAt is the last position of the
 	// volume when it was created.
-	known     bool
+	exists    bool
 	createdAt uint64
 }
 
-// taken is a request that was delivered to this process.
-type taken struct {
+// takenRequest is a request that was delivered to this process.
+type takenRequest struct {
 	msg *nats.Msg
 	at  replyInfo
 	e   events.Event
@@ -86,16 +86,16 @@ type taken struct {
 	unreadable error
 }
 
-func (t taken) size() int64 { return int64(len(t.msg.Data)) }
+func (t takenRequest) size() int64 { return int64(len(t.msg.Data)) }
 
-// see records the state of the consumer of the tenant in a volume and returns the
+// noteConsumer records the state of the consumer of the tenant in a volume and returns the
 // number of waiting requests, at most lookAhead+1. asked is when the server was asked
 // for info.
-func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
+func (q *tenantQueue) noteConsumer(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	src := q.source(v)
-	src.known, src.createdAt = true, createdAt(info)
+	src.exists, src.createdAt = true, createdAt(info)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting = int(min(info.NumPending, lookAhead))
@@ -104,7 +104,7 @@ func (q *tenantQueue) see(v stream.LiveVolume, info *natsjs.ConsumerInfo, asked 
 		waiting = 0
 	}
 	if v.Number == q.c.work.ledger.Active().Number {
-		q.full = full
+		q.isConsumerFull = full
 	}
 	if info.NumAckPending > q.inFlight {
 		waiting++ // another runner has it, or its runner died
@@ -121,20 +121,20 @@ func isFull(info *natsjs.ConsumerInfo) bool {
 	return info.Config.MaxAckPending > 0 && info.NumAckPending >= info.Config.MaxAckPending
 }
 
-// acknowledged records an acknowledgement. It reports whether the consumer was full, so
+// noteAck records an acknowledgement. It reports whether the consumer was full, so
 // that requests may be delivered again.
-func (q *tenantQueue) acknowledged() bool {
+func (q *tenantQueue) noteAck() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	was := q.full
-	q.full, q.ackedAt = false, time.Now()
+	was := q.isConsumerFull
+	q.isConsumerFull, q.ackedAt = false, time.Now()
 	return was
 }
 
 func (q *tenantQueue) isFull() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.full
+	return q.isConsumerFull
 }
 
 // drop removes the source of a sealed volume without unfinished requests.
@@ -161,15 +161,15 @@ func (q *tenantQueue) lookAgain() {
 }
 
 // next takes the next request of the tenant and returns how many more are known to
-// wait. It returns false if there is none. If announced is true, it waits announcedWait
+// wait. It returns false if there is none. If announced is true, it waits announcedTimeout
 // for one.
-func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more int, ok bool, err error) {
+func (q *tenantQueue) next(ctx context.Context, announced bool) (t takenRequest, more int, ok bool, err error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	q.mu.Lock()
 	n := q.held.Len()
 	q.mu.Unlock()
-	if n == 0 || n < lookAhead/2 && (q.pending > 0 || q.returned) {
+	if n == 0 || n < lookAhead/2 && (q.pending > 0 || q.wasRedelivered) {
 		err = q.fill(ctx, lookAhead-n, announced && n == 0)
 	}
 	q.mu.Lock()
@@ -180,14 +180,14 @@ func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more i
 		err = nil // the next call meets the error again
 	}
 	more = q.held.Len() + int(min(q.pending, lookAhead))
-	if q.unasked || q.returned {
+	if q.hasUnasked || q.wasRedelivered {
 		more++
 	}
 	return t, more, ok, err
 }
 
 // fill asks the consumers of the tenant, oldest volume first, until one has requests,
-// and takes up to size of them. If announced is true, it waits announcedWait for one.
+// and takes up to size of them. If announced is true, it waits announcedTimeout for one.
 func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error {
 	active := q.c.work.ledger.Active()
 	q.source(active)
@@ -196,7 +196,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 	looks[0] = looks[0] || q.active != active.Number // the previous active volume may have some left
 	q.looks = map[events.Volume]bool{}
 	q.mu.Unlock()
-	q.active, q.pending, q.unasked, q.returned = active.Number, 0, false, false
+	q.active, q.pending, q.hasUnasked, q.wasRedelivered = active.Number, 0, false, false
 	var full error
 	for i := 0; i < len(q.sources); i++ {
 		src := q.sources[i]
@@ -211,7 +211,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 				i--
 				continue
 			}
-			src.known = false
+			src.exists = false
 			q.c.work.prepared.Delete(workKey{src.v.Stream(), src.name})
 			err = q.ask(ctx, src, size, wait)
 		}
@@ -224,7 +224,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 			maps.Copy(q.looks, looks) // not all of them were asked
 		}
 		q.mu.Unlock()
-		q.unasked = i < len(q.sources)-1
+		q.hasUnasked = i < len(q.sources)-1
 		if err != nil || some {
 			return err
 		}
@@ -233,25 +233,25 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 }
 
 // ask takes one request from a consumer and, if there are more, up to size. If wait is
-// true, it waits announcedWait for the first one.
+// true, it waits announcedTimeout for the first one.
 func (q *tenantQueue) ask(ctx context.Context, src *source, size int, wait bool) error {
-	if !src.known {
+	if !src.exists {
 		info, err := q.c.work.ensureWork(ctx, src.v, q.c.pool, q.tenant)
 		if err != nil {
 			return err
 		}
-		src.known, src.createdAt = true, createdAt(info)
+		src.exists, src.createdAt = true, createdAt(info)
 	}
 	first := request{Batch: 1, NoWait: true}
 	if wait {
-		first = request{Batch: 1, Expires: announcedWait}
+		first = request{Batch: 1, Expires: announcedTimeout}
 	}
 	got, err := q.pull(ctx, src, first)
 	if err != nil || got == 0 {
 		return err
 	}
 	ahead := min(int(min(q.pending, lookAhead)), size-1)
-	if q.returned {
+	if q.wasRedelivered {
 		ahead = size - 1
 	}
 	if ahead > 0 && q.c.heldBytes.Load() < maxHeldBytes {
@@ -269,10 +269,10 @@ type request struct {
 	Expires time.Duration `json:"expires,omitempty"`
 }
 
-// announcedWait is how long a consumer waits for an announced request: the announcement
+// announcedTimeout is how long a consumer waits for an announced request: the announcement
 // often arrives before the consumer has learned of the request. Asking again after a
 // pause would delay each run of an idle server.
-const announcedWait = 5 * time.Millisecond
+const announcedTimeout = 5 * time.Millisecond
 
 // errNoConsumer is returned if a consumer or its stream does not exist.
 var errNoConsumer = errors.New("the consumer does not exist")
@@ -281,9 +281,9 @@ var errNoConsumer = errors.New("the consumer does not exist")
 // unacknowledged.
 var errFull = errors.New("too many requests of the tenant are unacknowledged")
 
-// fullCheck is how long pull waits for a consumer before it checks whether the consumer
+// fullCheckDelay is how long pull waits for a consumer before it checks whether the consumer
 // is full: a full consumer does not answer a request for messages.
-const fullCheck = 50 * time.Millisecond
+const fullCheckDelay = 50 * time.Millisecond
 
 // pull sends a request to a consumer, holds the messages that it returns and returns
 // their number.
@@ -337,7 +337,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			q.hold(src, m)
 			got++
 		case code == "404", code == "408":
-			q.returned = false // no more requests now
+			q.wasRedelivered = false // no more requests now
 			return got, nil
 		case code == "409" && strings.HasPrefix(reason, "Message Size Exceeds MaxBytes"):
 			return got, nil
@@ -353,12 +353,12 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 }
 
 // nextMsg waits for an answer of a consumer until ctx is done. If checked is false, it
-// waits at most fullCheck.
+// waits at most fullCheckDelay.
 func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, error) {
 	if checked {
 		return q.sub.NextMsgWithContext(ctx)
 	}
-	short, cancel := context.WithTimeout(ctx, fullCheck)
+	short, cancel := context.WithTimeout(ctx, fullCheckDelay)
 	defer cancel()
 	m, err := q.sub.NextMsgWithContext(short)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -367,9 +367,9 @@ func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, err
 	return m, err
 }
 
-// fullWarning is the minimum interval of log messages about a tenant whose consumer is
+// fullWarningInterval is the minimum interval of log messages about a tenant whose consumer is
 // full.
-const fullWarning = time.Minute
+const fullWarningInterval = time.Minute
 
 // noteFull records that the consumer of the active volume was full at the time asked.
 // It returns false if a request was acknowledged since.
@@ -379,8 +379,8 @@ func (q *tenantQueue) noteFull(asked time.Time) bool {
 		q.mu.Unlock()
 		return false
 	}
-	q.full = true
-	warn := time.Since(q.warnedAt) >= fullWarning
+	q.isConsumerFull = true
+	warn := time.Since(q.warnedAt) >= fullWarningInterval
 	if warn {
 		q.warnedAt = time.Now()
 	}
@@ -399,7 +399,7 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 		s.jet.Options.Logger.Error("a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
 		return
 	}
-	q.pending, q.returned = at.pending, at.delivered > 1
+	q.pending, q.wasRedelivered = at.pending, at.delivered > 1
 	e, unreadable := s.ledger.DecryptEvent(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
 	if unreadable == nil && s.ledger.Lost().Unreadable(at.seq) {
 		unreadable = fmt.Errorf("the event was accepted as lost: %w", events.ErrDamaged)
@@ -414,7 +414,7 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.inFlight++
-	t := taken{msg: m, at: at, e: e, unreadable: unreadable}
+	t := takenRequest{msg: m, at: at, e: e, unreadable: unreadable}
 	q.c.heldBytes.Add(t.size())
 	q.held.Add(sessionOf(e), t)
 }
@@ -444,13 +444,13 @@ func (q *tenantQueue) done() {
 func (q *tenantQueue) beat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held.Each(func(t taken) {
+	q.held.Each(func(t takenRequest) {
 		_ = q.c.work.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next heartbeat makes up for a lost one
 	})
 }
 
-// share returns the newest requests taken ahead. n computes their number.
-func (q *tenantQueue) share(n func(held int) int) {
+// nakNewest returns the newest requests taken ahead. n computes their number.
+func (q *tenantQueue) nakNewest(n func(held int) int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.held.Newest(n(q.held.Len()))
@@ -458,7 +458,7 @@ func (q *tenantQueue) share(n func(held int) int) {
 	slices.Reverse(list) // so that they are delivered again in order
 	for _, t := range list {
 		q.c.heldBytes.Add(-t.size())
-		q.c.giveBack(t, 0)
+		q.c.nakTaken(t, 0)
 	}
 }
 
@@ -498,9 +498,9 @@ func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duratio
 	return sub.NextMsgWithContext(ctx)
 }
 
-// giveBack returns a request to the queue that was taken and not passed to the
+// nakTaken returns a request to the queue that was taken and not passed to the
 // function.
-func (c *poolConsumer) giveBack(t taken, delay time.Duration) {
+func (c *poolConsumer) nakTaken(t takenRequest, delay time.Duration) {
 	// If it is lost, the request is delivered again after its ack deadline.
 	_ = c.work.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
 	c.work.announceReturned(c.pool, t.e.Tenant, delay)

@@ -24,7 +24,7 @@ func (oneVolume) Active() stream.LiveVolume { return stream.LiveVolume{Number: 1
 // queueOf returns the queue of a tenant in a poolConsumer that takes no requests.
 func queueOf(log *slog.Logger) (*poolConsumer, *tenantQueue) {
 	s := New(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, Options{})
-	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
+	c := newPoolConsumer(s, "main", fairness.Slots{Total: 1}, nil)
 	c.ctx = context.Background()
 	return c, c.queue("t")
 }
@@ -39,13 +39,13 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 	v := q.c.work.ledger.Active()
 
 	asked := time.Now()
-	if q.acknowledged() {
+	if q.noteAck() {
 		t.Error("a queue that is not full is taken for full")
 	}
 	if q.noteFull(asked) || q.isFull() {
 		t.Error("an answer from before the acknowledgement makes the queue full")
 	}
-	if waiting := q.see(v, full, asked); waiting == 0 || q.isFull() {
+	if waiting := q.noteConsumer(v, full, asked); waiting == 0 || q.isFull() {
 		t.Errorf("a list from before the acknowledgement makes the queue full; %d requests wait", waiting)
 	}
 	for range 3 {
@@ -53,14 +53,14 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 		if !q.noteFull(asked) || !q.isFull() {
 			t.Error("the queue is not full")
 		}
-		if !q.acknowledged() || q.isFull() {
+		if !q.noteAck() || q.isFull() {
 			t.Error("after the acknowledgement the tenant is not asked again")
 		}
 	}
 	if n := strings.Count(log.String(), "unacknowledged"); n != 1 {
 		t.Errorf("the log names the tenant %d times: %s", n, log.String())
 	}
-	q.see(v, full, time.Now().Add(time.Nanosecond))
+	q.noteConsumer(v, full, time.Now().Add(time.Nanosecond))
 	if !q.isFull() {
 		t.Error("a list from after the acknowledgement does not make the queue full")
 	}
@@ -88,7 +88,7 @@ func TestAnnouncementsOutliveAFullConsumer(t *testing.T) {
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.notServed(slot, generation, 0, test.err)
+			c.returnSlot(slot, generation, 0, test.err)
 			if n := c.sched.Waiting("t"); n != test.want {
 				t.Errorf("%d requests wait, want %d", n, test.want)
 			}

@@ -18,7 +18,7 @@ func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, 
 	}
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
-		if isWorkConsumer(info.Config) && !adopted(info) {
+		if isWorkConsumer(info.Config) && !isAdopted(info) {
 			left += info.NumPending + uint64(info.NumAckPending)
 		}
 	}

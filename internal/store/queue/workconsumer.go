@@ -260,7 +260,7 @@ func byTenant(list []*natsjs.ConsumerInfo, v stream.LiveVolume, pool string) map
 // the list is out of date.
 func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
 	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
-	if i < 0 || adopted(list[i]) {
+	if i < 0 || isAdopted(list[i]) {
 		return false, nil
 	}
 	info := list[i]
@@ -296,8 +296,8 @@ func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool strin
 	return true, s.jet.Sync()
 }
 
-// adopted reports whether the consumers of the tenants deliver the requests of a former
+// isAdopted reports whether the consumers of the tenants deliver the requests of a former
 // consumer.
-func adopted(former *natsjs.ConsumerInfo) bool {
+func isAdopted(former *natsjs.ConsumerInfo) bool {
 	return former.Config.Metadata[metaAdopted] == strconv.FormatUint(former.Delivered.Consumer, 10)
 }

@@ -46,11 +46,11 @@ func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jets
 	if opts.Logger == nil {
 		opts.Logger = Logger(t)
 	}
-	if opts.Keeper == nil {
-		opts.Keeper = server.AdminConn
+	if opts.OpenAdminConn == nil {
+		opts.OpenAdminConn = server.AdminConn
 	}
-	if opts.Opened == nil {
-		opts.Opened = server.ExposeStream
+	if opts.OnVolumeOpened == nil {
+		opts.OnVolumeOpened = server.ExposeStream
 	}
 	publish, err := server.Conn("publish")
 	if err != nil {

@@ -75,7 +75,7 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 				return fn(m)
 			})
 			if err == nil {
-				err = s.tallied(&t, now, v, n, pending, subject, from-1)
+				err = s.addToTally(&t, now, v, n, pending, subject, from-1)
 			}
 			if err != nil {
 				return err
@@ -93,7 +93,7 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 		if end <= s.Removed().UpTo() {
 			return nil // removed during the reading
 		}
-		if err := s.jet.Unsure(t.since); err != nil {
+		if err := s.jet.CheckReliable(t.since); err != nil {
 			return err
 		}
 		return s.damageErrorf("position %d on %s cannot be read", end, StoredSubject(now.active().number, subject))

@@ -14,8 +14,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// appendWait bounds an append whose context has no deadline.
-const appendWait = 30 * time.Second
+// appendTimeout bounds an append whose context has no deadline.
+const appendTimeout = 30 * time.Second
 
 // Append stores e and returns its position once it is on disk. after is the expected
 // last position on the subject of e, 0 for none. If another event is the last one,
@@ -43,10 +43,10 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, appendWait)
+		ctx, cancel = context.WithTimeout(ctx, appendTimeout)
 		defer cancel()
 	}
-	a := appendOp{s: s, e: e, after: after, since: s.last.Load()}
+	a := appendOp{s: s, e: e, after: after, since: s.lastStored.Load()}
 	if after >= 0 {
 		a.since = uint64(after)
 	}
@@ -80,8 +80,8 @@ type appendOp struct {
 	after int64
 	// since is a position before the one at which the event may be stored.
 	since uint64
-	// unknown is the volume of an earlier try with an unknown outcome, or 0.
-	unknown events.Volume
+	// unknownIn is the volume of an earlier try with an unknown outcome, or 0.
+	unknownIn events.Volume
 }
 
 // tryOnce tries once, in the active volume. Only another process can seal it during the
@@ -93,7 +93,7 @@ func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	now := s.volumes()
 	v := now.active()
 	// Within a volume the server recognizes events by their message ids.
-	if a.unknown != 0 && (a.unknown != v.number || !hasMsgID(a.e)) {
+	if a.unknownIn != 0 && (a.unknownIn != v.number || !hasMsgID(a.e)) {
 		if seq, err := s.find(ctx, now, a.e, a.since); !errors.Is(err, events.ErrNotFound) {
 			return seq, err
 		}
@@ -122,7 +122,7 @@ func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	case jet.IsConflict(err):
 		return a.resolveConflict(ctx, now)
 	case !jet.IsRejected(err) && !jet.IsUnwritable(err):
-		a.unknown = v.number
+		a.unknownIn = v.number
 	}
 	return seq, err
 }

@@ -17,11 +17,11 @@ const (
 	bulkReadThreshold = 5 * jet.BatchMessages
 	// bulkConsumerTTL is how long the server keeps the consumer of a process that died.
 	bulkConsumerTTL = 30 * time.Second
-	// sprintBytes bounds the messages that the server has sent and that are not taken
+	// bulkReadBytes bounds the messages that the server has sent and that are not taken
 	// yet, and likewise the messages that have arrived. It is many times
 	// events.MaxEventBytes, because the server sends no message that is larger than its
 	// remaining allowance.
-	sprintBytes = 4 << 20
+	bulkReadBytes = 4 << 20
 	// pageBytes is the size in bytes from which a page is complete.
 	pageBytes = 1 << 20
 )
@@ -43,9 +43,9 @@ func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageConte
 	if err != nil {
 		return after, ctx.Err()
 	}
-	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(bulkReadBytes)}
 	// With a limit on messages alone, 2,000 large ones could arrive at once.
-	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(sprintBytes))
+	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(bulkReadBytes))
 	if err != nil {
 		return after, ctx.Err()
 	}
@@ -65,7 +65,7 @@ func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageConte
 			if p.end == after {
 				return after, ctx.Err()
 			}
-			p.last = max(end, p.end, s.last.Load())
+			p.last = max(end, p.end, s.lastStored.Load())
 			select {
 			case pages <- p:
 				after = p.end
@@ -103,16 +103,16 @@ func (a arrivals) put(ctx context.Context, m natsjs.Msg) {
 	}
 }
 
-// taken releases the space of a message.
-func (a arrivals) taken(m natsjs.Msg) { a.bytes.Release(arrivalBytes(m)) }
+// release releases the space of a message.
+func (a arrivals) release(m natsjs.Msg) { a.bytes.Release(arrivalBytes(m)) }
 
-func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), sprintBytes) }
+func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), bulkReadBytes) }
 
 // drainBatch adds m and the messages that arrived after it to an empty page, up to a
 // full page. It returns false if it stopped at a message that is not the next event.
 func (s *Ledger) drainBatch(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
-		a.taken(m)
+		a.release(m)
 		next, ok := nextInSequence(m, p.end)
 		if !ok || s.Lost().Unreadable(next.Seq) || s.add(p, next) != nil {
 			return false

@@ -29,13 +29,13 @@ func (m largeMessage) Metadata() (*natsjs.MsgMetadata, error) {
 
 // A bulk read bounds large messages by their bytes: few wait to be taken, and a page is
 // complete with fewer than 1000 of them.
-func TestSprintHoldsFewLargeMessages(t *testing.T) {
+func TestBulkReadHoldsFewLargeMessages(t *testing.T) {
 	t.Parallel()
-	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(bulkReadBytes)}
 	data := make([]byte, events.MaxEventBytes)
 	full, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
-	const fit = sprintBytes / events.MaxEventBytes
+	const fit = bulkReadBytes / events.MaxEventBytes
 	for n := range uint64(fit + 1) {
 		if n == fit {
 			stop(errors.New("the test ends the wait"))

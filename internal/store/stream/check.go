@@ -76,7 +76,7 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 	switch {
 	case !ok:
 		return s.damageErrorf("stream %s begins with %s at position %d, not with its opening", v.stream(), e.Type, e.Seq)
-	case covered && s.predecessorLost(d, before, v):
+	case covered && s.isPredecessorCut(d, before, v):
 		return nil
 	case d.Predecessor.Volume != before.number || before.removed == nil && d.Predecessor.First != before.first || d.Predecessor.Last != before.last:
 		return s.damageErrorf("stream %s holds positions %d to %d, but ended at %d when %s was opened", before.stream(), before.first, before.last, d.Predecessor.Last, v.stream())
@@ -90,8 +90,8 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 	return nil
 }
 
-// predecessorLost reports whether the opening of v records more positions of its
+// isPredecessorCut reports whether the opening of v records more positions of its
 // predecessor than before still has. The missing ones are recorded as lost.
-func (s *Ledger) predecessorLost(d *events.LedgerVolumeOpened, before, v volume) bool {
+func (s *Ledger) isPredecessorCut(d *events.LedgerVolumeOpened, before, v volume) bool {
 	return d.Predecessor.Last > before.last && d.Predecessor.Last < v.first
 }

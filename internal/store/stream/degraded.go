@@ -11,7 +11,7 @@ import (
 // ignoreReportedDamage returns nil for damage that Options.Damaged receives, so that a
 // damaged ledger can be opened for reading.
 func (s *Ledger) ignoreReportedDamage(err error) error {
-	if s.opts.Damaged != nil && errors.Is(err, events.ErrDamaged) {
+	if s.opts.OnDamage != nil && errors.Is(err, events.ErrDamaged) {
 		return nil
 	}
 	return err
@@ -20,10 +20,10 @@ func (s *Ledger) ignoreReportedDamage(err error) error {
 // checkSubjectRead returns an error if a request looks up messages by subject in a
 // stream that may lack some. Only requests by position show which messages are missing.
 func (s *Ledger) checkSubjectRead(stream string, r jet.Request) error {
-	if s.opts.Incomplete == nil || !bySubject(r) {
+	if s.opts.CheckComplete == nil || !bySubject(r) {
 		return nil
 	}
-	return s.opts.Incomplete(stream)
+	return s.opts.CheckComplete(stream)
 }
 
 func bySubject(r jet.Request) bool {
@@ -33,10 +33,10 @@ func bySubject(r jet.Request) bool {
 // notFoundOrDamaged turns events.ErrNotFound into the error of Options.Incomplete if
 // the stream may have lost the message.
 func (s *Ledger) notFoundOrDamaged(stream string, err error) error {
-	if s.opts.Incomplete == nil || !errors.Is(err, events.ErrNotFound) {
+	if s.opts.CheckComplete == nil || !errors.Is(err, events.ErrNotFound) {
 		return err
 	}
-	if why := s.opts.Incomplete(stream); why != nil {
+	if why := s.opts.CheckComplete(stream); why != nil {
 		return fmt.Errorf("not found, but possibly lost: %w", why)
 	}
 	return err

@@ -31,7 +31,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		now, since := s.volumes(), s.jet.Writable()
 		var last *events.Stored
 		var err error
-		requested, last, err = s.endsOf(ctx, now, tenant, execution)
+		requested, last, err = s.readEnds(ctx, now, tenant, execution)
 		if errors.Is(err, errRemovedMeanwhile) {
 			continue
 		}
@@ -42,7 +42,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		case requested == nil && (last == nil || s.Lost().Between(1, last.Seq) > 0):
 			return events.ErrNotFound // an execution whose request is lost is treated as unknown
 		case requested == nil:
-			err = s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
+			err = s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 			if errors.Is(err, errRemovedMeanwhile) {
 				continue
 			}
@@ -147,7 +147,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 			return nil
 		})
 		if err == nil {
-			err = r.s.tallied(&r.tally, r.now, v, n, pending, r.subject, r.from-1)
+			err = r.s.addToTally(&r.tally, r.now, v, n, pending, r.subject, r.from-1)
 		}
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		}
 	}
 	if r.end > r.s.Removed().UpTo() {
-		if err := r.s.jet.Unsure(r.tally.since); err != nil {
+		if err := r.s.jet.CheckReliable(r.tally.since); err != nil {
 			return err
 		}
 		return r.s.damageErrorf("position %d on %s cannot be read", r.end, StoredSubject(r.now.active().number, r.subject))

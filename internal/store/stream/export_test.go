@@ -27,7 +27,7 @@ func (t *SharedTail) SetLimit(n int) { t.limit = n }
 // SetSweeping makes new events be swept once they are older than age and larger than
 // bytes.
 func (t *SharedTail) SetSweeping(age time.Duration, bytes int64) {
-	t.sweepAge, t.sweepEvery, t.sweepBytes = age, time.Millisecond, bytes
+	t.sweepAge, t.sweepInterval, t.sweepBytes = age, time.Millisecond, bytes
 }
 
 // Swept returns the last position that was swept.
@@ -56,7 +56,7 @@ func (s *Ledger) SealingSteps() []func(context.Context) error {
 		func(ctx context.Context) error {
 			info, err := s.jet.StreamInfo(ctx, v.stream())
 			if err == nil {
-				_, err = s.makeVolume(ctx, v.number+1, info.State.LastSeq+1)
+				_, err = s.createVolume(ctx, v.number+1, info.State.LastSeq+1)
 			}
 			return err
 		},

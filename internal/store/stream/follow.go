@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// pollEvery is how often a follower looks for events whose announcement it may have
+	// pollInterval is how often a follower looks for events whose announcement it may have
 	// missed because its connection broke.
-	pollEvery = time.Second
+	pollInterval = time.Second
 	// lagPause is the interval at which a follower asks for an announced event that its
-	// replica of the stream does not have yet. lagWait is when it gives up.
-	lagPause = 2 * time.Millisecond
-	lagWait  = 10 * time.Second
+	// replica of the stream does not have yet. lagTimeout is when it gives up.
+	lagPause   = 2 * time.Millisecond
+	lagTimeout = 10 * time.Second
 	// retryPause is how long a follower waits before it asks again after an error.
 	retryPause = 200 * time.Millisecond
 )
@@ -81,12 +81,12 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	i := now.indexOf(p.end + 1)
 	v := now.list[i]
 	if v.removed != nil {
-		some, left, err := s.readKept(v, limit, p)
+		some, left, err := s.fillFromKept(v, limit, p)
 		if err != nil {
 			return 0, 0, err
 		}
 		if some {
-			return 0, left + s.last.Load() - min(s.last.Load(), v.last), nil
+			return 0, left + s.lastStored.Load() - min(s.lastStored.Load(), v.last), nil
 		}
 		if i+1 == len(now.list) {
 			// Another process has removed all volumes that this one knows.
@@ -127,7 +127,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		return s.readBatch(ctx, limit, maxBytes, p) // it was removed during the request
 	}
 	if errors.Is(err, errLostNext) {
-		return 0, max(s.last.Load(), p.end) - p.end, nil
+		return 0, max(s.lastStored.Load(), p.end) - p.end, nil
 	}
 	if err != nil {
 		return 0, 0, err
@@ -136,7 +136,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		return 0, 0, s.damageErrorf("the ledger has a hole: position %d cannot be read", p.end+1)
 	}
 	pending = here
-	if known := s.last.Load(); v.sealed && known > v.last {
+	if known := s.lastStored.Load(); v.sealed && known > v.last {
 		pending = known - p.end
 	}
 	return here, pending, nil
@@ -310,7 +310,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 				behind = time.Now()
 				s.refreshVolumes(ctx)
 			}
-			if time.Since(behind) > lagWait {
+			if time.Since(behind) > lagTimeout {
 				return s.damageErrorf("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
 			}
 			err = jet.Wait(ctx, lagPause)
@@ -356,7 +356,7 @@ type appendNotifier struct {
 func (s *Ledger) listen() (*appendNotifier, error) {
 	a := &appendNotifier{wake: make(chan struct{}, 1)}
 	var err error
-	a.sub, err = s.jet.Conn.Subscribe(accepted, func(m *nats.Msg) {
+	a.sub, err = s.jet.Conn.Subscribe(republishedSubjects, func(m *nats.Msg) {
 		if seq, err := strconv.ParseUint(jet.HeaderValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
 			if _, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); !ok {
 				return
@@ -381,7 +381,7 @@ func (a *appendNotifier) observe(seq uint64) {
 
 // wait returns when there may be new events, and reports whether an announcement came.
 func (a *appendNotifier) wait(ctx context.Context) (told bool, err error) {
-	t := time.NewTimer(pollEvery)
+	t := time.NewTimer(pollInterval)
 	defer t.Stop()
 	select {
 	case <-a.wake:

@@ -7,14 +7,14 @@ import (
 // Health returns an error if the ledger is not usable: damage was found, a connection
 // is down, or a stream does not answer or cannot be written. Otherwise it returns nil.
 func (s *Ledger) Health(ctx context.Context) error {
-	if err := s.damage.Load(); err != nil {
+	if err := s.firstDamage.Load(); err != nil {
 		return *err
 	}
 	if err := s.jet.Health(); err != nil {
 		return err
 	}
 	// Loaded before the states, which must not be older.
-	recorded := s.last.Load()
+	recorded := s.lastStored.Load()
 	for _, v := range s.volumes().list {
 		if v.removed != nil {
 			continue

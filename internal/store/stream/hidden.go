@@ -15,23 +15,23 @@ import (
 // an outside server: another replica may answer each request, and it may lack the
 // newest messages.
 
-// counts reports whether a message that the server skips is damage.
-func (s *Ledger) counts(stream string) bool {
+// isCountReliable reports whether a message that the server skips is damage.
+func (s *Ledger) isCountReliable(stream string) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && !s.jet.Outside() && len(s.Lost()) == 0
 }
 
-// whole returns events.ErrNotFound if a subject has no message in a stream, and damage
+// checkNewestReadable returns events.ErrNotFound if a subject has no message in a stream, and damage
 // if its newest message cannot be read.
-func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
-	if !s.counts(stream) {
+func (s *Ledger) checkNewestReadable(ctx context.Context, stream, subject string) error {
+	if !s.isCountReliable(stream) {
 		return events.ErrNotFound
 	}
 	since := s.jet.Writable()
 	_, err := s.requestBatch(ctx, stream, jet.Request{MultiLast: []string{subject}, Batch: 1}, func(events.Stored) error { return nil })
 	switch {
 	case errors.Is(err, jet.ErrHidden):
-		if err := s.jet.Unsure(since); err != nil {
+		if err := s.jet.CheckReliable(since); err != nil {
 			return err
 		}
 		return s.damageErrorf("the newest message on %s cannot be read", subject)
@@ -80,7 +80,7 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 			return nil
 		})
 		if err == nil {
-			err = s.tallied(t, now, v, got, pending, subject, position)
+			err = s.addToTally(t, now, v, got, pending, subject, position)
 		}
 		t.left = 0 // checked
 		return err
@@ -88,12 +88,12 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 	return nil
 }
 
-// tallied adds a piece to a tally and returns damage if the server skipped messages
+// addToTally adds a piece to a tally and returns damage if the server skipped messages
 // before it. position is the one before the piece. A volume that was removed during the
 // reading has fewer messages, and is not checked.
-func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
+func (s *Ledger) addToTally(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
-	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())
+	relied := s.jet.CheckReliable(t.since) == nil && s.isCountReliable(v.stream())
 	if hidden == 0 || v.removed != nil || s.volumes() != now || !relied {
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 				flip(t, dir, "LEDGER-0001", ids[0]+" line "+rest)
 			}
 			var damage []error
-			s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
+			s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{OnDamage: func(err error) { damage = append(damage, err) }})
 			list, err := s.Execution(t.Context(), tenant, ids[0])
 			control := bad != "" && !strings.HasPrefix(bad, "output")
 			if damaged := errors.Is(err, events.ErrDamaged); damaged != control || damaged != (len(damage) > 0) || !damaged && len(list) != 3 {
@@ -85,7 +85,7 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 func TestHistoryOfAVolumeThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	var damage []error
-	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{OnDamage: func(err error) { damage = append(damage, err) }})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	line := strings.Repeat("x", 60<<10)
@@ -119,7 +119,7 @@ func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
 	var writable atomic.Pointer[context.Context]
 	writable.Store(&failing)
 	s := storetest.Open(t, server, jetstream.Options{
-		Damaged:  func(err error) { damage = append(damage, err) },
+		OnDamage: func(err error) { damage = append(damage, err) },
 		Writable: func() context.Context { return *writable.Load() },
 	})
 	id := newID()

@@ -30,8 +30,8 @@ func (s *Ledger) Execution(ctx context.Context, tenant, execution string) ([]eve
 // the reading.
 var errRemovedMeanwhile = errors.New("a volume was removed meanwhile")
 
-// missing returns damage, or errRemovedMeanwhile if the list of volumes was replaced.
-func (s *Ledger) missing(now *volumes, format string, args ...any) error {
+// missingError returns damage, or errRemovedMeanwhile if the list of volumes was replaced.
+func (s *Ledger) missingError(now *volumes, format string, args ...any) error {
 	if s.volumes() != now {
 		return errRemovedMeanwhile
 	}
@@ -42,7 +42,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	// Both ends are looked up by subject at one point in time; the events between them
 	// are read from there.
 	since := s.jet.Writable()
-	requested, last, err := s.endsOf(ctx, now, tenant, execution)
+	requested, last, err := s.readEnds(ctx, now, tenant, execution)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
@@ -51,7 +51,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	case requested == nil && s.Lost().Between(1, last.Seq) > 0:
 		return nil, nil // its request is lost: the execution is treated as unknown
 	case requested == nil:
-		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
+		return nil, s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 	}
 	e, err := s.Decode(*requested)
 	if err != nil {
@@ -80,14 +80,14 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	case err != nil:
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
 	case at != last.Seq:
-		return nil, s.missing(now, "position %d of execution %s cannot be read", last.Seq, execution)
+		return nil, s.missingError(now, "position %d of execution %s cannot be read", last.Seq, execution)
 	}
 	return list, nil
 }
 
-// endsOf returns the request of an execution and its last other control event, each nil
+// readEnds returns the request of an execution and its last other control event, each nil
 // if there is none. The request is the older of the two.
-func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
+func (s *Ledger) readEnds(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
@@ -101,13 +101,13 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 			}
 			return nil
 		})
-		unsure := s.jet.Unsure(since)
+		unsure := s.jet.CheckReliable(since)
 		switch {
-		case errors.Is(err, jet.ErrHidden) && !s.counts(v.stream()): // treated as absent
+		case errors.Is(err, jet.ErrHidden) && !s.isCountReliable(v.stream()): // treated as absent
 		case errors.Is(err, jet.ErrHidden) && unsure != nil:
 			return nil, nil, unsure
 		case errors.Is(err, jet.ErrHidden):
-			return nil, nil, s.missing(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
+			return nil, nil, s.missingError(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
 		case err != nil:
 			return nil, nil, err
 		}

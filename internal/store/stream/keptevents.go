@@ -25,7 +25,7 @@ type keptEvents struct {
 
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-func newExtract(d events.Removal, list []events.Stored) *keptEvents {
+func newKeptEvents(d events.Removal, list []events.Stored) *keptEvents {
 	x := &keptEvents{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
 	for i, m := range list {
 		m.Skips, m.Removed = 0, d.Last

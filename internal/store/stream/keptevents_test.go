@@ -18,7 +18,7 @@ func TestExtract(t *testing.T) {
 	for i, subject := range []string{"t.run.default.a", "t.exec.a", "u.webhook.w", "t.webhook.v", "t.exec.a", "t.out.00"} {
 		list = append(list, events.Stored{Seq: uint64(10 * (i + 1)), Subject: fmt.Sprintf("ledger.%04d.%s", 1+i%2, subject), Header: map[string][]string{"ce-id": {fmt.Sprint(i)}}, Body: []byte("{}")})
 	}
-	x := newExtract(events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Volume: 2, Last: 70}}, list)
+	x := newKeptEvents(events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Volume: 2, Last: 70}}, list)
 	for _, tt := range []struct {
 		name string
 		r    jet.Request

@@ -28,12 +28,12 @@ type Options struct {
 	OnVolumeOpened func(stream string) error
 	// Prepare, if set, is called with each event before it is stored in a volume.
 	Prepare func(ctx context.Context, v LiveVolume, e events.Event)
-	// Damaged, if set, is called with damage that is found, possibly more than once for
+	// OnDamage, if set, is called with damage that is found, possibly more than once for
 	// the same damage. Open then continues with the intact part of the ledger.
-	Damaged func(err error)
-	// Incomplete, if set, returns the reason why a stream may lack messages, or nil.
+	OnDamage func(err error)
+	// CheckComplete, if set, returns the reason why a stream may lack messages, or nil.
 	// Lookups by subject in such a stream fail, because they could miss a message.
-	Incomplete func(stream string) error
+	CheckComplete func(stream string) error
 	// Accept, if set, is a loss that is not yet recorded. Open accepts it and creates the
 	// volume in which the ledger continues. The caller MUST then call RecordLoss.
 	Accept *AcceptedLoss
@@ -52,14 +52,14 @@ type Ledger struct {
 	volumeList atomic.Pointer[volumes]
 	appendMu   sync.RWMutex
 	volumesMu  sync.Mutex
-	// removing is held during Remove.
-	removing sync.Mutex
+	// removalMu is held during Remove.
+	removalMu sync.Mutex
 	// lost holds the positions that are recorded as lost.
 	lost atomic.Pointer[events.Lost]
-	// last is the highest position known to be stored.
-	last atomic.Uint64
-	// damage is the first damage found, for Health.
-	damage atomic.Pointer[error]
+	// lastStored is the highest position known to be stored.
+	lastStored atomic.Uint64
+	// firstDamage is the first damage found, for Health.
+	firstDamage atomic.Pointer[error]
 }
 
 // Texts stores the kept events of removed volumes.
@@ -93,16 +93,16 @@ func (s *Ledger) damageErrorf(format string, args ...any) error {
 		return fmt.Errorf(format+" now: %w", append(args, err)...)
 	}
 	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
-	s.damage.CompareAndSwap(nil, &err)
-	if s.opts.Damaged != nil {
-		s.opts.Damaged(err)
+	s.firstDamage.CompareAndSwap(nil, &err)
+	if s.opts.OnDamage != nil {
+		s.opts.OnDamage(err)
 	}
 	return err
 }
 
 func (s *Ledger) observeStored(seq uint64) {
-	for old := s.last.Load(); seq > old; old = s.last.Load() {
-		if s.last.CompareAndSwap(old, seq) {
+	for old := s.lastStored.Load(); seq > old; old = s.lastStored.Load() {
+		if s.lastStored.CompareAndSwap(old, seq) {
 			return
 		}
 	}

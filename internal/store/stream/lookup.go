@@ -25,7 +25,7 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (even
 		return events.Stored{}, err
 	}
 	m, err := s.jet.Get(ctx, stream, r)
-	for err == nil && s.unreadable(stream, m.Seq) {
+	for err == nil && s.isUnreadable(stream, m.Seq) {
 		switch {
 		case r.NextBySubject != "":
 			r.Seq = m.Seq + 1
@@ -37,7 +37,7 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (even
 		}
 	}
 	if r.LastBySubject != "" && errors.Is(err, events.ErrNotFound) {
-		err = s.whole(ctx, stream, r.LastBySubject)
+		err = s.checkNewestReadable(ctx, stream, r.LastBySubject)
 	}
 	if err != nil {
 		return events.Stored{}, fmt.Errorf("get from stream %s: %w", stream, s.notFoundOrDamaged(stream, err))
@@ -58,7 +58,7 @@ func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn 
 		some := false
 		pending, err := s.requestBatch(ctx, stream, r, func(m events.Stored) error {
 			last = m.Seq
-			if s.unreadable(stream, m.Seq) {
+			if s.isUnreadable(stream, m.Seq) {
 				hidden = append(hidden, m.Subject)
 				return nil
 			}

@@ -81,7 +81,7 @@ func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, er
 			return nil, err
 		}
 		v.last = info.State.LastSeq
-		if err := checkBehind(*v, a); err != nil {
+		if err := checkNotWritten(*v, a); err != nil {
 			return nil, err
 		}
 		if err := s.sealStream(ctx, v.number); err != nil {
@@ -92,12 +92,12 @@ func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, er
 			return nil, err
 		}
 		v.sealed, v.last, v.ended = true, max(info.State.LastSeq, v.first-1), info.State.LastTime
-		if err := checkBehind(*v, a); err != nil {
+		if err := checkNotWritten(*v, a); err != nil {
 			return nil, err
 		}
 	}
 	if !made {
-		next, err := s.makeVolume(ctx, a.Volume, a.First)
+		next, err := s.createVolume(ctx, a.Volume, a.First)
 		if err != nil {
 			return nil, err
 		}

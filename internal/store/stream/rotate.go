@@ -117,7 +117,7 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 		}
 	}
 	if newest := list[last]; newest.sealed {
-		next, err := s.makeVolume(ctx, newest.number+1, newest.last+1)
+		next, err := s.createVolume(ctx, newest.number+1, newest.last+1)
 		if err != nil {
 			return nil, false, err
 		}
@@ -199,7 +199,7 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 			}
 		}
 		v.sealed, v.last, v.ended = true, info.State.LastSeq, info.State.LastTime
-		next, err := s.makeVolume(ctx, v.number+1, position)
+		next, err := s.createVolume(ctx, v.number+1, position)
 		if err != nil {
 			return Volume{}, err
 		}
@@ -260,14 +260,14 @@ func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event
 		if jet.IsConflict(err) || jet.IsRejected(err) || jet.IsUnwritable(err) {
 			return 0, err
 		}
-		if werr := jet.Wait(ctx, retryPause); werr != nil || try == sealTries {
+		if werr := jet.Wait(ctx, retryPause); werr != nil || try == maxVolumeEventTries {
 			return 0, err
 		}
 	}
 }
 
-// sealTries bounds the tries to append such an event, because all other appends wait.
-const sealTries = 20
+// maxVolumeEventTries bounds the tries to append such an event, because all other appends wait.
+const maxVolumeEventTries = 20
 
 // sealStream seals the stream of a volume: the server then refuses every write to it.
 // An admin connection may do little else; see Options.OpenAdminConn.

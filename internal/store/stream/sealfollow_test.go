@@ -16,7 +16,7 @@ func TestFollowerDoesNotWaitForASealing(t *testing.T) {
 	s := storetest.Start(t)
 	mustAppend(t, s, requested(newID()), 0)
 	looked := make(chan struct{})
-	_, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody, Close: func(ctx context.Context, _ uint64) (*events.ClosingCheckpoint, error) {
+	_, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor, Close: func(ctx context.Context, _ uint64) (*events.ClosingCheckpoint, error) {
 		go func() {
 			defer close(looked)
 			stream.LookForVolumes(ctx, s.Ledger)

@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// duplicates is how long the server remembers the message ids of events.
-const duplicates = 2 * time.Minute
+// duplicateWindow is how long the server remembers the message ids of events.
+const duplicateWindow = 2 * time.Minute
 
 // streamConfig returns the configuration of the stream of a volume that begins at
 // position first. The server removes nothing from the stream. It republishes stored
@@ -39,7 +39,7 @@ func (s *Ledger) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig
 		DenyDelete:        true,
 		DenyPurge:         true,
 		AllowDirect:       true,
-		Duplicates:        duplicates,
+		Duplicates:        duplicateWindow,
 		RePublish: &natsjs.RePublish{
 			Source:      StoredSubject(v, "*.>"),
 			Destination: "events.{{wildcard(1)}}.>",
@@ -47,8 +47,8 @@ func (s *Ledger) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig
 	}
 }
 
-// accepted matches the subjects under which the server republishes stored events.
-const accepted = "events.>"
+// republishedSubjects matches the subjects under which the server republishes stored events.
+const republishedSubjects = "events.>"
 
 // headerBytes is the space for the headers of an event.
 const headerBytes = 16 << 10

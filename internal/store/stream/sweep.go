@@ -11,8 +11,8 @@ const (
 	// sweepAge is the age from which events are swept. The embedded server keeps the
 	// cache of a block for ten seconds after its last write.
 	sweepAge = 12 * time.Second
-	// sweepEvery is the interval at which a sweep looks for events that are old enough.
-	sweepEvery = time.Second
+	// sweepInterval is the interval at which a sweep looks for events that are old enough.
+	sweepInterval = time.Second
 	// sweepBytes is the minimum size of a sweep in bytes: a block of the server.
 	sweepBytes = 8 << 20
 )
@@ -26,11 +26,11 @@ const (
 func (t *SharedTail) sweep(ctx context.Context) {
 	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
 	var after, to uint64 // the rest of the last sweep
-	for jet.Wait(ctx, t.sweepEvery) == nil {
+	for jet.Wait(ctx, t.sweepInterval) == nil {
 		t.mu.Lock()
 		now := sweepMark{time.Now(), t.end, t.read}
 		t.mu.Unlock()
-		from, until := s.due(now)
+		from, until := s.dueRange(now)
 		if after >= to {
 			after = max(after, from)
 		}
@@ -62,9 +62,9 @@ type sweeper struct {
 	marks []sweepMark // oldest first: the last sweep, then those that are too young
 }
 
-// due returns the range to sweep: the positions after the first result, up to and
+// dueRange returns the range to sweep: the positions after the first result, up to and
 // including the second. The results are equal if there is nothing to sweep.
-func (s *sweeper) due(now sweepMark) (after, to uint64) {
+func (s *sweeper) dueRange(now sweepMark) (after, to uint64) {
 	if n := len(s.marks); n == 0 || s.marks[n-1].end < now.end {
 		s.marks = append(s.marks, now)
 	}

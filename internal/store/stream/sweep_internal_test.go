@@ -12,7 +12,7 @@ func TestSweeping(t *testing.T) {
 	began := time.Unix(0, 0)
 	look := func(seconds int, end uint64, mib int64, wantAfter, wantTo uint64) {
 		t.Helper()
-		after, to := s.due(sweepMark{began.Add(time.Duration(seconds) * time.Second), end, mib << 20})
+		after, to := s.dueRange(sweepMark{began.Add(time.Duration(seconds) * time.Second), end, mib << 20})
 		if after != wantAfter || to != wantTo {
 			t.Errorf("after %d s, positions %d to %d are swept, want %d to %d", seconds, after, to, wantAfter, wantTo)
 		}

@@ -23,9 +23,9 @@ const tailBytes = 16 << 20
 type SharedTail struct {
 	s     *Ledger
 	limit int // maximum of size
-	// sweepAge, sweepEvery and sweepBytes are the constants, except in tests.
-	sweepAge, sweepEvery time.Duration
-	sweepBytes           int64
+	// sweepAge, sweepInterval and sweepBytes are the constants, except in tests.
+	sweepAge, sweepInterval time.Duration
+	sweepBytes              int64
 
 	mu sync.Mutex
 	// pages hold the events after begin up to and including end, in order, with no holes
@@ -36,17 +36,17 @@ type SharedTail struct {
 	read             int64  // size in bytes of all bodies since Run
 	swept            uint64 // last position that was swept, 0 before the first sweep
 	running          bool
-	err              error               // result of Run
-	at               map[*tailing]uint64 // position of each follower that is served from pages
-	changed          chan struct{}       // closed and replaced when an event is added
+	err              error                    // result of Run
+	positions        map[*tailFollower]uint64 // position of each follower that is served from pages
+	changed          chan struct{}            // closed and replaced when an event is added
 }
 
-// tailing is a follower of a SharedTail.
-type tailing struct{ form pageContent }
+// tailFollower is a follower of a SharedTail.
+type tailFollower struct{ form pageContent }
 
 // NewTail returns a SharedTail. It reads nothing before Run.
 func (s *Ledger) NewTail() *SharedTail {
-	return &SharedTail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
+	return &SharedTail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepInterval: sweepInterval, sweepBytes: sweepBytes, positions: map[*tailFollower]uint64{}, changed: make(chan struct{})}
 }
 
 // Run reads the events at positions greater than after for the followers, until ctx is
@@ -113,7 +113,7 @@ func (t *SharedTail) drop() {
 // trim removes the pages that every follower has received. The caller must hold mu.
 func (t *SharedTail) trim() {
 	needed := uint64(math.MaxUint64)
-	for _, at := range t.at {
+	for _, at := range t.positions {
 		needed = min(needed, at)
 	}
 	for len(t.pages) > 0 && t.pages[0].end <= needed {
@@ -140,7 +140,7 @@ func (t *SharedTail) FollowRaw(ctx context.Context, after uint64, fn func(batch 
 var errCaughtUp = errors.New("caught up")
 
 func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent, fn func(page) error) error {
-	me := &tailing{form}
+	me := &tailFollower{form}
 	defer t.leave(me)
 	// A position after the end of the ledger is reported when the follower reads itself.
 	for fed := t.join(me, after, true); ; {
@@ -187,34 +187,34 @@ func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent,
 
 // join reports whether the pages hold, or will hold, the events after a position. From
 // then on they are kept for the follower.
-func (t *SharedTail) join(me *tailing, after uint64, first bool) bool {
+func (t *SharedTail) join(me *tailFollower, after uint64, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.running || after < t.begin || first && after > t.end {
 		return false
 	}
-	t.at[me] = after
+	t.positions[me] = after
 	return true
 }
 
-func (t *SharedTail) leave(me *tailing) {
+func (t *SharedTail) leave(me *tailFollower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.at, me)
+	delete(t.positions, me)
 	t.trim()
 }
 
 // next returns a page with the events after a position. If there is none yet, the page
 // is empty, and more is closed when one is added. After Run has ended, err is its
 // error. ok is false if the follower must read the ledger itself.
-func (t *SharedTail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok bool, err error) {
+func (t *SharedTail) next(me *tailFollower, after uint64) (p page, more <-chan struct{}, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if after < t.begin {
-		delete(t.at, me)
+		delete(t.positions, me)
 		return page{}, nil, false, nil
 	}
-	t.at[me] = after
+	t.positions[me] = after
 	t.trim()
 	for i, p := range t.pages {
 		if p.end > after {

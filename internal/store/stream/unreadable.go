@@ -21,9 +21,9 @@ func (s *Ledger) hasUnreadable(stream string) bool {
 	return ledger && slices.ContainsFunc(s.Lost(), func(r events.LostRange) bool { return r.Unreadable })
 }
 
-// unreadable reports whether the message at a position of a stream is recorded as lost,
+// isUnreadable reports whether the message at a position of a stream is recorded as lost,
 // so that no reader receives it.
-func (s *Ledger) unreadable(stream string, seq uint64) bool {
+func (s *Ledger) isUnreadable(stream string, seq uint64) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && s.Lost().Unreadable(seq)
 }
@@ -53,9 +53,9 @@ func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (even
 	return found, nil
 }
 
-// checkBehind returns ErrWrittenMeanwhile if a volume reaches the position at which the
+// checkNotWritten returns ErrWrittenMeanwhile if a volume reaches the position at which the
 // ledger is to continue after a loss.
-func checkBehind(v volume, a *AcceptedLoss) error {
+func checkNotWritten(v volume, a *AcceptedLoss) error {
 	if v.last >= a.First {
 		return fmt.Errorf("stream %s ends at position %d, and the next volume was to begin at %d: %w", v.stream(), v.last, a.First, ErrWrittenMeanwhile)
 	}

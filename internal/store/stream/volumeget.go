@@ -24,14 +24,14 @@ func (s *Ledger) getFromVolume(ctx context.Context, v volume, r jet.Request) (ev
 // GetIn returns one message of a volume, or events.ErrNotFound. The volume may be
 // removed, also during the call.
 func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
-	return s.getFromVolume(ctx, s.numbered(n), r)
+	return s.getFromVolume(ctx, s.volumeByNumber(n), r)
 }
 
 // GetBatchIn requests many messages of a volume and calls fn for each, in order of
 // position. It returns how many more there are. The volume may be removed, also during
 // the call.
 func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
-	return s.getBatchFromVolume(ctx, s.numbered(n), r, fn)
+	return s.getBatchFromVolume(ctx, s.volumeByNumber(n), r, fn)
 }
 
 // getWithVolumesLocked is getFromVolume for callers that hold volumesMu; no volume can

@@ -14,11 +14,11 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// maxKeptEvents and mostKeptBytes bound the kept events of all removed volumes. They
+// maxKeptEvents and maxKeptBytes bound the kept events of all removed volumes. They
 // stay in memory.
 const (
 	maxKeptEvents = 200_000
-	mostKeptBytes = 64 << 20
+	maxKeptBytes  = 64 << 20
 )
 
 // NotRemovableError holds the reasons why a volume cannot be removed.
@@ -100,13 +100,13 @@ type RemoveOptions struct {
 // If Remove is interrupted or fails after it recorded the event, the next Open completes
 // it.
 func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err error) {
-	s.removing.Lock()
-	defer s.removing.Unlock()
+	s.removalMu.Lock()
+	defer s.removalMu.Unlock()
 	v, closing, err := s.Removable(ctx, r.Volume)
 	if err != nil {
 		return 0, err
 	}
-	list, err := s.extract(ctx, r.Keep)
+	list, err := s.readPositions(ctx, r.Keep)
 	if err != nil {
 		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 	}
@@ -119,8 +119,8 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 		if err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
-		if len(list) > maxKeptEvents || len(raw) > mostKeptBytes {
-			return 0, notRemovable(r.Volume, "later state depends on %d of its events and of those before it, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, mostKeptBytes)
+		if len(list) > maxKeptEvents || len(raw) > maxKeptBytes {
+			return 0, notRemovable(r.Volume, "later state depends on %d of its events and of those before it, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, maxKeptBytes)
 		}
 		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
@@ -137,7 +137,7 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 	}
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
-	s.switchToKeptEvents(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
+	s.switchToKeptEvents(newKeptEvents(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
 	if r.OnRecorded != nil {
 		if err := r.OnRecorded(d); err != nil {
 			return seq, fmt.Errorf("remove volume %d: %w", r.Volume, err)
@@ -146,8 +146,8 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 	return seq, s.finishRemoval(ctx)
 }
 
-// extract reads the events at the positions of keep.
-func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
+// readPositions reads the events at the positions of keep.
+func (s *Ledger) readPositions(ctx context.Context, keep []uint64) ([]events.Stored, error) {
 	list := make([]events.Stored, 0, len(keep))
 	for len(keep) > 0 {
 		// One request returns many events if their positions are close.
@@ -184,9 +184,9 @@ func (s *Ledger) switchToKeptEvents(x *keptEvents) {
 	s.setVolumes(list)
 }
 
-// adopt is switchToKeptEvents for a process that knows no volume after the removed
+// adoptVolumes is switchToKeptEvents for a process that knows no volume after the removed
 // ones. The caller must hold volumesMu.
-func (s *Ledger) adopt(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
+func (s *Ledger) adoptVolumes(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
 	list := []volume{removedVolume(x)}
 	for i, n := range numbers {
 		if n <= x.removed.Volume {
@@ -264,17 +264,17 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
 			return &now.list[0], nil
 		}
-		list, err := s.readExtract(ctx, d)
+		list, err := s.loadKeptEvents(ctx, d)
 		if err != nil {
 			return nil, err
 		}
-		v := removedVolume(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
+		v := removedVolume(newKeptEvents(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
 		return &v, nil
 	}
 	return nil, nil
 }
 
-func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
+func (s *Ledger) loadKeptEvents(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
 	if d.Kept.SHA256 == "" {
 		return nil, nil
 	}
@@ -331,17 +331,17 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 		s.switchToKeptEvents(v.removed)
 		return nil
 	default: // this process does not know the following volumes yet
-		return s.adopt(ctx, v.removed, numbers)
+		return s.adoptVolumes(ctx, v.removed, numbers)
 	}
 }
 
 // maxRefreshTries bounds the tries of refreshRemovals to lock volumesMu.
 const maxRefreshTries = 100
 
-// readKept fills an empty page with the kept events after its end. It reports whether
+// fillFromKept fills an empty page with the kept events after its end. It reports whether
 // there are any. If not, it moves the end of the page to the end of the last removed
 // volume.
-func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
+func (s *Ledger) fillFromKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {
 		p.skip = m.Seq - 1 - p.end

@@ -21,7 +21,7 @@ import (
 // sealProven rotates under a checkpoint that is not a valid one.
 func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 		return &events.ClosingCheckpoint{Origin: "daybook/test", Size: last, RootHash: "r", Note: "n"}, nil
 	}})
 	if err != nil {
@@ -31,7 +31,7 @@ func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
 }
 
 func removal(n events.Volume, keep ...uint64) stream.RemoveOptions {
-	return stream.RemoveOptions{Volume: n, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: somebody}
+	return stream.RemoveOptions{Volume: n, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: testActor}
 }
 
 func mustRemove(t testing.TB, s *jetstream.Store, r stream.RemoveOptions) uint64 {
@@ -192,7 +192,7 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	if _, err := s.Remove(t.Context(), r); !errors.Is(err, crash) {
 		t.Fatal(err)
 	}
-	read := storetest.Open(t, server, jetstream.Options{Existing: true}) // it changes nothing
+	read := storetest.Open(t, server, jetstream.Options{ReadExisting: true}) // it changes nothing
 	if streams := stream.StreamsOf(t, read.Ledger); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
@@ -216,7 +216,7 @@ func TestAMissingVolume(t *testing.T) {
 	mustAppend(t, s, requested(newID()), 0)
 	sealProven(t, s)
 	stream.DeleteStream(t, s.Ledger, "LEDGER-0001")
-	for _, opts := range []jetstream.Options{{}, {Existing: true}} {
+	for _, opts := range []jetstream.Options{{}, {ReadExisting: true}} {
 		publish, consume := connections(t, server)
 		if _, err := jetstream.Open(t.Context(), publish, consume, opts); !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("opened with %v", err)

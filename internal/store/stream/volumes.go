@@ -132,7 +132,7 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		if s.jet.Options.ReadExisting {
 			return false, fmt.Errorf("open stream %s: %w", events.Volume(1).Stream(), natsjs.ErrStreamNotFound)
 		}
-		v, err := s.makeVolume(ctx, 1, 1)
+		v, err := s.createVolume(ctx, 1, 1)
 		if err != nil {
 			return false, err
 		}
@@ -249,9 +249,9 @@ func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, 
 	return v, info.State, nil
 }
 
-// makeVolume creates the stream of a volume that begins at a position. An equal stream
+// createVolume creates the stream of a volume that begins at a position. An equal stream
 // may exist already.
-func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
+func (s *Ledger) createVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
 	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
 		return volume{}, fmt.Errorf("create stream %s: %w", number.Stream(), err)
 	}
@@ -356,9 +356,9 @@ func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
 	return v.live(), position >= v.first && v.removed == nil
 }
 
-// numbered returns a volume in its current state. For a removed one it returns the
+// volumeByNumber returns a volume in its current state. For a removed one it returns the
 // volume that holds the kept events.
-func (s *Ledger) numbered(n events.Volume) volume {
+func (s *Ledger) volumeByNumber(n events.Volume) volume {
 	for _, v := range s.volumes().list {
 		if v.number == n || v.removed != nil && v.number > n {
 			return v

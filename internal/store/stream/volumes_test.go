@@ -19,11 +19,11 @@ import (
 	"daybook/runner"
 )
 
-var somebody = events.Actor{Principal: "tester", Transport: "embed"}
+var testActor = events.Actor{Principal: "tester", Transport: "embed"}
 
 func seal(t testing.TB, s *jetstream.Store) stream.Volume {
 	t.Helper()
-	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: somebody})
+	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestSealing(t *testing.T) {
 	}
 	opened := all[3].Data.(*events.LedgerVolumeOpened)
 	if diff := cmp.Diff(&events.LedgerVolumeOpened{
-		Volume: 2, First: 4, Reason: events.VolumeAsked, Actor: somebody,
+		Volume: 2, First: 4, Reason: events.VolumeAsked, Actor: testActor,
 		Predecessor: events.Predecessor{Volume: 1, First: 1, Last: 3, LastID: all[2].ID},
 	}, opened); diff != "" {
 		t.Errorf("the opening (-want +got):\n%s", diff)
@@ -301,7 +301,7 @@ func TestSealingUnderLoad(t *testing.T) {
 		if left.Load() == 0 {
 			mustAppend(t, s, requested(newID()), 0)
 		}
-		if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeFull, Actor: somebody}); err == nil {
+		if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeFull, Actor: testActor}); err == nil {
 			n++
 		} else if !errors.Is(err, stream.ErrEmptyVolume) {
 			t.Fatal(err)
@@ -530,10 +530,10 @@ func TestAVolumeBehindAHole(t *testing.T) {
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
 	at := mustAppend(t, s, started(id, 1), 0)
-	if _, err := s.OpenVolume(t.Context(), 2, "", somebody); err == nil {
+	if _, err := s.OpenVolume(t.Context(), 2, "", testActor); err == nil {
 		t.Error("a position that is taken was accepted")
 	}
-	v, err := s.OpenVolume(t.Context(), 10, "positions 3 to 9 were lost", somebody)
+	v, err := s.OpenVolume(t.Context(), 10, "positions 3 to 9 were lost", testActor)
 	if err != nil || v.Number != 2 || v.First != 10 {
 		t.Fatalf("opened %+v, %v", v, err)
 	}

@@ -35,8 +35,8 @@ type Record struct {
 	Seq                   uint64
 	Subject, Header, Body []byte
 	raw                   []byte
-	// gone reports whether the record stands for a deleted message.
-	gone bool
+	// isDeleted reports whether the record stands for a deleted message.
+	isDeleted bool
 }
 
 // Fields returns the headers by name, as a client receives them.
@@ -89,7 +89,7 @@ func (s sums) record(raw []byte) (Record, string) {
 	if !bytes.Equal(s.digest.Sum(nil), raw[length-recordSum:]) {
 		return Record{}, "a record does not have its checksum"
 	}
-	r.gone = r.Seq&(erasedBit|tombBit) != 0
+	r.isDeleted = r.Seq&(erasedBit|tombBit) != 0
 	r.Seq &^= erasedBit | tombBit
 	if !headed {
 		return r, ""

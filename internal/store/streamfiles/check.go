@@ -32,9 +32,9 @@ type Corruption struct {
 	File   string
 	Offset int64
 	What   string
-	// Torn reports whether no bytes follow. A crash during the write of a message leaves
+	// IsTorn reports whether no bytes follow. A crash during the write of a message leaves
 	// the same.
-	Torn bool
+	IsTorn bool
 }
 
 // String returns the place and the fault.
@@ -75,9 +75,9 @@ type Options struct {
 	SkipNewest bool
 	// IsValid, if set, reports whether a readable record is the one that was written.
 	IsValid func(stream string, r Record) bool
-	// Found, if set, is called with every intact record. It MUST NOT keep or change the
+	// OnRecord, if set, is called with every intact record. It MUST NOT keep or change the
 	// slices of the record.
-	Found func(stream string, r Record)
+	OnRecord func(stream string, r Record)
 	// Pace, if set, is called with the size in bytes of each block before it is read.
 	Pace func(ctx context.Context, bytes int64) error
 }
@@ -132,7 +132,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 	s := Stream{Name: name, FirstSeq: 1}
 	at := filepath.Join(accountDir, name)
 	var err error
-	if s.HasConfig, s.FirstSeq, err = describe(filepath.Join(dir, at), name); err != nil {
+	if s.HasConfig, s.FirstSeq, err = checkStoredConfig(filepath.Join(dir, at), name); err != nil {
 		return s, err
 	}
 	if !s.HasConfig {
@@ -211,19 +211,19 @@ func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts O
 	found := func(r Record) {
 		begins := at
 		at += len(r.raw)
-		if opts.IsValid != nil && !r.gone && r.Seq != 0 && !opts.IsValid(s.Name, r) {
+		if opts.IsValid != nil && !r.isDeleted && r.Seq != 0 && !opts.IsValid(s.Name, r) {
 			s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
 			s.Highest = max(s.Highest, r.Seq) // the position was assigned
 			return
 		}
 		s.found(r)
-		if opts.Found != nil && !r.gone {
-			opts.Found(s.Name, r)
+		if opts.OnRecord != nil && !r.isDeleted {
+			opts.OnRecord(s.Name, r)
 		}
 	}
 	sum.scan(raw, s.Last, found, func(from, to int, what string) {
 		at = to
-		s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(from), What: what, Torn: newest && to == len(raw)})
+		s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(from), What: what, IsTorn: newest && to == len(raw)})
 	})
 	return nil
 }
@@ -231,7 +231,7 @@ func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts O
 func (s *Stream) found(r Record) {
 	s.Highest = max(s.Highest, r.Seq)
 	switch {
-	case r.gone || r.Seq == 0:
+	case r.isDeleted || r.Seq == 0:
 	case s.First == 0:
 		s.First, s.Last = r.Seq, r.Seq
 		if s.Skipped == 0 {
@@ -263,7 +263,7 @@ func (s *Stream) readOpening(path string, number int) error {
 	if err != nil {
 		return err
 	}
-	if r, wrong := sum.record(raw); wrong == "" && !r.gone {
+	if r, wrong := sum.record(raw); wrong == "" && !r.isDeleted {
 		s.Opening = r.clone()
 	}
 	return nil

@@ -12,16 +12,16 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// description is the stored configuration of a stream: the content of two files. raw
+// storedConfig is the stored configuration of a stream: the content of two files. raw
 // and sum are nil if the file is missing.
-type description struct{ raw, sum []byte }
+type storedConfig struct{ raw, sum []byte }
 
-// readDescription reads the stored configuration in the directory of a stream.
-func readDescription(dir string) (d description, err error) {
+// readStoredConfig reads the stored configuration in the directory of a stream.
+func readStoredConfig(dir string) (d storedConfig, err error) {
 	for file, into := range map[string]*[]byte{metaFile: &d.raw, metaSum: &d.sum} {
 		*into, err = os.ReadFile(filepath.Join(dir, file))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return description{}, err
+			return storedConfig{}, err
 		}
 	}
 	return d, nil
@@ -49,7 +49,7 @@ type config struct {
 
 // parse reports whether the stored configuration matches its checksum and can be
 // decoded.
-func (d description) parse(stream string) (c config, intact bool, err error) {
+func (d storedConfig) parse(stream string) (c config, intact bool, err error) {
 	want, err := checksum(stream, d.raw)
 	if err != nil {
 		return config{}, false, err
@@ -59,10 +59,10 @@ func (d description) parse(stream string) (c config, intact bool, err error) {
 	return c, intact, nil
 }
 
-// describe reports whether the stored configuration of a stream matches its checksum,
+// checkStoredConfig reports whether the stored configuration of a stream matches its checksum,
 // and returns the first position in it.
-func describe(dir, stream string) (intact bool, begins uint64, err error) {
-	d, err := readDescription(dir)
+func checkStoredConfig(dir, stream string) (intact bool, begins uint64, err error) {
+	d, err := readStoredConfig(dir)
 	if err != nil {
 		return false, 1, err
 	}

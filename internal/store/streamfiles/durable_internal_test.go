@@ -15,7 +15,7 @@ func TestFailingWriteOfADescription(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := description{raw: []byte("new"), sum: []byte("new")}
+	d := storedConfig{raw: []byte("new"), sum: []byte("new")}
 	if err := d.write(dir); err == nil {
 		t.Error("directories were replaced")
 	}
@@ -34,7 +34,7 @@ func TestFailingWriteOfADescription(t *testing.T) {
 	if err := d.write(dir); err == nil {
 		t.Error("the files were written through directories")
 	}
-	if got, err := readDescription(dir); err != nil || string(got.raw) != "old" || string(got.sum) != "old" {
+	if got, err := readStoredConfig(dir); err != nil || string(got.raw) != "old" || string(got.sum) != "old" {
 		t.Errorf("%q, %q, %v", got.raw, got.sum, err)
 	}
 }
@@ -44,7 +44,7 @@ func TestSetAside(t *testing.T) {
 	t.Parallel()
 	dir, aside := t.TempDir(), t.TempDir()
 	file := filepath.Join("a", "b")
-	if err := setAside(dir, aside, file); err != nil {
+	if err := copyAside(dir, aside, file); err != nil {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
@@ -53,7 +53,7 @@ func TestSetAside(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, file), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := setAside(dir, aside, file); err == nil {
+	if err := copyAside(dir, aside, file); err == nil {
 		t.Error("a directory was copied")
 	}
 	if list, err := os.ReadDir(filepath.Join(aside, "a")); err != nil || len(list) != 0 {
@@ -66,7 +66,7 @@ func TestSetAside(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := setAside(dir, aside, file); err != nil {
+		if err := copyAside(dir, aside, file); err != nil {
 			t.Fatal(err)
 		}
 	}

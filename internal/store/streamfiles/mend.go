@@ -26,7 +26,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 	if err != nil {
 		return err
 	}
-	if err := setAside(dir, aside, filepath.Join(at, blocksDir, indexFile)); err != nil {
+	if err := copyAside(dir, aside, filepath.Join(at, blocksDir, indexFile)); err != nil {
 		return err
 	}
 	// The server rebuilds the index. The old one counts records that are removed.
@@ -41,7 +41,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 		if !slices.ContainsFunc(s.Faults, func(f Corruption) bool { return f.File == file }) {
 			continue
 		}
-		if err := setAside(dir, aside, file); err != nil {
+		if err := copyAside(dir, aside, file); err != nil {
 			return err
 		}
 		if err := mendBlock(filepath.Join(dir, file), s.Name, b.number, i == len(blocks)-1); err != nil {
@@ -51,7 +51,7 @@ func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
 	if s.HasConfig {
 		return nil
 	}
-	return mendDescription(dir, s.Name, aside, kept)
+	return mendStoredConfig(dir, s.Name, aside, kept)
 }
 
 // mendBlock replaces a block by its readable records.
@@ -60,7 +60,7 @@ func mendBlock(path, stream string, number int, newest bool) error {
 	if err := removeSynced(part); err != nil {
 		return err
 	}
-	if err := salvageBlock(path, part, stream, number, newest, SalvageOptions{Copy: func(string) bool { return true }}); err != nil {
+	if err := salvageBlock(path, part, stream, number, newest, SalvageOptions{CopyOnly: func(string) bool { return true }}); err != nil {
 		return err
 	}
 	beside, err := os.Open(part)
@@ -73,14 +73,14 @@ func mendBlock(path, stream string, number int, newest bool) error {
 	return durable.Replace(path, beside, nil)
 }
 
-func mendDescription(dir, stream, aside, kept string) error {
+func mendStoredConfig(dir, stream, aside, kept string) error {
 	at := filepath.Join(accountDir, stream)
 	for _, file := range []string{metaFile, metaSum} {
-		if err := setAside(dir, aside, filepath.Join(at, file)); err != nil {
+		if err := copyAside(dir, aside, filepath.Join(at, file)); err != nil {
 			return err
 		}
 	}
-	k, err := readDescription(filepath.Join(kept, stream))
+	k, err := readStoredConfig(filepath.Join(kept, stream))
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,9 @@ func mendDescription(dir, stream, aside, kept string) error {
 	return errors.Join(removeSynced(filepath.Join(dir, at, metaFile)), removeSynced(filepath.Join(dir, at, metaSum)))
 }
 
-// setAside copies a file, if it exists, to the same path in another directory, unless
+// copyAside copies a file, if it exists, to the same path in another directory, unless
 // that exists.
-func setAside(dir, aside, file string) error {
+func copyAside(dir, aside, file string) error {
 	into := filepath.Join(aside, file)
 	if _, err := os.Stat(into); err == nil {
 		return nil

@@ -90,7 +90,7 @@ const (
 // repairStream returns the repair of a stream, or "" for none.
 func repairStream(ctx context.Context, dir, kept, stream string) (what string, removed bool, err error) {
 	at := filepath.Join(dir, accountDir, stream)
-	d, err := readDescription(at)
+	d, err := readStoredConfig(at)
 	if err != nil {
 		return "", false, err
 	}
@@ -123,19 +123,19 @@ func repairStream(ctx context.Context, dir, kept, stream string) (what string, r
 
 // lastComplete returns the last stored configuration of a stream that is known to be
 // complete, with its checksum. raw is nil if there is none.
-func lastComplete(d description, kept, stream string) (description, error) {
-	k, err := readDescription(kept)
+func lastComplete(d storedConfig, kept, stream string) (storedConfig, error) {
+	k, err := readStoredConfig(kept)
 	if err != nil {
-		return description{}, err
+		return storedConfig{}, err
 	}
 	// The copy may have been interrupted too. The checksum of the stream itself is
 	// sufficient.
-	for _, candidate := range []description{{k.raw, k.sum}, {k.raw, d.sum}, {unsealed(d.raw), d.sum}} {
+	for _, candidate := range []storedConfig{{k.raw, k.sum}, {k.raw, d.sum}, {withoutSeal(d.raw), d.sum}} {
 		if _, intact, err := candidate.parse(stream); err != nil || intact {
 			return candidate, err
 		}
 	}
-	return description{}, nil
+	return storedConfig{}, nil
 }
 
 // isCutShort reports whether a stored configuration is missing, empty or truncated.
@@ -147,10 +147,10 @@ func isCutShort(raw []byte) bool {
 // isUpdate reports whether raw equals before, except that the stream may be sealed.
 // Daybook makes no other update of a stream.
 func isUpdate(raw, before []byte) bool {
-	return bytes.Equal(raw, before) || bytes.Equal(unsealed(raw), before)
+	return bytes.Equal(raw, before) || bytes.Equal(withoutSeal(raw), before)
 }
 
-func unsealed(raw []byte) []byte {
+func withoutSeal(raw []byte) []byte {
 	return bytes.Replace(raw, []byte(`"sealed":true`), []byte(`"sealed":false`), 1)
 }
 
@@ -191,7 +191,7 @@ func repairConsumers(at, stream string) (all []Repaired, err error) {
 }
 
 func repairConsumer(dir, stream, consumer string) (what string, err error) {
-	d, err := readDescription(dir)
+	d, err := readStoredConfig(dir)
 	if err != nil {
 		return "", err
 	}
@@ -217,7 +217,7 @@ func repairConsumer(dir, stream, consumer string) (what string, err error) {
 
 // write replaces the stored configuration in a directory. It writes the checksum last,
 // as the server does.
-func (d description) write(dir string) error {
+func (d storedConfig) write(dir string) error {
 	return errors.Join(durable.WriteFile(filepath.Join(dir, metaFile), d.raw, 0o600), durable.WriteFile(filepath.Join(dir, metaSum), d.sum, 0o600))
 }
 

@@ -15,11 +15,11 @@ import (
 // SalvageOptions select what Salvage copies. The zero value selects every readable
 // record.
 type SalvageOptions struct {
-	// Sound, if set, reports whether a readable record is the one that was written.
-	Sound func(stream string, r Record) bool
-	// Copy, if set, selects streams whose blocks are all copied and not linked: when a
+	// IsValid, if set, reports whether a readable record is the one that was written.
+	IsValid func(stream string, r Record) bool
+	// CopyOnly, if set, selects streams whose blocks are all copied and not linked: when a
 	// server deletes messages, it may write to blocks other than the newest.
-	Copy func(stream string) bool
+	CopyOnly func(stream string) bool
 }
 
 // Salvage creates the directory into from the intact content of from, so that a server
@@ -64,11 +64,11 @@ func salvage(ctx context.Context, from, into, kept string, how SalvageOptions) e
 
 func salvageStream(ctx context.Context, from, into, kept, name string, how SalvageOptions) error {
 	described := from
-	if ok, _, err := describe(from, name); err != nil {
+	if ok, _, err := checkStoredConfig(from, name); err != nil {
 		return err
 	} else if !ok {
 		described = kept
-		if ok, _, err := describe(kept, name); err != nil || !ok {
+		if ok, _, err := checkStoredConfig(kept, name); err != nil || !ok {
 			return err // without a configuration the server ignores the stream
 		}
 	}
@@ -114,11 +114,11 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	last := uint64(0)
 	take := func(r Record) {
 		// A block that replaced another one repeats positions.
-		if !r.gone && (r.Seq <= last || how.Sound != nil && !how.Sound(stream, r)) {
+		if !r.isDeleted && (r.Seq <= last || how.IsValid != nil && !how.IsValid(stream, r)) {
 			whole = false
 			return
 		}
-		if !r.gone {
+		if !r.isDeleted {
 			last = r.Seq
 		}
 		sound = append(sound, r.raw...)
@@ -127,7 +127,7 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	switch {
 	case len(sound) == 0 && !newest:
 		return nil
-	case whole && !newest && (how.Copy == nil || !how.Copy(stream)):
+	case whole && !newest && (how.CopyOnly == nil || !how.CopyOnly(stream)):
 		if os.Link(from, into) == nil {
 			return nil
 		}
@@ -150,22 +150,22 @@ func BackupStreamConfigs(from, kept string) error {
 		if !isStream(e) {
 			continue
 		}
-		if err := keepDescription(filepath.Join(from, accountDir, e.Name()), filepath.Join(kept, e.Name()), e.Name()); err != nil {
+		if err := backupStreamConfig(filepath.Join(from, accountDir, e.Name()), filepath.Join(kept, e.Name()), e.Name()); err != nil {
 			return fmt.Errorf("back up the configuration of stream %s: %w", e.Name(), err)
 		}
 	}
 	return nil
 }
 
-func keepDescription(from, kept, stream string) error {
-	d, err := readDescription(from)
+func backupStreamConfig(from, kept, stream string) error {
+	d, err := readStoredConfig(from)
 	if err != nil {
 		return err
 	}
 	if _, intact, err := d.parse(stream); err != nil || !intact {
 		return err
 	}
-	before, err := readDescription(kept)
+	before, err := readStoredConfig(kept)
 	if err != nil || bytes.Equal(before.raw, d.raw) && bytes.Equal(before.sum, d.sum) {
 		return err
 	}

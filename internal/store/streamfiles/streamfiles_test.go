@@ -152,8 +152,8 @@ func TestCheckAndSalvage(t *testing.T) {
 				if !strings.Contains(f.String(), test.faults[i]) {
 					t.Errorf("fault %d is %s, want %q", i, f, test.faults[i])
 				}
-				if f.Torn != (name == "the end") {
-					t.Errorf("%s: at the end is %t", f, f.Torn)
+				if f.IsTorn != (name == "the end") {
+					t.Errorf("%s: at the end is %t", f, f.IsTorn)
 				}
 			}
 
@@ -193,7 +193,7 @@ func openStore(t *testing.T, server interface {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Existing: true, Logger: storetest.Logger(t)})
+	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{ReadExisting: true, Logger: storetest.Logger(t)})
 	if err != nil {
 		return nil
 	}

@@ -130,12 +130,12 @@ const MaxSeeds = 256
 func (s *Snapshot) Resolve(seeds []string, aliases map[string]string) ([]Entry, error) {
 	var found []Entry
 	for _, seed := range seeds {
-		list, ok := s.named(seed)
+		list, ok := s.find(seed)
 		if !ok {
-			list, ok = s.named(s.canonical(seed, aliases))
+			list, ok = s.find(s.resolveAlias(seed, aliases))
 		}
 		if !ok {
-			return nil, &UnknownError{Seed: seed, Near: s.near(seed)}
+			return nil, &UnknownError{Seed: seed, Near: s.suggest(seed)}
 		}
 		found = append(found, list...)
 	}
@@ -143,9 +143,9 @@ func (s *Snapshot) Resolve(seeds []string, aliases map[string]string) ([]Entry, 
 	return slices.CompactFunc(found, func(a, b Entry) bool { return a.ID == b.ID }), nil
 }
 
-// Primary returns the first source of entries in lexicographic order, regardless of the
+// PrimarySource returns the first source of entries in lexicographic order, regardless of the
 // order of the entries.
-func Primary(list []Entry) string {
+func PrimarySource(list []Entry) string {
 	primary := ""
 	for _, e := range list {
 		if primary == "" || e.Source < primary {
@@ -155,7 +155,7 @@ func Primary(list []Entry) string {
 	return primary
 }
 
-func (s *Snapshot) named(name string) ([]Entry, bool) {
+func (s *Snapshot) find(name string) ([]Entry, bool) {
 	if e, ok := s.byID[name]; ok {
 		return []Entry{e}, true
 	}
@@ -163,9 +163,9 @@ func (s *Snapshot) named(name string) ([]Entry, bool) {
 	return list, ok
 }
 
-// canonical replaces an alias. An alias may stand for a whole name, or for the beginning
+// resolveAlias replaces an alias. An alias may stand for a whole name, or for the beginning
 // of a name up to a dot.
-func (s *Snapshot) canonical(seed string, aliases map[string]string) string {
+func (s *Snapshot) resolveAlias(seed string, aliases map[string]string) string {
 	lookUp := func(name string) (string, bool) {
 		if to, ok := aliases[name]; ok {
 			return to, true
@@ -190,8 +190,8 @@ func (s *Snapshot) canonical(seed string, aliases map[string]string) string {
 // maxNear is the maximum number of names in an UnknownError.
 const maxNear = 8
 
-// near returns names that share a word with a seed, or the sources if there are none.
-func (s *Snapshot) near(seed string) []string {
+// suggest returns names that share a word with a seed, or the sources if there are none.
+func (s *Snapshot) suggest(seed string) []string {
 	var list []string
 	for _, e := range s.Search("", seed, maxNear).Entries {
 		list = append(list, e.ID)

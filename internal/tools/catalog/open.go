@@ -10,7 +10,7 @@ import (
 
 // Sessions is the write side of logical sessions. *ledger.Ledger implements it.
 type Sessions interface {
-	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.OpenResult, error)
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
@@ -29,9 +29,9 @@ type Opening struct {
 	Aliases map[string]string
 }
 
-// Opened is the result of Open.
-type Opened struct {
-	ledger.Opened
+// OpenResult is the result of Open.
+type OpenResult struct {
+	ledger.OpenResult
 	Taught ledger.ExpansionResult
 	// Offered holds the entries that the catalog offered.
 	Offered *Snapshot
@@ -40,31 +40,31 @@ type Opened struct {
 }
 
 // SeedsError is returned for no seeds and for more than MaxSeeds.
-type SeedsError struct{ Given int }
+type SeedsError struct{ Count int }
 
 // Error returns a message with the limits.
 func (e *SeedsError) Error() string {
-	return fmt.Sprintf("%d seeds: give 1 to %d", e.Given, MaxSeeds)
+	return fmt.Sprintf("%d seeds: give 1 to %d", e.Count, MaxSeeds)
 }
 
 // Open opens a session and expands it with entries of a catalog. The error is a
 // *SeedsError or an *UnknownError, and then nothing is recorded, or an error of the
 // ledger.
-func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Opened, error) {
+func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (OpenResult, error) {
 	if n := len(o.Seeds); n == 0 || n > MaxSeeds {
-		return Opened{}, &SeedsError{Given: n}
+		return OpenResult{}, &SeedsError{Count: n}
 	}
 	now := from.Snapshot(ctx, o.Tenant)
 	entries, err := now.Resolve(o.Seeds, o.Aliases)
 	if err != nil {
-		return Opened{}, err
+		return OpenResult{}, err
 	}
 	opened, err := sessions.OpenSession(ctx, o.Opening)
 	if err != nil {
-		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
+		return OpenResult{}, err //nolint:wrapcheck // the ledger's errors are answers
 	}
 	t := ledger.Expansion{
-		Tenant: o.Tenant, Session: opened.SessionID, Primary: Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
+		Tenant: o.Tenant, Session: opened.SessionID, Primary: PrimarySource(entries), Sources: now.Sources(), Known: now.Hashes(),
 		Actor: o.Actor, Traceparent: o.Traceparent,
 	}
 	for _, e := range entries {
@@ -72,13 +72,13 @@ func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Op
 	}
 	taught, err := sessions.ExpandSession(ctx, t)
 	if err != nil {
-		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
+		return OpenResult{}, err //nolint:wrapcheck // the ledger's errors are answers
 	}
-	return Opened{Opened: opened, Taught: taught, Offered: now, Recorded: max(opened.Seq, taught.Seq)}, nil
+	return OpenResult{OpenResult: opened, Taught: taught, Offered: now, Recorded: max(opened.Seq, taught.Seq)}, nil
 }
 
 // Added returns the entries that are new to the session, in the order of their symbols.
-func (o Opened) Added() []Symbol {
+func (o OpenResult) Added() []Symbol {
 	list := make([]Symbol, len(o.Taught.Added))
 	for i, one := range o.Taught.Added {
 		list[i] = Symbol{Name: one.Symbol, ID: one.ID}

@@ -14,9 +14,9 @@ import (
 // sessions counts opened sessions and adds each entry.
 type sessions struct{ opened int }
 
-func (s *sessions) OpenSession(context.Context, ledger.Opening) (ledger.Opened, error) {
+func (s *sessions) OpenSession(context.Context, ledger.Opening) (ledger.OpenResult, error) {
 	s.opened++
-	return ledger.Opened{SessionID: "id", New: true, Seq: 2}, nil
+	return ledger.OpenResult{SessionID: "id", New: true, Seq: 2}, nil
 }
 
 func (s *sessions) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
@@ -39,7 +39,7 @@ func TestOpen(t *testing.T) {
 		switch {
 		case ok && (err != nil || s.opened != 1 || o.Recorded != 3 || !slices.Equal(o.Added(), []catalog.Symbol{{Name: "a", ID: seed}})):
 			t.Errorf("%d seeds: %+v, %v", n, o, err)
-		case !ok && (!refused || count.Given != n || s.opened != 0):
+		case !ok && (!refused || count.Count != n || s.opened != 0):
 			t.Errorf("%d seeds: %v, opened %d", n, err, s.opened)
 		}
 	}

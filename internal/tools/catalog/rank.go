@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// Found is the result of a search.
-type Found struct {
+// SearchResult is the result of a search.
+type SearchResult struct {
 	// Entries are the best matches, ordered by score and then by id.
 	Entries []Entry
 	// Total is the number of matches. Entries may hold a part of them.
@@ -24,17 +24,17 @@ const (
 	inSummary = 2.0
 	ofQuery   = 3.0
 	ofIntent  = 1.0
-	// similar is the weight of a word that only starts like the word of the search.
-	similar = 0.5
-	// least is the part of the best score below which a match is dropped as accidental.
-	least = 0.1
+	// similarWeight is the weight of a word that only starts like the word of the search.
+	similarWeight = 0.5
+	// minScoreShare is the part of the best score below which a match is dropped as accidental.
+	minScoreShare = 0.1
 )
 
 // Search ranks the entries by the words that they share with the intent and with the
 // query. Words of the query count more than words of the intent, and rare words more
 // than frequent ones. If neither has a word, it finds all entries, ordered by id. It
 // returns at most limit entries.
-func (s *Snapshot) Search(intent, query string, limit int) Found {
+func (s *Snapshot) Search(intent, query string, limit int) SearchResult {
 	wanted := map[string]float64{}
 	for _, w := range words(intent) {
 		wanted[w] = ofIntent
@@ -46,7 +46,7 @@ func (s *Snapshot) Search(intent, query string, limit int) Found {
 	if len(wanted) > 0 {
 		list = s.rank(wanted)
 	}
-	return Found{Entries: list[:min(len(list), limit)], Total: len(list)}
+	return SearchResult{Entries: list[:min(len(list), limit)], Total: len(list)}
 }
 
 // rank returns the entries that share a word with wanted, ordered by score, best first.
@@ -55,7 +55,7 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 	hits := make([][]float64, len(s.all))      // by entry and word
 	matched := make([]float64, len(search))    // the number of entries that have a word
 	for i, e := range s.all {
-		hits[i] = worth(e, search)
+		hits[i] = weights(e, search)
 		for j, v := range hits[i] {
 			if v > 0 {
 				matched[j]++
@@ -80,7 +80,7 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 			best = max(best, score)
 		}
 	}
-	list = slices.DeleteFunc(list, func(h scored) bool { return h.score < best*least })
+	list = slices.DeleteFunc(list, func(h scored) bool { return h.score < best*minScoreShare })
 	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) }) // entries are ordered by id
 	found := make([]Entry, len(list))
 	for i, h := range list {
@@ -89,8 +89,8 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 	return found
 }
 
-// worth returns the weight of each word of a search in an entry.
-func worth(e Entry, search []string) []float64 {
+// weights returns the weight of each word of a search in an entry.
+func weights(e Entry, search []string) []float64 {
 	name := strings.TrimPrefix(e.ID, e.Source)
 	places := []struct {
 		words []string
@@ -100,23 +100,23 @@ func worth(e Entry, search []string) []float64 {
 	for i, w := range search {
 		for _, place := range places {
 			for _, have := range place.words {
-				values[i] = max(values[i], place.worth*likeness(w, have))
+				values[i] = max(values[i], place.worth*similarity(w, have))
 			}
 		}
 	}
 	return values
 }
 
-// likeness returns 1 for equal words, similar for words that start alike, and 0
+// similarity returns 1 for equal words, similar for words that start alike, and 0
 // otherwise.
-func likeness(a, b string) float64 {
+func similarity(a, b string) float64 {
 	switch {
 	case a == b:
 		return 1
-	case !ascii(a) || !ascii(b):
+	case !isASCII(a) || !isASCII(b):
 		// Some scripts do not separate words.
 		if strings.Contains(a, b) || strings.Contains(b, a) {
-			return similar
+			return similarWeight
 		}
 		return 0
 	}
@@ -127,12 +127,12 @@ func likeness(a, b string) float64 {
 	}
 	// "search" and "searching", "repository" and "repositories".
 	if len(short) >= root && (strings.HasPrefix(long, short) || len(short) > root+2 && strings.HasPrefix(long, short[:len(short)-1])) {
-		return similar
+		return similarWeight
 	}
 	return 0
 }
 
-func ascii(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
+func isASCII(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
 
 // maxWords limits the words of a search, so that a hostile text does not cost more.
 const maxWords = 64
@@ -146,7 +146,7 @@ func words(text string) []string {
 		if len(list) == maxWords {
 			return
 		}
-		if w := strings.ToLower(string(word)); len(w) > 1 && !empty[w] && !slices.Contains(list, w) {
+		if w := strings.ToLower(string(word)); len(w) > 1 && !stopWords[w] && !slices.Contains(list, w) {
 			list = append(list, w)
 		}
 		word = word[:0]
@@ -166,8 +166,8 @@ func words(text string) []string {
 	return list
 }
 
-// empty are the stop words: they occur in intents and describe no entry.
-var empty = func() map[string]bool {
+// stopWords are the stop words: they occur in intents and describe no entry.
+var stopWords = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`an and any are as at be by can do for from has have how if in into is it its like me my need no not of on or our
 		out please so some that the their them then there these they this to up use used using via want was we what when which will with you your`) {

@@ -47,12 +47,12 @@ type answer struct {
 	tenant string
 	memory Memory // nil if memory is not limited
 
-	mu   sync.Mutex
-	id   string // id of the request as JSON; guarded by mu
-	raw  []byte // the result as JSON; guarded by mu
-	held Held   // memory of the message, nil while none is taken; guarded by mu
-	room int64  // length of the message that held is for; guarded by mu
-	over bool   // whether the call has ended; guarded by mu
+	mu       sync.Mutex
+	id       string // id of the request as JSON; guarded by mu
+	raw      []byte // the result as JSON; guarded by mu
+	held     Held   // memory of the message, nil while none is taken; guarded by mu
+	heldFor  int64  // length of the message that held is for; guarded by mu
+	hasEnded bool   // whether the call has ended; guarded by mu
 }
 
 type answerKey struct{}
@@ -69,7 +69,7 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 		return nil
 	}
 	a.mu.Lock()
-	taken, room := a.held != nil, a.room
+	taken, room := a.held != nil, a.heldFor
 	a.mu.Unlock()
 	switch {
 	case taken && n <= room:
@@ -83,11 +83,11 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || a.held != nil {
+	if a.hasEnded || a.held != nil {
 		held.Release()
 		return nil
 	}
-	a.held, a.room = held, n
+	a.held, a.heldFor = held, n
 	return nil
 }
 
@@ -97,9 +97,9 @@ func (a *answer) take() ([]byte, Held) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	raw, held := a.raw, a.held
-	a.raw, a.held, a.over = nil, nil, true
+	a.raw, a.held, a.hasEnded = nil, nil, true
 	if held == nil {
-		held = unheld{}
+		held = noMemoryHeld{}
 	}
 	return raw, held
 }
@@ -119,93 +119,93 @@ func refusal(id string, why error) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, jsonrpc.CodeInternalError, text)
 }
 
-type unheld struct{}
+type noMemoryHeld struct{}
 
-func (unheld) Shrink(int64) {}
-func (unheld) Release()     {}
+func (noMemoryHeld) Shrink(int64) {}
+func (noMemoryHeld) Release()     {}
 
-// maxOthers is the maximum number of waiting requests other than tool calls whose
+// maxOtherRequests is the maximum number of waiting requests other than tool calls whose
 // answers may be large. Some requests are never answered.
-const maxOthers = 64
+const maxOtherRequests = 64
 
-// beside holds the state of the requests of one connection that wait for an answer.
-type beside struct {
-	mu      sync.Mutex
-	waiting map[string]*answer // by id as JSON, nil for requests other than tool calls; guarded by mu
-	others  []string           // ids of requests other than tool calls, oldest first; guarded by mu
-	waited  map[string]waited  // by tenant; guarded by mu
-	asked   int                // requests of the server whose responses are not sent; guarded by mu
+// answerRouter holds the state of the requests of one connection that wait for an answer.
+type answerRouter struct {
+	mu             sync.Mutex
+	waiting        map[string]*answer  // by id as JSON, nil for requests other than tool calls; guarded by mu
+	otherRequests  []string            // ids of requests other than tool calls, oldest first; guarded by mu
+	waitTimes      map[string]waitTime // by tenant; guarded by mu
+	serverRequests int                 // requests of the server whose responses are not sent; guarded by mu
 }
 
-// maxAsked is the maximum number of requests of a server, such as pings, whose responses
+// maxServerRequests is the maximum number of requests of a server, such as pings, whose responses
 // are not sent. Each takes a goroutine, and over HTTP a connection. Further requests get
 // no response.
-const maxAsked = 32
+const maxServerRequests = 32
 
 // accept reports whether the SDK gets a request of the server.
-func (b *beside) accept() bool {
+func (b *answerRouter) accept() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.asked >= maxAsked {
+	if b.serverRequests >= maxServerRequests {
 		return false
 	}
-	b.asked++
+	b.serverRequests++
 	return true
 }
 
-// left notes that a message is sent or never will be.
-func (b *beside) left(m jsonrpc.Message) {
+// noteSent notes that a message is sent or never will be.
+func (b *answerRouter) noteSent(m jsonrpc.Message) {
 	if _, ok := m.(*jsonrpc.Response); !ok {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asked = max(0, b.asked-1)
+	b.serverRequests = max(0, b.serverRequests-1)
 }
 
-// waited is the time for which answers of a tenant have delayed others on a shared
+// waitTime is the time for which answers of a tenant have delayed others on a shared
 // stream.
-type waited struct {
+type waitTime struct {
 	time time.Duration
 	at   time.Time
 }
 
 const (
-	// sharedWait is the maximum time for which answers of one tenant that wait for memory
+	// maxSharedWait is the maximum time for which answers of one tenant that wait for memory
 	// may delay later answers on the same stream, in one series.
-	sharedWait = 2 * time.Second
-	// forgiveness is the divisor of the elapsed time that is subtracted from the time
+	maxSharedWait = 2 * time.Second
+	// waitDecay is the divisor of the elapsed time that is subtracted from the time
 	// waited.
-	forgiveness = 10
-	// maxWaited is the maximum number of tenants whose waits are known.
-	maxWaited = 1000
+	waitDecay = 10
+	// maxWaitTimes is the maximum number of tenants whose waits are known.
+	maxWaitTimes = 1000
 )
 
 // maxWait returns how long an answer of a tenant may wait on a shared stream.
-func (b *beside) maxWait(tenant string) time.Duration {
+func (b *answerRouter) maxWait(tenant string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.waited[tenant]
-	return sharedWait - max(0, w.time-time.Since(w.at)/forgiveness)
+	w := b.waitTimes[tenant]
+	return maxSharedWait - max(0, w.time-time.Since(w.at)/waitDecay)
 }
 
-// hasWaited adds the wait of an answer of a tenant.
-func (b *beside) hasWaited(tenant string, d time.Duration) {
+// addWait adds the wait of an answer of a tenant.
+func (b *answerRouter) addWait(tenant string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.waited[tenant]
-	if b.waited == nil || len(b.waited) >= maxWaited {
-		b.waited = map[string]waited{}
+	w := b.waitTimes[tenant]
+	if b.waitTimes == nil || len(b.waitTimes) >= maxWaitTimes {
+		b.waitTimes = map[string]waitTime{}
 	}
 	now := time.Now()
-	b.waited[tenant] = waited{min(sharedWait, max(0, w.time-now.Sub(w.at)/forgiveness)+d), now}
+	b.waitTimes[tenant] = waitTime{min(maxSharedWait, max(0, w.time-now.Sub(w.at)/waitDecay)+d), now}
 }
 
-func newBeside() *beside { return &beside{waiting: map[string]*answer{}} }
+func newAnswerRouter() *answerRouter { return &answerRouter{waiting: map[string]*answer{}} }
 
 // expect registers a request before it is sent. It returns a for a tool call, and
 // otherwise nil.
-func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
+func (b *answerRouter) expect(a *answer, m jsonrpc.Message) *answer {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {
 		return nil
@@ -226,11 +226,11 @@ func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 	defer b.mu.Unlock()
 	b.waiting[string(id)] = a
 	if a == nil {
-		if b.others = append(b.others, string(id)); len(b.others) > maxOthers {
-			if old, waits := b.waiting[b.others[0]]; waits && old == nil {
-				delete(b.waiting, b.others[0])
+		if b.otherRequests = append(b.otherRequests, string(id)); len(b.otherRequests) > maxOtherRequests {
+			if old, waits := b.waiting[b.otherRequests[0]]; waits && old == nil {
+				delete(b.waiting, b.otherRequests[0])
 			}
-			b.others = slices.Delete(b.others, 0, 1)
+			b.otherRequests = slices.Delete(b.otherRequests, 0, 1)
 		}
 	}
 	return a
@@ -238,7 +238,7 @@ func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 
 // expectBody registers a request over HTTP before it is sent. It returns the answer that
 // a tool call waits for, or nil, and the message, or nil.
-func (b *beside) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
+func (b *answerRouter) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
 	a := answerOf(r.Context())
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return nil, nil, nil
@@ -259,7 +259,7 @@ func (b *beside) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
 }
 
 // forget ends the wait for an answer.
-func (b *beside) forget(a *answer) {
+func (b *answerRouter) forget(a *answer) {
 	a.mu.Lock()
 	id := a.id
 	a.mu.Unlock()
@@ -272,7 +272,7 @@ func (b *beside) forget(a *answer) {
 
 // divertAll is divert for a message or a batch of messages. It returns separate messages
 // for the SDK, which reads no batches over HTTP.
-func (b *beside) divertAll(ctx context.Context, text []byte, only *answer) [][]byte {
+func (b *answerRouter) divertAll(ctx context.Context, text []byte, only *answer) [][]byte {
 	if text = bytes.TrimSpace(text); isBatch(text) {
 		return b.divertBatch(ctx, text, only)
 	}
@@ -291,7 +291,7 @@ func isBatch(text []byte) bool {
 // maxBatch is the maximum number of messages in a batch.
 const maxBatch = 1000
 
-func (b *beside) divertBatch(ctx context.Context, text []byte, only *answer) [][]byte {
+func (b *answerRouter) divertBatch(ctx context.Context, text []byte, only *answer) [][]byte {
 	var messages [][]byte
 	d := json.NewDecoder(bytes.NewReader(text))
 	_, _ = d.Token() // the opening bracket
@@ -319,7 +319,7 @@ func isMessage(message []byte) bool {
 // waits for, and for a request of the server that accept refuses. only is the answer to
 // the call of a response, or nil on a stream that calls share. With only set, divert
 // drops answers to other calls.
-func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byte {
+func (b *answerRouter) divert(ctx context.Context, message []byte, only *answer) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method json.RawMessage `json:"method"`
@@ -367,14 +367,14 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over {
+	if !a.hasEnded {
 		a.raw = m.Result
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
 }
 
 // reserve takes memory for a received message of n bytes.
-func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) error {
+func (b *answerRouter) reserve(ctx context.Context, a *answer, n int, shared bool) error {
 	if n <= smallMessage {
 		return nil
 	}
@@ -383,7 +383,7 @@ func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) err
 		ctx, stop = context.WithTimeout(ctx, b.maxWait(a.tenant))
 		defer stop()
 		start := time.Now()
-		defer func() { b.hasWaited(a.tenant, time.Since(start)) }()
+		defer func() { b.addWait(a.tenant, time.Since(start)) }()
 	}
 	return a.reserve(ctx, int64(n))
 }
@@ -406,28 +406,28 @@ func asksForInput(result []byte) bool {
 	return json.Unmarshal(result, &r) == nil && r.Type != "" && r.Type != "complete"
 }
 
-// expecting is a transport that registers requests before they are sent.
-type expecting struct {
+// trackedTransport is a transport that registers requests before they are sent.
+type trackedTransport struct {
 	sdk.Transport
-	beside *beside
+	router *answerRouter
 }
 
 // Connect implements sdk.Transport.
-func (e expecting) Connect(ctx context.Context) (sdk.Connection, error) {
+func (e trackedTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	c, err := e.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return expectingConn{c, e.beside}, nil
+	return trackedConn{c, e.router}, nil
 }
 
-type expectingConn struct {
+type trackedConn struct {
 	sdk.Connection
-	beside *beside
+	router *answerRouter
 }
 
-func (c expectingConn) Write(ctx context.Context, m jsonrpc.Message) error {
-	c.beside.expect(answerOf(ctx), m)
-	defer c.beside.left(m)
+func (c trackedConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	c.router.expect(answerOf(ctx), m)
+	defer c.router.noteSent(m)
 	return c.Connection.Write(ctx, m)
 }

@@ -23,7 +23,7 @@ func (noMemory) Take(ctx context.Context, _ string, _ int64) (Held, error) {
 // no longer than one answer does.
 func TestManyAnswersWaitLikeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBeside()
+		b := newAnswerRouter()
 		large := strings.Repeat("x", 2*smallMessage)
 		id := int64(0)
 		answered := func(tenant string) time.Duration {
@@ -45,14 +45,14 @@ func TestManyAnswersWaitLikeOne(t *testing.T) {
 		for range 20 {
 			loud += answered("loud")
 		}
-		if loud != sharedWait {
+		if loud != maxSharedWait {
 			t.Errorf("20 answers of one tenant waited %s", loud)
 		}
-		if d := answered("quiet"); d != sharedWait {
+		if d := answered("quiet"); d != maxSharedWait {
 			t.Errorf("an answer of another tenant waited %s", d)
 		}
-		time.Sleep(10 * sharedWait)
-		if d := answered("loud"); d != sharedWait {
+		time.Sleep(10 * maxSharedWait)
+		if d := answered("loud"); d != maxSharedWait {
 			t.Errorf("an answer after a while waited %s", d)
 		}
 	})
@@ -60,23 +60,23 @@ func TestManyAnswersWaitLikeOne(t *testing.T) {
 
 // The memory for requests that are never answered is limited.
 func TestUnansweredRequestsAreForgotten(t *testing.T) {
-	b := newBeside()
-	for id := range 10 * maxOthers {
+	b := newAnswerRouter()
+	for id := range 10 * maxOtherRequests {
 		request, err := jsonrpc.MakeID(float64(id + 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.expect(nil, &jsonrpc.Request{ID: request, Method: "tools/list"})
 	}
-	if len(b.waiting) != maxOthers || len(b.others) != maxOthers {
-		t.Errorf("%d and %d are noted", len(b.waiting), len(b.others))
+	if len(b.waiting) != maxOtherRequests || len(b.otherRequests) != maxOtherRequests {
+		t.Errorf("%d and %d are noted", len(b.waiting), len(b.otherRequests))
 	}
 }
 
 // An answer that needs more memory than was taken for it is refused: a wait for more
 // memory while some is held could be a deadlock.
 func TestAnswerLongerThanItsMemory(t *testing.T) {
-	a := &answer{tenant: "t", memory: noMemory{}, held: unheld{}, room: 2 * smallMessage}
+	a := &answer{tenant: "t", memory: noMemory{}, held: noMemoryHeld{}, heldFor: 2 * smallMessage}
 	if err := a.reserve(t.Context(), 2*smallMessage); err != nil {
 		t.Error(err)
 	}

@@ -18,7 +18,7 @@ type httpTransport struct {
 	headers map[string]string
 	user    *url.Userinfo
 	next    http.RoundTripper
-	beside  *beside
+	router  *answerRouter
 	sse     bool // answers arrive on the stream, not as responses
 }
 
@@ -38,11 +38,11 @@ func (w *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		password, _ := w.user.Password()
 		r.SetBasicAuth(w.user.Username(), password)
 	}
-	a, message, err := w.beside.expectBody(r)
+	a, message, err := w.router.expectBody(r)
 	if err != nil {
 		return nil, err
 	}
-	defer w.beside.left(message)
+	defer w.router.noteSent(message)
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 // dial returns the transport of an HTTP or SSE server and a function that closes its
 // idle connections.
-func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
+func dial(c Config, b *answerRouter) (t sdk.Transport, idle func(), err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, nil, errors.New("the url is malformed")
@@ -84,7 +84,7 @@ func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
 		return nil, nil, fmt.Errorf("the default transport is a %T", http.DefaultTransport)
 	}
 	base = base.Clone()
-	w := &httpTransport{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b, sse: c.transport() == SSE}
+	w := &httpTransport{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, router: b, sse: c.transport() == SSE}
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects, which is not followed: configure the url it redirects to")
 	}}

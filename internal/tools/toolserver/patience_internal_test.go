@@ -30,7 +30,7 @@ func TestPatience(t *testing.T) {
 		hung := s.servers[0]
 		hung.wake()
 		hung.mu.Lock()
-		hung.began, hung.failures = time.Now().Add(-test.ago), test.failures
+		hung.attemptStart, hung.failures = time.Now().Add(-test.ago), test.failures
 		hung.mu.Unlock()
 		end := 30 * time.Second
 		if test.waits {

@@ -122,7 +122,7 @@ func compact(before string, raw json.RawMessage, after string, limit int) ([]byt
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
 	}
-	return bounded(text, limit)
+	return limitValue(text, limit)
 }
 
 func encode(v any, limit int) ([]byte, error) {
@@ -132,12 +132,12 @@ func encode(v any, limit int) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, errors.New("the server's answer cannot be written as JSON")
 	}
-	return bounded(bytes.TrimRight(b.Bytes(), "\n"), limit)
+	return limitValue(bytes.TrimRight(b.Bytes(), "\n"), limit)
 }
 
-// bounded returns a value within the limits for scripts. It copies the value, so that a
+// limitValue returns a value within the limits for scripts. It copies the value, so that a
 // larger buffer is not kept in memory.
-func bounded(text []byte, limit int) ([]byte, error) {
+func limitValue(text []byte, limit int) ([]byte, error) {
 	if len(text) > limit {
 		return nil, fmt.Errorf("the server's answer has %d bytes, at most %d are allowed", len(text), limit)
 	}
@@ -194,8 +194,8 @@ func isKey(text []byte, end int) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// failure returns the message of a result that is an error.
-func failure(r *toolResult) string {
+// failureMessage returns the message of a result that is an error.
+func failureMessage(r *toolResult) string {
 	if text, ok := onlyText(r.Content); ok && text != "" {
 		return text
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// hidden replaces a secret.
-const hidden = "[hidden]"
+// redacted replaces a secret.
+const redacted = "[hidden]"
 
 // scrubber removes the secrets of a configuration from texts of other origin: errors of
 // libraries, and a server's log.
@@ -63,7 +63,7 @@ func newScrubber(c Config) scrubber {
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // longer secrets first
 	var pairs []string
 	for _, s := range slices.Compact(secrets) {
-		pairs = append(pairs, s, hidden)
+		pairs = append(pairs, s, redacted)
 	}
 	return scrubber{strings.NewReplacer(pairs...)}
 }
@@ -71,8 +71,8 @@ func newScrubber(c Config) scrubber {
 // maxMessage is the maximum length in bytes of foreign text in an error.
 const maxMessage = 2 << 10
 
-// text returns s without secrets, on one line of printable characters.
-func (s scrubber) text(text string) string {
+// scrubLine returns s without secrets, on one line of printable characters.
+func (s scrubber) scrubLine(text string) string {
 	text = s.words.Replace(strings.ToValidUTF8(text, "\ufffd"))
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -80,11 +80,11 @@ func (s scrubber) text(text string) string {
 		}
 		return r
 	}, text)
-	return strings.TrimSpace(cut(text, maxMessage))
+	return strings.TrimSpace(truncate(text, maxMessage))
 }
 
-// cut returns at most n bytes of s, with "..." after a cut.
-func cut(s string, n int) string {
+// truncate returns at most n bytes of s, with "..." after a cut.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -94,7 +94,7 @@ func cut(s string, n int) string {
 	return s[:n] + "..."
 }
 
-// long returns s without secrets for a script, up to maxFailure bytes.
-func (s scrubber) long(text string) string {
-	return cut(s.words.Replace(strings.ToValidUTF8(text, "\ufffd")), maxFailure)
+// scrubText returns s without secrets for a script, up to maxFailure bytes.
+func (s scrubber) scrubText(text string) string {
+	return truncate(s.words.Replace(strings.ToValidUTF8(text, "\ufffd")), maxFailure)
 }

@@ -19,27 +19,27 @@ import (
 
 // server is one configured server with its connection, if there is one.
 type server struct {
-	config Config
-	opts   Options
-	scrub  scrubber
-	log    *slog.Logger
-	life   context.Context
-	tasks  *sync.WaitGroup
+	config  Config
+	opts    Options
+	scrub   scrubber
+	log     *slog.Logger
+	lifeCtx context.Context
+	tasks   *sync.WaitGroup
 
-	mu         sync.Mutex // guards the fields below
-	link       *conn
-	connecting chan struct{} // closed when the current attempt is over
-	began      time.Time     // start of the last attempt
-	closed     bool
-	failures   int // consecutive failures
-	retryAt    time.Time
-	problem    error // error of the last attempt
+	mu           sync.Mutex // guards the fields below
+	conn         *conn
+	connecting   chan struct{} // closed when the current attempt is over
+	attemptStart time.Time     // start of the last attempt
+	closed       bool
+	failures     int // consecutive failures
+	retryAt      time.Time
+	lastError    error // error of the last attempt
 }
 
 // conn is one connection.
 type conn struct {
 	session *sdk.ClientSession
-	beside  *beside
+	router  *answerRouter
 	child   *child // nil for a server that is not a child process
 	idle    func()
 	end     context.CancelCauseFunc
@@ -50,7 +50,7 @@ type conn struct {
 
 func newServer(life context.Context, c Config, opts Options, tasks *sync.WaitGroup) *server {
 	return &server{
-		config: c, opts: opts, scrub: newScrubber(c), life: life, tasks: tasks,
+		config: c, opts: opts, scrub: newScrubber(c), lifeCtx: life, tasks: tasks,
 		log: opts.Logger.With("mcp_server", c.Name),
 	}
 }
@@ -68,24 +68,24 @@ func (s *server) connection(ctx context.Context, patience time.Duration) (*conn,
 	for {
 		s.mu.Lock()
 		switch {
-		case s.link != nil:
+		case s.conn != nil:
 			defer s.mu.Unlock()
-			return s.link, nil
+			return s.conn, nil
 		case s.closed:
 			s.mu.Unlock()
 			return nil, errClosed
 		case s.connecting == nil && time.Now().Before(s.retryAt):
 			defer s.mu.Unlock()
-			return nil, s.problem
+			return nil, s.lastError
 		case s.connecting == nil:
-			s.begin()
+			s.startAttempt()
 		}
 		over, waiting, stop := s.connecting, ctx, func() {}
 		if patience > 0 {
 			if s.failures > 0 {
-				patience = min(patience, retryPatience)
+				patience = min(patience, retryWait)
 			}
-			waiting, stop = context.WithDeadline(ctx, s.began.Add(patience))
+			waiting, stop = context.WithDeadline(ctx, s.attemptStart.Add(patience))
 		}
 		s.mu.Unlock()
 		select {
@@ -98,23 +98,23 @@ func (s *server) connection(ctx context.Context, patience time.Duration) (*conn,
 	}
 }
 
-// retryPatience is the maximum time that a run waits for a server that has failed
+// retryWait is the maximum time that a run waits for a server that has failed
 // before, so that a server that hangs does not delay every run.
-const retryPatience = 250 * time.Millisecond
+const retryWait = 250 * time.Millisecond
 
 // wake starts an attempt to connect unless there is a connection or an attempt.
 func (s *server) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link == nil && s.connecting == nil && !s.closed {
-		s.begin()
+	if s.conn == nil && s.connecting == nil && !s.closed {
+		s.startAttempt()
 	}
 }
 
-// begin starts an attempt to connect. The caller must hold mu.
-func (s *server) begin() {
+// startAttempt starts an attempt to connect. The caller must hold mu.
+func (s *server) startAttempt() {
 	done := make(chan struct{})
-	s.connecting, s.began = done, time.Now()
+	s.connecting, s.attemptStart = done, time.Now()
 	s.tasks.Go(func() {
 		defer close(done)
 		l, err := s.connect()
@@ -127,20 +127,20 @@ func (s *server) begin() {
 				s.tasks.Go(l.close)
 			}
 		case err != nil:
-			s.failed(err)
+			s.recordFailure(err)
 		default:
-			s.link, s.problem = l, nil
+			s.conn, s.lastError = l, nil
 			s.log.Info("connected to an MCP server", "tools", len(*l.tools.Load()))
 			s.tasks.Go(func() { s.watch(l) })
 		}
 	})
 }
 
-// failed records a failure and the time of the next attempt. The caller must hold mu.
-func (s *server) failed(err error) {
+// recordFailure records a failure and the time of the next attempt. The caller must hold mu.
+func (s *server) recordFailure(err error) {
 	delay := s.opts.Backoff << min(s.failures, 5)
 	s.failures++
-	s.problem, s.retryAt = err, time.Now().Add(delay)
+	s.lastError, s.retryAt = err, time.Now().Add(delay)
 	s.log.Warn("MCP server is not available", "error", err, "next_attempt_in", delay)
 }
 
@@ -153,13 +153,13 @@ func (s *server) watch(l *conn) {
 	err := l.session.Wait()
 	err = cmp.Or(l.child.problem(), err)
 	s.mu.Lock()
-	current := s.link == l
+	current := s.conn == l
 	if current {
-		s.link = nil
+		s.conn = nil
 		if time.Since(l.began) > minStableConnection {
 			s.failures = 0
 		}
-		s.failed(errors.New(s.explain("it ended the connection", err)))
+		s.recordFailure(errors.New(s.explain("it ended the connection", err)))
 	}
 	s.mu.Unlock()
 	if current {
@@ -170,13 +170,13 @@ func (s *server) watch(l *conn) {
 // connect opens a connection and reads the list of tools.
 func (s *server) connect() (*conn, error) {
 	// Some connections end with the context that they were opened with.
-	ctx, end := context.WithCancelCause(s.life)
+	ctx, end := context.WithCancelCause(s.lifeCtx)
 	late := time.AfterFunc(s.opts.ConnectTimeout, func() { end(fmt.Errorf("no answer within %s", s.opts.ConnectTimeout)) })
 	defer late.Stop()
-	l := &conn{beside: newBeside(), began: time.Now(), idle: func() {}, end: end}
+	l := &conn{router: newAnswerRouter(), began: time.Now(), idle: func() {}, end: end}
 	var transport sdk.Transport
 	if s.config.transport() == Stdio {
-		p, err := startChild(ctx, s.config, s.log, s.scrub, l.beside)
+		p, err := startChild(ctx, s.config, s.log, s.scrub, l.router)
 		if err != nil {
 			l.close()
 			return nil, errors.New(s.explain("it does not start", err))
@@ -184,7 +184,7 @@ func (s *server) connect() (*conn, error) {
 		l.child, transport = p, p
 	} else {
 		var err error
-		if transport, l.idle, err = dial(s.config, l.beside); err != nil {
+		if transport, l.idle, err = dial(s.config, l.router); err != nil {
 			l.idle = func() {}
 			l.close()
 			return nil, errors.New(s.explain("it cannot be reached", err))
@@ -193,7 +193,7 @@ func (s *server) connect() (*conn, error) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "daybook", Version: s.opts.Version}, &sdk.ClientOptions{
 		Capabilities: s.config.capabilities(),
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			s.changed(l)
+			s.refreshAfterChange(l)
 		},
 	})
 	if l.child != nil {
@@ -249,18 +249,18 @@ func (s *server) explain(what string, err error) string {
 	if err == nil || errors.Is(err, io.EOF) {
 		return what
 	}
-	return what + ": " + s.scrub.text(err.Error())
+	return what + ": " + s.scrub.scrubLine(err.Error())
 }
 
 // listRefreshInterval is the minimum time between two refreshes of a tool list.
 const listRefreshInterval = time.Second
 
-// changed refreshes the tool list after a notification of the server.
-func (s *server) changed(l *conn) {
+// refreshAfterChange refreshes the tool list after a notification of the server.
+func (s *server) refreshAfterChange(l *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// While the server is being connected, the list is read anyway.
-	if s.link != l || l.changes.Add(1) > 1 {
+	if s.conn != l || l.changes.Add(1) > 1 {
 		return
 	}
 	s.tasks.Go(func() {
@@ -273,7 +273,7 @@ func (s *server) changed(l *conn) {
 			t := time.NewTimer(listRefreshInterval)
 			select {
 			case <-t.C:
-			case <-s.life.Done():
+			case <-s.lifeCtx.Done():
 				t.Stop()
 				return
 			}
@@ -283,11 +283,11 @@ func (s *server) changed(l *conn) {
 
 // refresh reads the tool list again. If it fails, the old list stays.
 func (s *server) refresh(l *conn) {
-	ctx, cancel := context.WithTimeout(s.life, s.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(s.lifeCtx, s.opts.ConnectTimeout)
 	defer cancel()
 	tools, err := s.list(ctx, l.session)
 	if err != nil {
-		s.log.Warn("cannot refresh the tools of an MCP server", "error", s.scrub.text(err.Error()))
+		s.log.Warn("cannot refresh the tools of an MCP server", "error", s.scrub.scrubLine(err.Error()))
 		return
 	}
 	l.tools.Store(&tools)
@@ -306,7 +306,7 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	var r *sdk.CallToolResult
 	if err == nil {
 		r, err = l.session.CallTool(context.WithValue(timed, answerKey{}, a), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
-		l.beside.forget(a)
+		l.router.forget(a)
 	}
 	raw, held := a.take()
 	var refused *jsonrpc.Error
@@ -331,9 +331,9 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	case timed.Err() != nil:
 		return Result{Outcome: TimedOut, Text: fmt.Appendf(nil, "no answer within %s", limit)}
 	case errors.As(err, &refused):
-		return Result{Outcome: Failed, Text: []byte(s.scrub.text(refused.Message))}
+		return Result{Outcome: Failed, Text: []byte(s.scrub.scrubLine(refused.Message))}
 	default:
-		return Result{Outcome: Failed, Text: []byte("the server is not available: " + s.scrub.text(err.Error()))}
+		return Result{Outcome: Failed, Text: []byte("the server is not available: " + s.scrub.scrubLine(err.Error()))}
 	}
 }
 
@@ -344,7 +344,7 @@ func (s *server) result(raw []byte) Result {
 	case err != nil:
 		return Result{Outcome: Failed, Text: []byte(err.Error())}
 	case r.IsError:
-		return Result{Outcome: Failed, Text: []byte(s.scrub.long(failure(r)))}
+		return Result{Outcome: Failed, Text: []byte(s.scrub.scrubText(failureMessage(r)))}
 	}
 	text, err := value(r, maxResultBytes)
 	if err != nil {
@@ -359,12 +359,12 @@ func (s *server) status() string {
 	switch {
 	case s.closed:
 		return "closed"
-	case s.link != nil:
-		return fmt.Sprintf("connected, %d tools", len(*s.link.tools.Load()))
+	case s.conn != nil:
+		return fmt.Sprintf("connected, %d tools", len(*s.conn.tools.Load()))
 	case s.connecting != nil:
 		return "connecting"
-	case s.problem != nil:
-		return "failed: " + s.problem.Error()
+	case s.lastError != nil:
+		return "failed: " + s.lastError.Error()
 	default:
 		return "not started"
 	}
@@ -375,10 +375,10 @@ func (s *server) unavailable() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.link != nil:
+	case s.conn != nil:
 		return ""
-	case s.problem != nil:
-		return s.problem.Error()
+	case s.lastError != nil:
+		return s.lastError.Error()
 	case s.closed:
 		return errClosed.Error()
 	default:
@@ -388,8 +388,8 @@ func (s *server) unavailable() string {
 
 func (s *server) close() {
 	s.mu.Lock()
-	l := s.link
-	s.closed, s.link = true, nil
+	l := s.conn
+	s.closed, s.conn = true, nil
 	s.mu.Unlock()
 	if l != nil {
 		l.close()

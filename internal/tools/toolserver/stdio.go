@@ -18,33 +18,33 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inherited are the variables of this process's environment that a child gets. Others
+// inheritedVariables are the variables of this process's environment that a child gets. Others
 // may be secrets, such as tokens.
-var inherited = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
+var inheritedVariables = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
 
 // childExitTimeout is the time that a child has to exit after its input is closed.
 const childExitTimeout = 2 * time.Second
 
 // child is a server that runs as a child process.
 type child struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *os.File
-	exited chan struct{} // closed once the process is reaped
-	once   sync.Once
-	beside *beside
-	life   context.Context
-	log    *slog.Logger
-	scrub  scrubber
-	strays atomic.Pointer[error] // the reason if its output ended
+	cmd        *exec.Cmd
+	in         io.WriteCloser
+	out        *os.File
+	exited     chan struct{} // closed once the process is reaped
+	once       sync.Once
+	router     *answerRouter
+	life       context.Context
+	log        *slog.Logger
+	scrub      scrubber
+	strayError atomic.Pointer[error] // the reason if its output ended
 }
 
 // startChild starts the program on a separate thread. The kernel kills a child when the
 // thread that started it exits, so that no child outlives this process.
-func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber, b *beside) (*child, error) {
+func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber, b *answerRouter) (*child, error) {
 	cmd := exec.Command(c.Command, c.Args...)
 	cmd.Dir = c.Dir
-	for _, name := range inherited {
+	for _, name := range inheritedVariables {
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -64,7 +64,7 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 	childLog := &logWriter{log: log, scrub: scrub}
 	cmd.Stdout, cmd.Stderr = theirOut, childLog
 	cmd.WaitDelay = childExitTimeout
-	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log, scrub: scrub}
+	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), router: b, life: life, log: log, scrub: scrub}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -103,11 +103,11 @@ func startProblem(err error) error {
 // Connect returns the connection over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 	var lastLogged time.Time
-	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life}
+	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), router: p.router, life: p.life}
 	lines.onStray = func(line []byte) error {
-		shown := p.scrub.text(string(line[:min(len(line), 2*maxMessage)]))
+		shown := p.scrub.scrubLine(string(line[:min(len(line), 2*maxMessage)]))
 		if err := lines.stray.add(shown); err != nil {
-			p.strays.Store(&err)
+			p.strayError.Store(&err)
 			return err
 		}
 		p.log.Warn("an MCP server wrote a line to its standard output that is no message, which is left out", "line", shown)
@@ -119,7 +119,7 @@ func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 			p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
 		}
 	}
-	return expecting{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.beside}.Connect(ctx)
+	return trackedTransport{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.router}.Connect(ctx)
 }
 
 // problem returns why the output of the child ended the connection, or nil.
@@ -127,7 +127,7 @@ func (p *child) problem() error {
 	if p == nil {
 		return nil
 	}
-	if err := p.strays.Load(); err != nil {
+	if err := p.strayError.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -190,7 +190,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 }
 
 func (w *logWriter) flush() {
-	text := w.scrub.text(string(w.line))
+	text := w.scrub.scrubLine(string(w.line))
 	w.line = w.line[:0]
 	if time.Since(w.since) > burstTime {
 		if w.dropped > 0 {

@@ -52,7 +52,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 			return nil, err
 		}
 		for _, t := range r.Tools {
-			if t == nil || !callable(t.Name) || seen[t.Name] || len(tools) == maxTools {
+			if t == nil || !isCallable(t.Name) || seen[t.Name] || len(tools) == maxTools {
 				skipped++
 				continue
 			}
@@ -61,7 +61,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 			tools = append(tools, Tool{
 				ReadOnly: readOnly, Destructive: destructive,
 				Server: s.config.Name, Name: t.Name,
-				Description: cut(s.scrub.words.Replace(strings.ToValidUTF8(t.Description, "\ufffd")), maxDescription),
+				Description: truncate(s.scrub.words.Replace(strings.ToValidUTF8(t.Description, "\ufffd")), maxDescription),
 				InputSchema: schema(t.InputSchema), OutputSchema: schema(t.OutputSchema),
 			})
 		}
@@ -88,7 +88,7 @@ func toolHints(a *sdk.ToolAnnotations) (readOnly, destructive bool) {
 	return a.ReadOnlyHint, !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
-func callable(name string) bool {
+func isCallable(name string) bool {
 	return name != "" && len(name) <= maxToolName && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 

@@ -66,11 +66,11 @@ func memberName(s string) string {
 	if identifier.MatchString(s) {
 		return s
 	}
-	return quoted(s)
+	return quote(s)
 }
 
-// quoted returns a string literal. A JSON string is also a JavaScript one.
-func quoted(s string) string {
+// quote returns a string literal. A JSON string is also a JavaScript one.
+func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return `""`
@@ -147,7 +147,7 @@ func (w *typeWriter) schema(s map[string]any, depth int) string {
 			one["type"] = k
 			types = append(types, w.write(one, depth+1))
 		}
-		return strings.Join(distinct(types), " | ")
+		return strings.Join(deduplicate(types), " | ")
 	case string:
 		return w.typed(kind, s, depth)
 	default:
@@ -214,7 +214,7 @@ func (w *typeWriter) join(list []any, by string, depth int) string {
 		}
 		types = append(types, text)
 	}
-	if types = distinct(types); len(types) == 0 {
+	if types = deduplicate(types); len(types) == 0 {
 		return "unknown"
 	}
 	return strings.Join(types, by)
@@ -242,7 +242,7 @@ func literals(values []any) string {
 	for _, v := range values {
 		switch v := v.(type) {
 		case string:
-			types = append(types, quoted(v))
+			types = append(types, quote(v))
 		case nil, bool, float64:
 			b, err := json.Marshal(v)
 			if err != nil {
@@ -253,14 +253,14 @@ func literals(values []any) string {
 			return "unknown"
 		}
 	}
-	if types = distinct(types); len(types) == 0 {
+	if types = deduplicate(types); len(types) == 0 {
 		return "never"
 	}
 	return strings.Join(types, " | ")
 }
 
-// distinct removes repetitions and keeps the order.
-func distinct(list []string) []string {
+// deduplicate removes repetitions and keeps the order.
+func deduplicate(list []string) []string {
 	var kept []string
 	for _, s := range list {
 		if !slices.Contains(kept, s) {

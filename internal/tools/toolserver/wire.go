@@ -22,7 +22,7 @@ type jsonBody struct {
 	size    int64 // of the body; negative if not known
 	ctx     context.Context
 	answer  *answer
-	beside  *beside
+	router  *answerRouter
 	message *bytes.Reader
 }
 
@@ -42,7 +42,7 @@ func (b *jsonBody) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	messages := b.beside.divertAll(b.ctx, message, b.answer)
+	messages := b.router.divertAll(b.ctx, message, b.answer)
 	if len(messages) == 1 {
 		if m, err := jsonrpc.DecodeMessage(messages[0]); err == nil {
 			if _, ok := m.(*jsonrpc.Response); ok {
@@ -98,7 +98,7 @@ func readMessage(r io.Reader, size int64, reserve func() error) ([]byte, error) 
 type eventBody struct {
 	io.ReadCloser
 	reader *bufio.Reader
-	beside *beside
+	router *answerRouter
 	ctx    context.Context // of the request
 	answer *answer         // of the call of the stream
 	resume bool            // the SDK asks for the rest if the stream breaks off
@@ -106,8 +106,8 @@ type eventBody struct {
 	err    error
 }
 
-func newEventBody(ctx context.Context, body io.ReadCloser, b *beside, a *answer) *eventBody {
-	return &eventBody{ReadCloser: body, reader: bufio.NewReader(body), beside: b, ctx: ctx, answer: a}
+func newEventBody(ctx context.Context, body io.ReadCloser, b *answerRouter, a *answer) *eventBody {
+	return &eventBody{ReadCloser: body, reader: bufio.NewReader(body), router: b, ctx: ctx, answer: a}
 }
 
 func (b *eventBody) Read(p []byte) (int, error) {
@@ -132,17 +132,17 @@ func (b *eventBody) refuses() bool {
 	switch {
 	case b.err == nil, b.answer == nil, b.ctx.Err() != nil, errors.Is(b.err, io.EOF):
 		return false
-	case errors.As(b.err, new(brokenOff)):
+	case errors.As(b.err, new(connectionError)):
 		return !b.resume
 	}
 	return true
 }
 
-// brokenOff is an error of the connection of a stream.
-type brokenOff struct{ error }
+// connectionError is an error of the connection of a stream.
+type connectionError struct{ error }
 
 // Unwrap returns the cause.
-func (e brokenOff) Unwrap() error { return e.error }
+func (e connectionError) Unwrap() error { return e.error }
 
 // event reads one event. It drops unused fields.
 func (b *eventBody) event() error {
@@ -201,7 +201,7 @@ func (b *eventBody) event() error {
 func (b *eventBody) emit(fields *bytes.Buffer, data []byte) {
 	b.next.Write(fields.Bytes())
 	if len(data) > 0 {
-		messages := b.beside.divertAll(b.ctx, data, b.answer)
+		messages := b.router.divertAll(b.ctx, data, b.answer)
 		if b.answer != nil && (len(messages) == 1 && !isMessage(messages[0]) || len(messages) == 0 && !json.Valid(data)) {
 			messages = [][]byte{b.answer.refusal(errNoMessage)}
 		}
@@ -244,7 +244,7 @@ func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, er
 		line = append(line, piece...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			if err != nil && !errors.Is(err, io.EOF) {
-				err = brokenOff{err}
+				err = connectionError{err}
 			}
 			return line, err
 		}
@@ -255,7 +255,7 @@ func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, er
 type lineReader struct {
 	io.ReadCloser
 	reader *bufio.Reader
-	beside *beside
+	router *answerRouter
 	life   context.Context
 	onLong func() // called for each line that is too long, which is dropped
 	// onStray is called for each line that is no message, which is dropped. An error ends
@@ -288,7 +288,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 			l.rest = line // part of a message
 			continue
 		}
-		l.rest = bytes.Join(l.beside.divertAll(l.life, line, nil), []byte("\n"))
+		l.rest = bytes.Join(l.router.divertAll(l.life, line, nil), []byte("\n"))
 		if len(l.rest) > 0 && l.err == nil {
 			l.rest = append(l.rest, '\n')
 		}
@@ -307,9 +307,9 @@ func skipLine(r *bufio.Reader) error {
 	}
 }
 
-// rejected is the code of the SDK's error for a request that failed and left the
+// codeRejected is the code of the SDK's error for a request that failed and left the
 // connection usable.
-const rejected = -32005
+const codeRejected = -32005
 
 // divertResponse wraps the body of a response so that answers to calls are diverted. An
 // error fails only the request.
@@ -318,7 +318,7 @@ func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *
 	if why := w.refuses(resp, media); a != nil && why != nil {
 		// The SDK would end the connection, which other calls share.
 		if w.sse {
-			return &jsonrpc.Error{Code: rejected, Message: why.Error()}
+			return &jsonrpc.Error{Code: codeRejected, Message: why.Error()}
 		}
 		_ = resp.Body.Close()
 		message := a.refusal(why)
@@ -331,9 +331,9 @@ func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: smallMessage}
 	case media == "text/event-stream":
-		resp.Body = newEventBody(r.Context(), resp.Body, w.beside, a)
+		resp.Body = newEventBody(r.Context(), resp.Body, w.router, a)
 	case a != nil && !w.sse:
-		resp.Body = &jsonBody{ReadCloser: resp.Body, size: resp.ContentLength, ctx: r.Context(), answer: a, beside: w.beside}
+		resp.Body = &jsonBody{ReadCloser: resp.Body, size: resp.ContentLength, ctx: r.Context(), answer: a, router: w.router}
 	default:
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxMessageBytes}
 	}
@@ -348,7 +348,7 @@ func (w *httpTransport) refuses(resp *http.Response, media string) error {
 	case code >= http.StatusInternalServerError, code == http.StatusRequestEntityTooLarge, code == http.StatusTooManyRequests:
 		return fmt.Errorf("the server answered %d %s", code, http.StatusText(code))
 	case code >= 200 && code <= 299 && !w.sse && media != "application/json" && media != "text/event-stream":
-		return fmt.Errorf("the server answered %d with the content type %q, not with JSON", code, cut(media, 100))
+		return fmt.Errorf("the server answered %d with the content type %q, not with JSON", code, truncate(media, 100))
 	}
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// maxToken bounds a bearer token, in bytes. Tokens of issuers that list every group of
+// maxTokenBytes bounds a bearer token, in bytes. Tokens of issuers that list every group of
 // a user have some kilobytes.
-const maxToken = 16 << 10
+const maxTokenBytes = 16 << 10
 
 // Bearer returns the bearer token in a request's headers. Its errors are *TokenError.
 // It never reads a token from the query, because logs contain addresses.
@@ -26,8 +26,8 @@ func Bearer(h http.Header) (string, error) {
 		return "", badToken("the Authorization header must be of the form \"Bearer TOKEN\"")
 	case token == "":
 		return "", badToken("the Authorization header has no token after \"Bearer\"")
-	case len(token) > maxToken:
-		return "", badToken("the bearer token is longer than %d bytes", maxToken)
+	case len(token) > maxTokenBytes:
+		return "", badToken("the bearer token is longer than %d bytes", maxTokenBytes)
 	}
 	// The characters that RFC 6750 allows.
 	if strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") != "" || strings.ContainsAny(token, " \t") {

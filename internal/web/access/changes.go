@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// mostUnapplied and mostUnappliedBytes bound the changes of one tenant that are
+	// maxUnapplied and maxUnappliedBytes bound the changes of one tenant that are
 	// recorded but not yet applied to the projections, which all tenants share.
-	mostUnapplied      = 256
-	mostUnappliedBytes = 256 << 10
-	// unappliedWait bounds how long a change waits for earlier ones of its tenant.
+	maxUnapplied      = 256
+	maxUnappliedBytes = 256 << 10
+	// unappliedTimeout bounds how long a change waits for earlier ones of its tenant.
 	// unappliedRetry is the retry time after that.
-	unappliedWait  = 2 * time.Second
-	unappliedRetry = time.Second
+	unappliedTimeout = 2 * time.Second
+	unappliedRetry   = time.Second
 	// manyBacklogs is the number of tenants from which empty backlogs are dropped.
 	manyBacklogs = 1024
 	// changeBytes and tagBytes are the sizes of a change and of a tag, in bytes,
@@ -157,7 +157,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 		changed := view.NextCommit()
 		c, waiting := u.add(view.Applied(), tenant, bytes, false)
 		if c != nil {
-			return func(seq uint64) { u.appended(tenant, c, seq, cost) }, nil
+			return func(seq uint64) { u.finish(tenant, c, seq, cost) }, nil
 		}
 		if view.Damage() != nil {
 			return func(uint64) {}, nil // nothing is applied any more, so no read waits
@@ -167,7 +167,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 		}
 		if late == nil {
 			u.held.Add(1)
-			timer := time.NewTimer(patience(ctx, unappliedWait))
+			timer := time.NewTimer(patience(ctx, unappliedTimeout))
 			defer timer.Stop()
 			late = timer.C
 		}
@@ -202,7 +202,7 @@ func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(s
 	if c == nil {
 		return func(uint64) {}
 	}
-	return func(seq uint64) { u.appended(tenant, c, seq, cost) }
+	return func(seq uint64) { u.finish(tenant, c, seq, cost) }
 }
 
 // add adds a change to the backlog of its tenant. If the backlog is full, add returns
@@ -221,8 +221,8 @@ func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *chan
 		b = &backlog{}
 		u.backlogs[tenant] = b
 	}
-	b.forget(func(c *change) bool { return c.seq != 0 && c.seq <= upTo })
-	if n := len(b.changes); n >= 2*mostUnapplied || !must && (n >= mostUnapplied || b.bytes >= mostUnappliedBytes) {
+	b.remove(func(c *change) bool { return c.seq != 0 && c.seq <= upTo })
+	if n := len(b.changes); n >= 2*maxUnapplied || !must && (n >= maxUnapplied || b.bytes >= maxUnappliedBytes) {
 		return nil, len(b.changes)
 	}
 	u.share.begin(tenant)
@@ -235,15 +235,15 @@ func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *chan
 // dropEmpty drops the backlogs without unapplied changes. The caller must hold mu.
 func (u *Changes) dropEmpty(upTo uint64) {
 	for tenant, b := range u.backlogs {
-		if b.forget(func(c *change) bool { return c.seq != 0 && c.seq <= upTo }); len(b.changes) == 0 {
+		if b.remove(func(c *change) bool { return c.seq != 0 && c.seq <= upTo }); len(b.changes) == 0 {
 			delete(u.backlogs, tenant)
 		}
 	}
 }
 
-// appended sets the position of a change. If seq is 0, it drops the change and its
+// finish sets the position of a change. If seq is 0, it drops the change and its
 // cost.
-func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Duration) {
+func (u *Changes) finish(tenant string, c *change, seq uint64, cost time.Duration) {
 	if seq == 0 {
 		u.share.refund(tenant, cost)
 	}
@@ -251,12 +251,12 @@ func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Durat
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.seq = seq; seq == 0 {
-		u.backlogs[tenant].forget(func(other *change) bool { return other == c })
+		u.backlogs[tenant].remove(func(other *change) bool { return other == c })
 	}
 }
 
-// forget removes the changes for which which returns true.
-func (b *backlog) forget(which func(*change) bool) {
+// remove removes the changes for which which returns true.
+func (b *backlog) remove(which func(*change) bool) {
 	kept := b.changes[:0]
 	for _, c := range b.changes {
 		if which(c) {

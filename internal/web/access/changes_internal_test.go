@@ -73,7 +73,7 @@ func TestUnappliedChanges(t *testing.T) {
 			}
 			return err
 		}
-		for range mostUnapplied {
+		for range maxUnapplied {
 			if err := admit("loud", 1); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestUnappliedChanges(t *testing.T) {
 		if le, ok := err.(*ledger.Error); !ok || le.Code != ledger.CodeExhausted || le.RetryAfter != unappliedRetry || !strings.Contains(err.Error(), "nothing was recorded") {
 			t.Errorf("a change too many: %v", err)
 		}
-		if err := admit("quiet", 10*mostUnappliedBytes); err != nil {
+		if err := admit("quiet", 10*maxUnappliedBytes); err != nil {
 			t.Errorf("another tenant, one large change: %v", err)
 		}
 		if err := admit("quiet", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
@@ -90,15 +90,15 @@ func TestUnappliedChanges(t *testing.T) {
 		}
 
 		// The request of a queued turn never waits, and counts.
-		u.Count(v, "turns", 10*mostUnappliedBytes)(seq)
+		u.Count(v, "turns", 10*maxUnappliedBytes)(seq)
 		u.Count(v, "turns", 1)(seq)
 		if err := admit("turns", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
 			t.Errorf("a change beside a large turn: %v", err)
 		}
-		for range 3 * mostUnapplied {
+		for range 3 * maxUnapplied {
 			u.Count(v, "turns", 1)(seq)
 		}
-		if n := len(u.backlogs["turns"].changes); n != 2*mostUnapplied {
+		if n := len(u.backlogs["turns"].changes); n != 2*maxUnapplied {
 			t.Errorf("%d changes are remembered", n)
 		}
 

@@ -120,8 +120,8 @@ func edit(path string, create bool, now time.Time, change func([]Token) ([]Token
 	if err != nil {
 		return err
 	}
-	if len(raw) > maxFile {
-		return fmt.Errorf("token file %s would be larger than %d MiB: remove expired and revoked tokens", path, maxFile>>20)
+	if len(raw) > maxFileBytes {
+		return fmt.Errorf("token file %s would be larger than %d MiB: remove expired and revoked tokens", path, maxFileBytes>>20)
 	}
 	return replace(path, raw)
 }

@@ -18,4 +18,4 @@ func (q *Quotas) Over(m Meter) *Quotas {
 }
 
 // SetKeyWait sets how long a request waits for the issuer.
-func SetKeyWait(i *Issuer, d time.Duration) { i.keys.patience = d }
+func SetKeyWait(i *Issuer, d time.Duration) { i.keys.keyTimeout = d }

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// recheck is the minimum time between two checks of the file.
-	recheck = time.Second
-	// staleAfter is how long the tokens of an earlier file stay valid after the file
+	// recheckInterval is the minimum time between two checks of the file.
+	recheckInterval = time.Second
+	// staleTimeout is how long the tokens of an earlier file stay valid after the file
 	// became unreadable. It allows for mistakes in an editor. It must be short, because
 	// the unreadable change may have revoked a token.
-	staleAfter = time.Minute
-	// maxFile bounds a token file, in bytes. It is enough for about 40,000 tokens.
-	maxFile = 16 << 20
+	staleTimeout = time.Minute
+	// maxFileBytes bounds a token file, in bytes. It is enough for about 40,000 tokens.
+	maxFileBytes = 16 << 20
 )
 
 // TokenFile authenticates with the tokens of a file, and follows changes of the file.
@@ -30,13 +30,13 @@ type TokenFile struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	mu      sync.Mutex
-	looked  time.Time // time of the last check
-	stamp   stamp     // of the file that tokens were read from
-	tokens  map[string]Token
-	broken  error // why the current file could not be read; nil if it is in use
-	since   time.Time
-	unknown [64]byte // compared if there is no hash, so that the time is equal
+	mu          sync.Mutex
+	checkedAt   time.Time // time of the last check
+	stamp       stamp     // of the file that tokens were read from
+	tokens      map[string]Token
+	readErr     error // why the current file could not be read; nil if it is in use
+	brokenSince time.Time
+	dummyHash   [64]byte // compared if there is no hash, so that the time is equal
 }
 
 // OpenTokens reads a token file. A file that is missing, malformed, or accessible to
@@ -49,9 +49,9 @@ func OpenTokens(path string, log *slog.Logger, now func() time.Time) (*TokenFile
 		now = time.Now
 	}
 	f := &TokenFile{path: path, log: log, now: now}
-	f.look(context.Background())
-	if f.broken != nil {
-		return nil, f.broken
+	f.refresh(context.Background())
+	if f.readErr != nil {
+		return nil, f.readErr
 	}
 	return f, nil
 }
@@ -74,9 +74,9 @@ func (f *TokenFile) Authenticate(ctx context.Context, token string) (Identity, e
 func (f *TokenFile) find(ctx context.Context, token string, now time.Time) (Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.look(ctx)
-	if f.broken != nil && now.Sub(f.since) >= staleAfter {
-		return Token{}, &UnavailableError{Reason: "tokens cannot be checked now: the server's token file is not readable; tell the operator", Err: f.broken}
+	f.refresh(ctx)
+	if f.readErr != nil && now.Sub(f.brokenSince) >= staleTimeout {
+		return Token{}, &UnavailableError{Reason: "tokens cannot be checked now: the server's token file is not readable; tell the operator", Err: f.readErr}
 	}
 	if !tokenForm.MatchString(token) {
 		return Token{}, unknownToken()
@@ -84,7 +84,7 @@ func (f *TokenFile) find(ctx context.Context, token string, now time.Time) (Toke
 	t, ok := f.tokens[idOf(token)]
 	want := []byte(t.SHA256)
 	if !ok {
-		want = f.unknown[:]
+		want = f.dummyHash[:]
 	}
 	if subtle.ConstantTimeCompare([]byte(hashOf(token)), want) != 1 {
 		return Token{}, unknownToken()
@@ -96,30 +96,30 @@ func (f *TokenFile) find(ctx context.Context, token string, now time.Time) (Toke
 func (f *TokenFile) Check(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.look(ctx)
-	return f.broken
+	f.refresh(ctx)
+	return f.readErr
 }
 
-// look reads the file again if it may have changed. The caller must hold mu.
-func (f *TokenFile) look(ctx context.Context) {
+// refresh reads the file again if it may have changed. The caller must hold mu.
+func (f *TokenFile) refresh(ctx context.Context) {
 	now := f.now()
-	if !f.looked.IsZero() && now.Sub(f.looked) >= 0 && now.Sub(f.looked) < recheck {
+	if !f.checkedAt.IsZero() && now.Sub(f.checkedAt) >= 0 && now.Sub(f.checkedAt) < recheckInterval {
 		return
 	}
-	f.looked = now
-	if found, err := os.Stat(f.path); err == nil && f.broken == nil && f.stamp.same(found) {
+	f.checkedAt = now
+	if found, err := os.Stat(f.path); err == nil && f.readErr == nil && f.stamp.isUnchanged(found) {
 		return
 	}
 	list, seen, err := readTokens(f.path, now)
 	if err != nil {
-		if f.broken == nil {
-			f.since = now
+		if f.readErr == nil {
+			f.brokenSince = now
 		}
 		// The log has each problem once. Check returns it as long as it lasts.
-		if f.tokens != nil && (f.broken == nil || f.broken.Error() != err.Error()) {
+		if f.tokens != nil && (f.readErr == nil || f.readErr.Error() != err.Error()) {
 			f.log.ErrorContext(ctx, "cannot read the changed token file; its previous tokens stay valid for a minute, then all tokens are refused", "err", err)
 		}
-		f.broken = err
+		f.readErr = err
 		return
 	}
 	if f.tokens != nil {
@@ -129,19 +129,19 @@ func (f *TokenFile) look(ctx context.Context) {
 	for _, t := range list {
 		f.tokens[t.ID] = t
 	}
-	f.stamp, f.broken = seen, nil
+	f.stamp, f.readErr = seen, nil
 }
 
 // stamp identifies the version of a file that was read.
 type stamp struct {
 	info os.FileInfo
-	// settled is false if the file was changed so shortly before it was read that
+	// isSettled is false if the file was changed so shortly before it was read that
 	// another change may have the same time.
-	settled bool
+	isSettled bool
 }
 
-func (s stamp) same(found os.FileInfo) bool {
-	return s.settled && os.SameFile(s.info, found) && s.info.ModTime().Equal(found.ModTime()) && s.info.Size() == found.Size() && s.info.Mode() == found.Mode()
+func (s stamp) isUnchanged(found os.FileInfo) bool {
+	return s.isSettled && os.SameFile(s.info, found) && s.info.ModTime().Equal(found.ModTime()) && s.info.Size() == found.Size() && s.info.Mode() == found.Mode()
 }
 
 // readTokens reads a token file, which only its owner may be able to access.
@@ -163,16 +163,16 @@ func readTokens(path string, now time.Time) ([]Token, stamp, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, stamp{}, fmt.Errorf("token file %s is accessible to other users (mode %04o); run chmod 600 %s and replace its tokens", path, info.Mode().Perm(), path)
 	}
-	raw, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	raw, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
 		return nil, stamp{}, fmt.Errorf("read token file %s: %w", path, err)
 	}
-	if len(raw) > maxFile {
-		return nil, stamp{}, fmt.Errorf("token file %s is larger than %d MiB: remove expired and revoked tokens", path, maxFile>>20)
+	if len(raw) > maxFileBytes {
+		return nil, stamp{}, fmt.Errorf("token file %s is larger than %d MiB: remove expired and revoked tokens", path, maxFileBytes>>20)
 	}
 	list, err := decodeTokens(raw)
 	if err != nil {
 		return nil, stamp{}, fmt.Errorf("token file %s: %w", path, err)
 	}
-	return list, stamp{info: info, settled: now.Sub(info.ModTime()) > recheck}, nil
+	return list, stamp{info: info, isSettled: now.Sub(info.ModTime()) > recheckInterval}, nil
 }

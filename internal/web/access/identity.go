@@ -26,7 +26,7 @@ type Identity struct {
 }
 
 // Anonymous returns the identity of requests to a server without authentication.
-func Anybody() Identity {
+func Anonymous() Identity {
 	return Identity{Tenant: events.DefaultTenant, Principal: "anonymous", Scopes: AllScopes}
 }
 

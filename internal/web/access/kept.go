@@ -48,11 +48,11 @@ func KeptBy(data events.Data) Kept {
 	return Kept{}
 }
 
-// Keep is Allows, and counts a refusal.
-func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
+// CheckKept is Allows, and counts a refusal.
+func (q *Quotas) CheckKept(ctx context.Context, tenant string, k Kept) error {
 	err := q.Allows(ctx, tenant, k)
 	if over, limited := errors.AsType[*LimitError](err); limited {
-		return q.refused(over)
+		return q.countRefusal(over)
 	}
 	return err
 }
@@ -111,8 +111,8 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	return err
 }
 
-// refused counts a refusal and returns err.
-func (q *Quotas) refused(err *LimitError) error {
+// countRefusal counts a refusal and returns err.
+func (q *Quotas) countRefusal(err *LimitError) error {
 	q.refusing.Lock()
 	defer q.refusing.Unlock()
 	if q.refusals == nil {

@@ -42,11 +42,11 @@ func TestKeep(t *testing.T) {
 			if len(q.Refusals()) != 0 {
 				t.Errorf("a question was counted: %v", q.Refusals())
 			}
-			err := q.Keep(t.Context(), "acme", test.kept)
+			err := q.CheckKept(t.Context(), "acme", test.kept)
 			if fmt.Sprint(asked) != fmt.Sprint(err) {
 				t.Errorf("asked: %v, then: %v", asked, err)
 			}
-			if unlimited := access.NewQuotas(access.Limits{}, &meter{use: test.use}, nil).Keep(t.Context(), "acme", test.kept); unlimited != nil {
+			if unlimited := access.NewQuotas(access.Limits{}, &meter{use: test.use}, nil).CheckKept(t.Context(), "acme", test.kept); unlimited != nil {
 				t.Errorf("without limits: %v", unlimited)
 			}
 			if test.refuse == "" {
@@ -65,7 +65,7 @@ func TestKeep(t *testing.T) {
 		})
 	}
 	broken := errors.New("disk on fire")
-	if err := access.NewQuotas(limits, &meter{err: broken}, nil).Keep(t.Context(), "acme", access.Kept{Heap: "h"}); !errors.Is(err, broken) {
+	if err := access.NewQuotas(limits, &meter{err: broken}, nil).CheckKept(t.Context(), "acme", access.Kept{Heap: "h"}); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the meter's error", err)
 	}
 }

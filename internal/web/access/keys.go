@@ -28,13 +28,13 @@ const (
 	keysFresh = 5 * time.Minute
 	keysDue   = 10 * time.Minute
 	keysStale = time.Hour
-	// keyWait bounds how long a request waits for the issuer, maxWaiting how many
+	// keyTimeout bounds how long a request waits for the issuer, maxWaiting how many
 	// requests wait.
-	keyWait    = 2 * time.Second
-	maxWaiting = 256
-	// maxAnswer bounds an answer of the issuer, in bytes. maxKeys bounds its keys.
-	maxAnswer = 1 << 20
-	maxKeys   = 64
+	keyTimeout    = 2 * time.Second
+	maxKeyWaiters = 256
+	// maxAnswerBytes bounds an answer of the issuer, in bytes. maxKeys bounds its keys.
+	maxAnswerBytes = 1 << 20
+	maxKeys        = 64
 	// minRSABits is the minimum length of RSA keys.
 	minRSABits = 2048
 )
@@ -45,16 +45,16 @@ type keys struct {
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
-	// patience bounds how long a request waits for the issuer. Default: keyWait.
-	patience time.Duration
+	// keyTimeout bounds how long a request waits for the issuer. Default: keyTimeout.
+	keyTimeout time.Duration
 
-	mu      sync.Mutex
-	list    []jose.JSONWebKey
-	fetched time.Time     // time at which list was fetched
-	asked   time.Time     // time of the last request to the issuer
-	err     error         // result of that request
-	asking  chan struct{} // closed when the running request has ended; nil if none runs
-	waiting int           // callers that wait for it
+	mu          sync.Mutex
+	list        []jose.JSONWebKey
+	fetched     time.Time     // time at which list was fetched
+	lastFetchAt time.Time     // time of the last request to the issuer
+	err         error         // result of that request
+	fetching    chan struct{} // closed when the running request has ended; nil if none runs
+	waiting     int           // callers that wait for it
 }
 
 // signature verifies the signature of one token. It keeps the error of keys, because
@@ -89,7 +89,7 @@ func (k *keys) verify(ctx context.Context, token string) ([]byte, error) {
 		return nil, err
 	}
 	for _, key := range candidates {
-		if !usable(key, header.Algorithm) {
+		if !isUsable(key, header.Algorithm) {
 			continue
 		}
 		if payload, err := jws.Verify(key.Key); err == nil {
@@ -99,8 +99,8 @@ func (k *keys) verify(ctx context.Context, token string) ([]byte, error) {
 	return nil, errSignature
 }
 
-// usable reports whether a key may be used with an algorithm.
-func usable(key jose.JSONWebKey, algorithm string) bool {
+// isUsable reports whether a key may be used with an algorithm.
+func isUsable(key jose.JSONWebKey, algorithm string) bool {
 	if !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != algorithm {
 		return false
 	}
@@ -122,13 +122,13 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 		found, age := k.withID(id), now.Sub(k.fetched)
 		usable := k.list != nil && age < keysStale
 		fresh := usable && len(found) > 0 && age < keysFresh
-		if k.asking == nil && !fresh && k.mayAsk(now) {
-			k.asking, k.asked = make(chan struct{}), now
-			go k.ask(context.WithoutCancel(ctx), k.asking)
+		if k.fetching == nil && !fresh && k.mayFetch(now) {
+			k.fetching, k.lastFetchAt = make(chan struct{}), now
+			go k.renew(context.WithoutCancel(ctx), k.fetching)
 		}
-		asking, err := k.asking, k.err
+		asking, err := k.fetching, k.err
 		known := usable && len(found) > 0 && (age < keysDue || err != nil || asking == nil || waited)
-		crowded := !known && asking != nil && k.waiting >= maxWaiting
+		crowded := !known && asking != nil && k.waiting >= maxKeyWaiters
 		if !known && asking != nil && !crowded && !waited {
 			k.waiting++
 		}
@@ -155,7 +155,7 @@ func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 		k.waiting--
 		k.mu.Unlock()
 	}()
-	timer := time.NewTimer(k.patience)
+	timer := time.NewTimer(k.keyTimeout)
 	defer timer.Stop()
 	select {
 	case <-asking:
@@ -166,10 +166,10 @@ func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 	return nil
 }
 
-// mayAsk reports whether fetchPause has passed since the last request. The caller must
+// mayFetch reports whether fetchPause has passed since the last request. The caller must
 // hold mu.
-func (k *keys) mayAsk(now time.Time) bool {
-	return k.asked.IsZero() || now.Sub(k.asked) >= fetchPause || now.Before(k.asked)
+func (k *keys) mayFetch(now time.Time) bool {
+	return k.lastFetchAt.IsZero() || now.Sub(k.lastFetchAt) >= fetchPause || now.Before(k.lastFetchAt)
 }
 
 // withID returns the keys with an id, or all for an empty id. The caller must hold mu.
@@ -186,17 +186,17 @@ func (k *keys) withID(id string) []jose.JSONWebKey {
 	return found
 }
 
-// ask fetches the keys for all waiting callers.
-func (k *keys) ask(ctx context.Context, asking chan struct{}) {
+// renew fetches the keys for all waiting callers.
+func (k *keys) renew(ctx context.Context, asking chan struct{}) {
 	ctx, stop := context.WithTimeout(ctx, fetchTimeout)
 	defer stop()
 	list, err := k.fetch(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer close(asking)
-	k.asking = nil
+	k.fetching = nil
 	// The pause starts after the request, however long that took.
-	k.asked = k.now()
+	k.lastFetchAt = k.now()
 	if err != nil {
 		if k.err == nil {
 			k.log.WarnContext(ctx, "cannot fetch the keys of the token issuer; known keys stay in use for up to an hour", "issuer", k.issuer, "err", err)
@@ -269,12 +269,12 @@ func (k *keys) get(ctx context.Context, address string, out any) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %s", address, resp.Status)
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", address, err)
 	}
-	if len(raw) > maxAnswer {
-		return fmt.Errorf("%s answered more than %d bytes", address, maxAnswer)
+	if len(raw) > maxAnswerBytes {
+		return fmt.Errorf("%s answered more than %d bytes", address, maxAnswerBytes)
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		return fmt.Errorf("read %s: %w", address, err)

@@ -84,10 +84,10 @@ type Quotas struct {
 	rates    map[string]*rate.Limiter // by tenant
 	streams  map[string]int           // by user
 	accounts map[string]*account      // by tenant
-	// manyAccounts is the number of accounts from which some are dropped. forgotten is
+	// dropAccountsAt is the number of accounts from which some are dropped. forgotten is
 	// the position up to which the meter counts the runs of dropped accounts.
-	manyAccounts int
-	forgotten    uint64
+	dropAccountsAt int
+	droppedUpTo    uint64
 
 	refusing sync.Mutex
 	refusals map[string]uint64 // by limit; guarded by refusing
@@ -100,13 +100,13 @@ func NewQuotas(l Limits, m Meter, now func() time.Time) *Quotas {
 	}
 	return &Quotas{
 		limits: l, meter: m, now: now,
-		rates: map[string]*rate.Limiter{}, streams: map[string]int{}, accounts: map[string]*account{}, manyAccounts: maxIdle,
+		rates: map[string]*rate.Limiter{}, streams: map[string]int{}, accounts: map[string]*account{}, dropAccountsAt: maxIdle,
 	}
 }
 
-// Request counts a request. It returns a *LimitError if the tenant makes too many
+// CountRequest counts a request. It returns a *LimitError if the tenant makes too many
 // requests. A nil Quotas allows all.
-func (q *Quotas) Request(id Identity) error {
+func (q *Quotas) CountRequest(id Identity) error {
 	if q == nil || q.limits.RequestsPerSecond == 0 {
 		return nil
 	}
@@ -114,9 +114,9 @@ func (q *Quotas) Request(id Identity) error {
 	return err
 }
 
-// Further counts n more requests of a tenant that came in the same message, and returns
+// CountRequests counts n more requests of a tenant that came in the same message, and returns
 // the number of granted ones. If that is less than n, the error is a *LimitError.
-func (q *Quotas) Further(id Identity, n int) (granted int, err error) {
+func (q *Quotas) CountRequests(id Identity, n int) (granted int, err error) {
 	if q == nil || q.limits.RequestsPerSecond == 0 || n <= 0 {
 		return n, nil
 	}
@@ -144,7 +144,7 @@ func (q *Quotas) count(id Identity, n int) (granted int, err error) {
 	r := limiter.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
 	r.CancelAt(now)
-	return granted, q.refused(&LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait})
+	return granted, q.countRefusal(&LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait})
 }
 
 // forgetIdle drops the rates of idle tenants if there are many tenants: an issuer can
@@ -160,9 +160,9 @@ func (q *Quotas) forgetIdle(now time.Time) {
 	}
 }
 
-// Stream counts an event stream until done is called, or returns a *LimitError. done
+// OpenStream counts an event stream until done is called, or returns a *LimitError. done
 // MAY be called more than once.
-func (q *Quotas) Stream(id Identity) (done func(), err error) {
+func (q *Quotas) OpenStream(id Identity) (done func(), err error) {
 	if q.limits.Streams == 0 {
 		return func() {}, nil
 	}
@@ -170,7 +170,7 @@ func (q *Quotas) Stream(id Identity) (done func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.streams[user] >= q.limits.Streams {
-		return nil, q.refused(&LimitError{
+		return nil, q.countRefusal(&LimitError{
 			Limit: "limit-streams", What: "event streams open at once", Value: float64(q.limits.Streams), Used: float64(q.streams[user]),
 			RetryAfter: runRetry,
 		})
@@ -197,8 +197,8 @@ type Reservation struct {
 type account struct {
 	// use is the newest usage from the meter.
 	use Usage
-	// places are the reservations that use does not count yet.
-	places map[*Reservation]bool
+	// reservations are the reservations that use does not count yet.
+	reservations map[*Reservation]bool
 }
 
 // Admit reserves a run of a tenant, or returns a *LimitError. It counts the runs that
@@ -214,7 +214,7 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := q.accounts[tenant]
-	if a == nil && use.Applied < q.forgotten {
+	if a == nil && use.Applied < q.droppedUpTo {
 		q.mu.Unlock()
 		use, err = q.meter.TenantUsage(ctx, tenant) // counts the runs of dropped accounts
 		q.mu.Lock()
@@ -225,7 +225,7 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 	}
 	if a == nil {
 		q.forgetAccounts(use.Applied)
-		a = &account{places: map[*Reservation]bool{}}
+		a = &account{reservations: map[*Reservation]bool{}}
 		q.accounts[tenant] = a
 	}
 	// Another call may have read the meter later, and deleted reservations that this
@@ -233,22 +233,22 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 	if use.Applied >= a.use.Applied {
 		a.use = use
 	}
-	for p := range a.places {
+	for p := range a.reservations {
 		if p.seq != 0 && p.seq <= a.use.Applied {
-			delete(a.places, p)
+			delete(a.reservations, p)
 		}
 	}
 	if err := q.checkQuota(a); err != nil {
 		return nil, err
 	}
 	p := &Reservation{q: q, tenant: tenant}
-	a.places[p] = true
+	a.reservations[p] = true
 	return p, nil
 }
 
-// Heaps returns a *LimitError if a tenant has reached its limit for stored heaps. A nil
+// CheckHeaps returns a *LimitError if a tenant has reached its limit for stored heaps. A nil
 // Quotas allows all.
-func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
+func (q *Quotas) CheckHeaps(ctx context.Context, tenant string) error {
 	if q == nil || q.limits.HeapBytes == 0 {
 		return nil
 	}
@@ -256,12 +256,12 @@ func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
 	if err != nil {
 		return fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
-	return q.overHeaps(use)
+	return q.checkHeaps(use)
 }
 
-func (q *Quotas) overHeaps(use Usage) error {
+func (q *Quotas) checkHeaps(use Usage) error {
 	if l := q.limits; l.HeapBytes > 0 && use.HeapBytes >= l.HeapBytes {
-		return q.refused(&LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Permanent: true})
+		return q.countRefusal(&LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Permanent: true})
 	}
 	return nil
 }
@@ -269,32 +269,32 @@ func (q *Quotas) overHeaps(use Usage) error {
 // forgetAccounts drops the accounts whose runs the meter counts at a position, if there
 // are many: an issuer can name any number of tenants. The caller must hold mu.
 func (q *Quotas) forgetAccounts(applied uint64) {
-	if len(q.accounts) < q.manyAccounts {
+	if len(q.accounts) < q.dropAccountsAt {
 		return
 	}
-	q.forgotten = max(q.forgotten, applied)
+	q.droppedUpTo = max(q.droppedUpTo, applied)
 	for tenant, a := range q.accounts {
 		counted := a.use.Applied <= applied
-		for p := range a.places {
+		for p := range a.reservations {
 			counted = counted && p.seq != 0 && p.seq <= applied
 		}
 		if counted {
 			delete(q.accounts, tenant)
 		}
 	}
-	q.manyAccounts = max(maxIdle, 2*len(q.accounts))
+	q.dropAccountsAt = max(maxIdle, 2*len(q.accounts))
 }
 
 // checkQuota returns a *LimitError if a limit is reached. The caller must hold mu.
 func (q *Quotas) checkQuota(a *account) error {
-	use, runs := a.use, a.use.Runs+int64(len(a.places))
+	use, runs := a.use, a.use.Runs+int64(len(a.reservations))
 	switch l := q.limits; {
 	case l.Runs > 0 && runs >= int64(l.Runs):
-		return q.refused(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
+		return q.countRefusal(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
 	case l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes:
-		return q.refused(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Permanent: true})
+		return q.countRefusal(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Permanent: true})
 	default:
-		return q.overHeaps(use)
+		return q.checkHeaps(use)
 	}
 }
 
@@ -316,5 +316,5 @@ func (p *Reservation) Release() {
 	}
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
-	delete(p.q.accounts[p.tenant].places, p)
+	delete(p.q.accounts[p.tenant].reservations, p)
 }

@@ -66,7 +66,7 @@ func TestAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := access.NewQuotas(test.limits, &meter{use: test.use}, nil)
-			if err := q.Heaps(t.Context(), "acme"); test.over == "limit-heap-bytes" {
+			if err := q.CheckHeaps(t.Context(), "acme"); test.over == "limit-heap-bytes" {
 				wantLimit(t, err, test.over)
 			} else if err != nil {
 				t.Errorf("Heaps: %v", err)
@@ -244,48 +244,48 @@ func TestRequestRate(t *testing.T) {
 	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, &meter{}, c.now)
 	acme, other := access.Identity{Tenant: "acme"}, access.Identity{Tenant: "other"}
 	for i := range 20 {
-		if err := q.Request(acme); err != nil {
+		if err := q.CountRequest(acme); err != nil {
 			t.Fatalf("request %d of the burst: %v", i, err)
 		}
 	}
-	over := wantLimit(t, q.Request(acme), "limit-requests")
+	over := wantLimit(t, q.CountRequest(acme), "limit-requests")
 	if over.RetryAfter != 500*time.Millisecond {
 		t.Errorf("to be asked again in %s, want 500ms", over.RetryAfter)
 	}
-	if err := q.Request(other); err != nil {
+	if err := q.CountRequest(other); err != nil {
 		t.Errorf("another tenant: %v", err)
 	}
 	c.advance(over.RetryAfter)
-	if err := q.Request(acme); err != nil {
+	if err := q.CountRequest(acme); err != nil {
 		t.Errorf("after the wait: %v", err)
 	}
-	wantLimit(t, q.Request(acme), "limit-requests")
+	wantLimit(t, q.CountRequest(acme), "limit-requests")
 }
 
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	q := access.NewQuotas(access.Limits{Streams: 2}, &meter{}, nil)
 	ada := access.Identity{Tenant: "acme", Principal: "ada"}
-	first, err := q.Stream(ada)
+	first, err := q.OpenStream(ada)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Stream(ada); err != nil {
+	if _, err := q.OpenStream(ada); err != nil {
 		t.Fatal(err)
 	}
-	_, err = q.Stream(ada)
+	_, err = q.OpenStream(ada)
 	wantLimit(t, err, "limit-streams")
 	for _, who := range []access.Identity{{Tenant: "acme", Principal: "bob"}, {Tenant: "other", Principal: "ada"}} {
-		if _, err := q.Stream(who); err != nil {
+		if _, err := q.OpenStream(who); err != nil {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
 	first()
 	first() // once only
-	if _, err := q.Stream(ada); err != nil {
+	if _, err := q.OpenStream(ada); err != nil {
 		t.Error(err)
 	}
-	_, err = q.Stream(ada)
+	_, err = q.OpenStream(ada)
 	wantLimit(t, err, "limit-streams")
 }
 
@@ -296,7 +296,7 @@ func TestFurtherRequests(t *testing.T) {
 	c := newClock()
 	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, nil, c.now)
 	acme := access.Identity{Tenant: "acme"}
-	if err := q.Request(acme); err != nil {
+	if err := q.CountRequest(acme); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -304,7 +304,7 @@ func TestFurtherRequests(t *testing.T) {
 		later          time.Duration
 	}{{5, 5, 0}, {0, 0, 0}, {-1, -1, 0}, {100, 14, 0}, {100, 0, 0}, {3, 2, time.Second}, {1, 1, 500 * time.Millisecond}} {
 		c.advance(step.later)
-		n, err := q.Further(acme, step.asked)
+		n, err := q.CountRequests(acme, step.asked)
 		if n != step.granted {
 			t.Errorf("%d of %d were granted, want %d", n, step.asked, step.granted)
 		}
@@ -319,7 +319,7 @@ func TestFurtherRequests(t *testing.T) {
 		}
 	}
 	var none *access.Quotas
-	if n, err := none.Further(acme, 1000); n != 1000 || err != nil || none.Request(acme) != nil {
+	if n, err := none.CountRequests(acme, 1000); n != 1000 || err != nil || none.CountRequest(acme) != nil {
 		t.Errorf("no quotas granted %d: %v", n, err)
 	}
 }

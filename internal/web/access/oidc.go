@@ -81,7 +81,7 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 		// The target of a redirect would not be checked, so redirects are not followed.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	k := &keys{issuer: o.Issuer, client: client, now: o.Now, log: o.Logger, patience: keyWait}
+	k := &keys{issuer: o.Issuer, client: client, now: o.Now, log: o.Logger, keyTimeout: keyTimeout}
 	return &Issuer{opts: o, keys: k}, nil
 }
 

@@ -17,21 +17,21 @@ const (
 	// signing, syncing, applying and following. It was measured with small runs, 2.7 ms
 	// of processor time, and with edits of 60 tags, 7 ms.
 	changeTime, byteTime = 2 * time.Millisecond, 150 * time.Nanosecond
-	// askingFor is how long a tenant counts as active after it made a change.
-	askingFor = time.Second
-	// freeTime is the debt up to which the changes of a tenant do not wait. mostOwed
+	// activeFor is how long a tenant counts as active after it made a change.
+	activeFor = time.Second
+	// freeDebt is the debt up to which the changes of a tenant do not wait. maxDebt
 	// bounds the debt.
-	freeTime, mostOwed = 50 * time.Millisecond, 500 * time.Millisecond
-	// shareWait bounds how long a change waits for the share of its tenant. shareRetry
+	freeDebt, maxDebt = 50 * time.Millisecond, 500 * time.Millisecond
+	// shareTimeout bounds how long a change waits for the share of its tenant. shareRetry
 	// is the retry time after that.
-	shareWait  = 3 * time.Second
-	shareRetry = 2 * time.Second
+	shareTimeout = 3 * time.Second
+	shareRetry   = 2 * time.Second
 	// appendTime is the time that must be left of the request's deadline after a change
 	// waited.
 	appendTime = 500 * time.Millisecond
-	// settleAfter is the minimum time between two payments. longestPause is the maximum
+	// settleInterval is the minimum time between two payments. longestPause is the maximum
 	// time between two checks of a waiting change.
-	settleAfter, longestPause = 5 * time.Millisecond, 50 * time.Millisecond
+	settleInterval, maxPause = 5 * time.Millisecond, 50 * time.Millisecond
 )
 
 // payRate returns how much debt all tenants together pay off per second: a quarter of
@@ -67,7 +67,7 @@ type debt struct {
 	tenant string
 	// due is the value of share.paid at which the tenant has no debt.
 	due     time.Duration
-	place   int           // index in share.owing, or notOwing
+	index   int           // index in share.owing, or notOwing
 	turn    chan struct{} // held by the next change to pass; nil until a change waits
 	waiting int
 }
@@ -83,12 +83,12 @@ func (o owing) Less(i, j int) bool { return o[i].due < o[j].due }
 
 func (o owing) Swap(i, j int) {
 	o[i], o[j] = o[j], o[i]
-	o[i].place, o[j].place = i, j
+	o[i].index, o[j].index = i, j
 }
 
 func (o *owing) Push(x any) {
 	d := x.(*debt)
-	d.place = len(*o)
+	d.index = len(*o)
 	*o = append(*o, d)
 }
 
@@ -97,7 +97,7 @@ func (o *owing) Pop() any {
 	d := (*o)[last]
 	(*o)[last] = nil
 	*o = (*o)[:last]
-	d.place = notOwing
+	d.index = notOwing
 	return d
 }
 
@@ -123,13 +123,13 @@ func patience(ctx context.Context, most time.Duration) time.Duration {
 // enter waits until a change of a tenant may be made. If that takes too long, it
 // returns an error with CodeExhausted.
 func (s *share) enter(ctx context.Context, tenant string, cost time.Duration) error {
-	d := s.ask(tenant, cost, time.Now())
+	d := s.register(tenant, cost, time.Now())
 	if d == nil {
 		return nil
 	}
 	refused := false
 	defer func() { s.leave(d, refused) }()
-	late := time.NewTimer(patience(ctx, shareWait))
+	late := time.NewTimer(patience(ctx, shareTimeout))
 	defer late.Stop()
 	select {
 	case d.turn <- struct{}{}:
@@ -177,14 +177,14 @@ func (s *share) refund(tenant string, cost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.debts[tenant]
-	if d == nil || d.place == notOwing {
+	if d == nil || d.index == notOwing {
 		return
 	}
-	if d.due -= s.speed.back(cost); d.due > s.paid {
-		heap.Fix(&s.owing, d.place)
+	if d.due -= s.speed.refund(cost); d.due > s.paid {
+		heap.Fix(&s.owing, d.index)
 		return
 	}
-	heap.Remove(&s.owing, d.place)
+	heap.Remove(&s.owing, d.index)
 	s.drop(d)
 }
 
@@ -195,14 +195,14 @@ func (s *share) counts() (held, refused uint64) {
 	return s.held, s.refused
 }
 
-// ask starts a change of a tenant. If the change may be made at once, ask adds its cost
+// register starts a change of a tenant. If the change may be made at once, ask adds its cost
 // and returns nil. Otherwise the caller must call leave.
-func (s *share) ask(tenant string, cost time.Duration, now time.Time) *debt {
+func (s *share) register(tenant string, cost time.Duration, now time.Time) *debt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(tenant, now)
 	d := s.debts[tenant]
-	if d == nil || d.waiting == 0 && s.free(d, now) {
+	if d == nil || d.waiting == 0 && s.mayPass(d, now) {
 		s.owe(tenant, cost, now)
 		return nil
 	}
@@ -221,11 +221,11 @@ func (s *share) pass(d *debt, cost time.Duration, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(d.tenant, now)
-	if s.free(d, now) {
+	if s.mayPass(d, now) {
 		s.owe(d.tenant, cost, now)
 		return 0
 	}
-	return min(max(time.Duration(float64(s.owed(d)-freeTime)/payRate()), settleAfter), longestPause)
+	return min(max(time.Duration(float64(s.owed(d)-freeDebt)/payRate()), settleInterval), maxPause)
 }
 
 // leave ends a wait that ask started.
@@ -248,25 +248,25 @@ func (s *share) note(tenant string, now time.Time) {
 	s.settle(now)
 }
 
-// free reports whether the next change of a tenant need not wait. The caller must hold
+// mayPass reports whether the next change of a tenant need not wait. The caller must hold
 // mu.
-func (s *share) free(d *debt, now time.Time) bool {
+func (s *share) mayPass(d *debt, now time.Time) bool {
 	others := s.newest
 	if others.tenant == d.tenant {
 		others = s.other
 	}
-	if s.owed(d) <= freeTime {
+	if s.owed(d) <= freeDebt {
 		return true
 	}
 	asks := len(s.recording)
 	if s.recording[d.tenant] > 0 {
 		asks--
 	}
-	return asks == 0 && now.Sub(others.at) >= askingFor
+	return asks == 0 && now.Sub(others.at) >= activeFor
 }
 
 // begin and end enclose the recording of a change. On a busy server, recording takes
-// longer than askingFor. Without these calls, other tenants would pass freely meanwhile
+// longer than activeFor. Without these calls, other tenants would pass freely meanwhile
 // and delay the recording further.
 func (s *share) begin(tenant string) {
 	s.mu.Lock()
@@ -287,7 +287,7 @@ func (s *share) end(tenant string) {
 
 // owed returns the debt of a tenant. The caller must hold mu.
 func (s *share) owed(d *debt) time.Duration {
-	if d.place == notOwing {
+	if d.index == notOwing {
 		return 0
 	}
 	return d.due - s.paid
@@ -303,14 +303,14 @@ func (s *share) owe(tenant string, cost time.Duration, now time.Time) {
 		if s.debts == nil {
 			s.debts = map[string]*debt{}
 		}
-		d = &debt{tenant: tenant, place: notOwing}
+		d = &debt{tenant: tenant, index: notOwing}
 		s.debts[tenant] = d
 	}
-	d.due = s.paid + min(s.owed(d)+s.speed.cost(cost, now), mostOwed)
-	if d.place == notOwing {
+	d.due = s.paid + min(s.owed(d)+s.speed.cost(cost, now), maxDebt)
+	if d.index == notOwing {
 		heap.Push(&s.owing, d)
 	} else {
-		heap.Fix(&s.owing, d.place)
+		heap.Fix(&s.owing, d.index)
 	}
 }
 
@@ -319,11 +319,11 @@ func (s *share) owe(tenant string, cost time.Duration, now time.Time) {
 // hold mu.
 func (s *share) settle(now time.Time) {
 	passed := now.Sub(s.settled)
-	if passed < settleAfter {
+	if passed < settleInterval {
 		return
 	}
 	s.settled = now
-	left := time.Duration(float64(min(passed, mostOwed*4)) * payRate())
+	left := time.Duration(float64(min(passed, maxDebt*4)) * payRate())
 	for len(s.owing) > 0 {
 		first, tenants := s.owing[0], len(s.owing)
 		part := min(left/time.Duration(tenants), first.due-s.paid)
@@ -339,7 +339,7 @@ func (s *share) settle(now time.Time) {
 
 // drop deletes a tenant without debt and waiting changes. The caller must hold mu.
 func (s *share) drop(d *debt) {
-	if d.place == notOwing && d.waiting == 0 {
+	if d.index == notOwing && d.waiting == 0 {
 		delete(s.debts, d.tenant)
 	}
 }

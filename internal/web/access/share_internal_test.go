@@ -40,7 +40,7 @@ func enterFor(t *testing.T, s *share, tenant string, clients int, each, d time.D
 // slow returns the speed of the machine that the costs were measured on.
 func slow() speed {
 	begin := time.Now()
-	return speed{used: func() time.Duration { return time.Hour + 8*time.Since(begin) }}
+	return speed{processTime: func() time.Duration { return time.Hour + 8*time.Since(begin) }}
 }
 
 // A tenant alone can make any number of changes.
@@ -154,7 +154,7 @@ func TestShareRefuses(t *testing.T) {
 // loudBeside gives a tenant the maximum debt while another tenant is active.
 func loudBeside(s *share, tenant string) {
 	for range 10 {
-		s.charge(tenant, mostOwed/5, time.Now())
+		s.charge(tenant, maxDebt/5, time.Now())
 		s.charge("other", time.Microsecond, time.Now())
 	}
 }
@@ -196,7 +196,7 @@ func TestShareOfAWaitingTenant(t *testing.T) {
 		for range waiting {
 			go func() { done <- s.enter(ctx, "waits", cost) }()
 		}
-		const length = shareWait - 500*time.Millisecond
+		const length = shareTimeout - 500*time.Millisecond
 		n := enterFor(t, &s, "loud", 1, cost, length)
 		if most := int(payRate() * float64(length/cost)); n > most {
 			t.Errorf("%d changes passed beside a tenant that waits, want at most %d", n, most)
@@ -216,7 +216,7 @@ func TestShareOfARecordingTenant(t *testing.T) {
 		u.share.speed = slow()
 		loudBeside(&u.share, "loud")
 		appended := u.Count(&view{}, "quiet", 0)
-		time.Sleep(2 * askingFor)
+		time.Sleep(2 * activeFor)
 		const cost, length = 100 * time.Millisecond, 5 * time.Second
 		most := int(payRate()*float64(length/cost)) + 2 // the part that does not wait
 		if n := enterFor(t, &u.share, "loud", 1, cost, length); n > most {
@@ -287,9 +287,9 @@ func TestEnteredChangesDoNotWait(t *testing.T) {
 // unscaled cost.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ used, want float64 }{{3, 1}, {1, 1}, {0.3, 0.3}, {0.01, leastScale}} {
+	for _, test := range []struct{ used, want float64 }{{3, 1}, {1, 1}, {0.3, 0.3}, {0.01, minScale}} {
 		now, total := time.Unix(0, 0), time.Minute
-		s := speed{used: func() time.Duration { return total }}
+		s := speed{processTime: func() time.Duration { return total }}
 		var got time.Duration
 		for range 1000 { // a change of 10 ms every 10 ms
 			got = s.cost(10*time.Millisecond, now)
@@ -302,7 +302,7 @@ func TestSpeed(t *testing.T) {
 	}
 	// Without changes, no scale is measured.
 	now, total := time.Unix(0, 0), time.Minute
-	s := speed{used: func() time.Duration { return total }}
+	s := speed{processTime: func() time.Duration { return total }}
 	for range 20 {
 		now = now.Add(time.Second)
 		if got := s.cost(10*time.Millisecond, now); got != 10*time.Millisecond {

@@ -10,9 +10,9 @@ const (
 	// resetTime is how long a reset stream keeps its place. The time repeats while its
 	// handler may run.
 	resetTime = time.Second
-	// stallTime bounds how long a connection waits for its own streams to end, and for
+	// stallTimeout bounds how long a connection waits for its own streams to end, and for
 	// the rest of a header.
-	stallTime = 10 * time.Second
+	stallTimeout = 10 * time.Second
 	// maxPlaces bounds the streams of a connection that have places: the open ones, and
 	// as many reset ones.
 	maxPlaces = 2 * maxStreams
@@ -64,7 +64,7 @@ func (c *frameConn) endHeader(stream uint32) error {
 // streams that get no place in time, the Limiter refuses one at a time. After Close no
 // stream opens, because a server that shuts down does not wait for its handler.
 func (c *frameConn) open(id uint32) error {
-	if err := c.until(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
+	if err := c.waitUntil(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *frameConn) open(id uint32) error {
 	c.mu.Unlock()
 	var st stream
 	if st.late = !c.below.limiter.streams.take(first, c.done); st.late {
-		if err := c.until(func() bool { return !c.below.late.Load() }); err != nil {
+		if err := c.waitUntil(func() bool { return !c.below.hasLateStream.Load() }); err != nil {
 			return err
 		}
 	}
@@ -81,20 +81,20 @@ func (c *frameConn) open(id uint32) error {
 	switch {
 	case c.closed:
 		if !st.late {
-			c.below.limiter.streams.give(1)
+			c.below.limiter.streams.release(1)
 		}
 		return net.ErrClosed
 	case st.late:
-		c.below.late.Store(true)
+		c.below.hasLateStream.Store(true)
 	default:
 		c.places++
 	}
-	c.streams[id], c.opened = st, true
+	c.streams[id], c.hasOpened = st, true
 	return nil
 }
 
-// until waits until ok returns true. It calls ok with mu held.
-func (c *frameConn) until(ok func() bool) error {
+// waitUntil waits until ok returns true. It calls ok with mu held.
+func (c *frameConn) waitUntil(ok func() bool) error {
 	var late <-chan time.Time
 	for {
 		c.mu.Lock()
@@ -104,12 +104,12 @@ func (c *frameConn) until(ok func() bool) error {
 			return nil
 		}
 		if late == nil {
-			timer := time.NewTimer(stallTime)
+			timer := time.NewTimer(stallTimeout)
 			defer timer.Stop()
 			late = timer.C
 		}
 		select {
-		case <-c.given:
+		case <-c.streamEnded:
 		case <-late:
 			return errStalled
 		case <-c.done:
@@ -124,7 +124,7 @@ func (c *frameConn) end(id uint32) {
 	defer c.mu.Unlock()
 	if st, open := c.streams[id]; open {
 		delete(c.streams, id)
-		c.give(st)
+		c.releasePlace(st)
 	}
 }
 
@@ -145,14 +145,14 @@ func (c *frameConn) reset(id uint32) bool {
 	c.work.add(work+st.size/headerBytes, time.Now())
 	var later func()
 	later = func() {
-		running := c.below.limiter.running(c.below)
+		running := c.below.limiter.countRunning(c.below)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.closed && running > len(c.streams) { // handlers of reset streams still run
 			time.AfterFunc(resetTime, later)
 			return
 		}
-		c.give(st)
+		c.releasePlace(st)
 	}
 	time.AfterFunc(resetTime, later)
 	return true
@@ -162,12 +162,12 @@ func (c *frameConn) reset(id uint32) bool {
 func (c *frameConn) hadStream() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.opened
+	return c.hasOpened
 }
 
-// give releases the place of a stream. Close releases the remaining ones. The caller
+// releasePlace releases the place of a stream. Close releases the remaining ones. The caller
 // must hold mu.
-func (c *frameConn) give(st stream) {
+func (c *frameConn) releasePlace(st stream) {
 	if c.closed {
 		return
 	}
@@ -175,13 +175,13 @@ func (c *frameConn) give(st stream) {
 		c.large--
 	}
 	if st.late {
-		c.below.late.Store(false)
+		c.below.hasLateStream.Store(false)
 	} else {
 		c.places--
-		c.below.limiter.streams.give(1)
+		c.below.limiter.streams.release(1)
 	}
 	select {
-	case c.given <- struct{}{}:
+	case c.streamEnded <- struct{}{}:
 	default: // already has a value
 	}
 }

@@ -12,8 +12,8 @@ const (
 	// unreadGrace is the minimum duration of a write after which the client counts as
 	// not reading.
 	unreadGrace = 10 * time.Millisecond
-	// unreadTime bounds the time in which a client reads nothing that is written to it.
-	unreadTime = 30 * time.Second
+	// unreadTimeout bounds the time in which a client reads nothing that is written to it.
+	unreadTimeout = 30 * time.Second
 )
 
 // frameConn is the connection that net/http reads HTTP/2 requests from. It counts the
@@ -27,42 +27,42 @@ type frameConn struct {
 	below    *conn
 
 	// Only used by Read, which net/http calls from one goroutine.
-	started bool // the preface was read
-	in      frames
-	block   *block
-	trailer bool   // the block belongs to a stream that has, or had, a request
-	word    word   // of a PRIORITY frame, the parent of its stream; also an identifier in SETTINGS
-	rest    []byte // read, but not yet returned to net/http
-	newest  uint32 // newest stream of the client
-	asks    bool   // the current frame opens a stream that has no place yet
-	owes    int    // portions of work that the current frame waits for
-	timed   bool   // a deadline is set for the rest of a header
-	failed  error  // returned by all further Reads
+	started      bool // the preface was read
+	in           frames
+	block        *block
+	trailer      bool   // the block belongs to a stream that has, or had, a request
+	word         word   // of a PRIORITY frame, the parent of its stream; also an identifier in SETTINGS
+	rest         []byte // read, but not yet returned to net/http
+	newest       uint32 // newest stream of the client
+	needsPlace   bool   // the current frame opens a stream that has no place yet
+	owedPortions int    // portions of work that the current frame waits for
+	timed        bool   // a deadline is set for the rest of a header
+	failed       error  // returned by all further Reads
 
-	// leaving is true after either side sent GOAWAY: net/http ignores further streams.
-	leaving atomic.Bool
+	// isLeaving is true after either side sent GOAWAY: net/http ignores further streams.
+	isLeaving atomic.Bool
 
 	writing sync.Mutex   // Read waits while it is held for long
 	since   atomic.Int64 // start of the running Write, in ns since 1970; 0 for none
 	out     frames       // guarded by writing
 	last    uint32       // stream whose end is only partly in out, or 0; guarded by writing
 
-	mu      sync.Mutex
-	streams map[uint32]stream // open streams
-	opened  bool              // a stream was opened
-	large   int
-	places  int           // of open streams, and of streams that were reset recently
-	work    surplus       // that the client causes without answered requests
-	given   chan struct{} // receives a value when a stream ends
-	done    chan struct{} // closed with the connection
-	closed  bool
-	closer  *time.Timer // closes the connection; set when Close was called before all answers were written
+	mu          sync.Mutex
+	streams     map[uint32]stream // open streams
+	hasOpened   bool              // a stream was opened
+	large       int
+	places      int           // of open streams, and of streams that were reset recently
+	work        surplus       // that the client causes without answered requests
+	streamEnded chan struct{} // receives a value when a stream ends
+	done        chan struct{} // closed with the connection
+	closed      bool
+	closer      *time.Timer // closes the connection; set when Close was called before all answers were written
 }
 
 func newFrameConn(secure net.Conn, below *conn) *frameConn {
 	below.limiter.surplus.connections.Add(1)
 	return &frameConn{Conn: secure, below: below, in: frames{skip: prefaceBytes}, block: newBlock(),
-		streams: map[uint32]stream{}, given: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[uint32]stream{}, streamEnded: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // NetConn returns the connection below TLS.
@@ -74,18 +74,18 @@ func (c *frameConn) Read(p []byte) (int, error) {
 	if len(p) == 0 || c.failed != nil {
 		return 0, c.failed
 	}
-	if c.owes > 0 {
-		if err := c.below.limiter.surplus.spend(c.below.address, c.owes, c.done); err != nil {
+	if c.owedPortions > 0 {
+		if err := c.below.limiter.surplus.spend(c.below.address, c.owedPortions, c.done); err != nil {
 			return 0, err
 		}
-		c.owes = 0
+		c.owedPortions = 0
 		c.setDeadline() // the client did not cause this wait
 	}
-	if c.asks {
+	if c.needsPlace {
 		if err := c.open(c.in.current.stream); err != nil {
 			return 0, err
 		}
-		c.asks = false
+		c.needsPlace = false
 		c.setDeadline() // nor this one
 	}
 	n := copy(p, c.rest)
@@ -139,14 +139,14 @@ func (c *frameConn) setDeadline() {
 	c.timed = c.block.open
 	var end time.Time
 	if c.timed {
-		end = time.Now().Add(stallTime)
+		end = time.Now().Add(stallTimeout)
 	}
 	_ = c.SetReadDeadline(end) // a closed connection fails in Read
 }
 
 // follow consumes frames of the client and returns the number of bytes for net/http.
 func (c *frameConn) follow(p []byte) (used int, err error) {
-	for used < len(p) && !c.asks && c.owes == 0 {
+	for used < len(p) && !c.needsPlace && c.owedPortions == 0 {
 		n, started := c.in.next(p[used:])
 		f := c.in.current
 		switch header := f.kind == frameHeaders || f.kind == frameContinuation; {
@@ -188,12 +188,12 @@ func (c *frameConn) begin(f frame) error {
 				if f.length == 0 && f.flags&flagEndHeaders != 0 {
 					return errEmpty // net/http would process all of it before its stream has a place
 				}
-				c.newest, c.asks = f.stream, !c.leaving.Load()
+				c.newest, c.needsPlace = f.stream, !c.isLeaving.Load()
 				c.count(func(s *surplus, _ time.Time) { s.earn(requestFrames * earnBytes) })
 			}
 		}
 		if f.kind == frameContinuation || c.trailer {
-			c.idle(f)
+			c.countIdleFrame(f)
 		}
 		if f.kind == frameHeaders { // only HEADERS frames wait
 			c.owe()
@@ -201,29 +201,29 @@ func (c *frameConn) begin(f frame) error {
 		return nil
 	case framePriority:
 		c.word = word{}
-		c.idle(f)
+		c.countIdleFrame(f)
 	case frameWindowUpdate:
 		if f.stream > c.newest {
 			return errIdle // net/http resets the stream if the increment is 0
 		}
-		c.idle(f)
+		c.countIdleFrame(f)
 	case frameReset:
 		if !c.reset(f.stream) {
-			c.idle(f)
+			c.countIdleFrame(f)
 		}
 	case frameData:
-		c.data(f)
+		c.countDataFrame(f)
 	case framePing, frameSettings:
 		if f.flags&flagAck == 0 {
-			c.answer()
+			c.countAnsweredFrame()
 		} else {
-			c.idle(f)
+			c.countIdleFrame(f)
 		}
 	case frameGoAway:
-		c.leaving.Store(true)
-		c.idle(f)
+		c.isLeaving.Store(true)
+		c.countIdleFrame(f)
 	default:
-		c.idle(f)
+		c.countIdleFrame(f)
 	}
 	if c.block.open {
 		return errOutOfOrder
@@ -239,19 +239,19 @@ func (c *frameConn) count(change func(s *surplus, now time.Time)) {
 	change(&c.work, time.Now())
 }
 
-// answer counts a frame that net/http answers at once.
-func (c *frameConn) answer() {
+// countAnsweredFrame counts a frame that net/http answers at once.
+func (c *frameConn) countAnsweredFrame() {
 	c.count(func(s *surplus, now time.Time) { s.add(answerWork, now) })
 }
 
-// idle counts a frame without progress.
-func (c *frameConn) idle(f frame) {
+// countIdleFrame counts a frame without progress.
+func (c *frameConn) countIdleFrame(f frame) {
 	c.count(func(s *surplus, now time.Time) { s.frame(f.length, now) })
 }
 
-// data counts a frame of a body. The end of a body is progress, because a frame after
+// countDataFrame counts a frame of a body. The end of a body is progress, because a frame after
 // it resets the stream.
-func (c *frameConn) data(f frame) {
+func (c *frameConn) countDataFrame(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, open := c.streams[f.stream]
@@ -268,6 +268,6 @@ func (c *frameConn) data(f frame) {
 func (c *frameConn) owe() {
 	c.count(func(s *surplus, now time.Time) {
 		s.parts = c.below.limiter.surplus.parts()
-		c.owes = s.due(now)
+		c.owedPortions = s.due(now)
 	})
 }

@@ -103,13 +103,13 @@ func framesOfSeeds() [][]byte {
 			head(f, 7, reference, 0)
 		}),
 		wireOf(func(f *http2.Framer) {
-			head(f, 1<<31-1, malformed, flagEndStream)
+			head(f, 1<<31-1, malformedHeader, flagEndStream)
 			for stream := uint32(1); stream < 9; stream += 2 {
 				head(f, stream, holding, flagEndStream)
 			}
 		}),
 		wireOf(func(f *http2.Framer) {
-			head(f, 1, malformed, 0)
+			head(f, 1, malformedHeader, 0)
 			head(f, 1, holding, flagEndStream)
 			f.WriteWindowUpdate(3, 0)
 			head(f, 3, holding, flagEndStream)
@@ -242,9 +242,9 @@ func (s *frameServer) serve(w http.ResponseWriter, r *http.Request) {
 	c := s.conns[below]
 	s.mu.Unlock()
 	c.mu.Lock() // no place is released meanwhile
-	running, places := s.limiter.running(below), c.places
+	running, places := s.limiter.countRunning(below), c.places
 	c.mu.Unlock()
-	if below.late.Load() {
+	if below.hasLateStream.Load() {
 		places++
 	}
 	hold := r.URL.Path != "/"

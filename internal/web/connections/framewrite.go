@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// closeTime bounds how long a shutdown waits for the ends of answers.
-const closeTime = 3 * time.Second
+// closeTimeout bounds how long a shutdown waits for the ends of answers.
+const closeTimeout = 3 * time.Second
 
 // Write writes frames of the server. Frames that end a stream release its place before
 // the client can see them and request the next stream.
@@ -13,13 +13,13 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.since.Store(time.Now().UnixNano())
-	defer c.wrote()
+	defer c.endWrite()
 	for rest := p; len(rest) > 0; {
 		used, started := c.out.next(rest)
 		rest = rest[used:]
 		f := c.out.current
 		if started {
-			c.sent(f)
+			c.beginOutgoing(f)
 		}
 		// A frame, or a header of several frames, may be divided among several Writes.
 		if c.last != 0 && c.out.skip == 0 && (f.kind == frameData || f.flags&flagEndHeaders != 0) {
@@ -30,15 +30,15 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
-// sent consumes the header of a frame of the server.
-func (c *frameConn) sent(f frame) {
+// beginOutgoing consumes the header of a frame of the server.
+func (c *frameConn) beginOutgoing(f frame) {
 	switch f.kind {
 	case frameReset:
 		if !c.reset(f.stream) { // the answer to a frame for an ended stream
-			c.answer()
+			c.countAnsweredFrame()
 		}
 	case frameGoAway:
-		c.leaving.Store(true)
+		c.isLeaving.Store(true)
 	case frameData, frameHeaders:
 		if f.kind == frameData {
 			c.count(func(s *surplus, _ time.Time) { s.earn(f.length) })
@@ -49,27 +49,27 @@ func (c *frameConn) sent(f frame) {
 	}
 }
 
-// wrote ends a Write. It closes a connection that waits for the end of its last answer.
-func (c *frameConn) wrote() {
+// endWrite ends a Write. It closes a connection that waits for the end of its last answer.
+func (c *frameConn) endWrite() {
 	c.since.Store(0)
 	c.mu.Lock()
-	last := c.closer != nil && !c.unwritten()
+	last := c.closer != nil && !c.hasUnwrittenAnswer()
 	c.mu.Unlock()
 	if last {
 		_ = c.cut() // net/http has closed it
 	}
 }
 
-// unwritten reports whether the end of an answer is not written yet. net/http writes it
+// hasUnwrittenAnswer reports whether the end of an answer is not written yet. net/http writes it
 // after the handler returned. A stream ends before its end is written. The caller must
 // hold mu.
-func (c *frameConn) unwritten() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
+func (c *frameConn) hasUnwrittenAnswer() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
 // Close closes the connection. If its handlers have ended during a shutdown, Close
-// returns and the connection is closed after its answers are written, at most closeTime
+// returns and the connection is closed after its answers are written, at most closeTimeout
 // later: the last handler ends before the end of its answer is written.
 func (c *frameConn) Close() error {
-	if c.below.limiter.shutdown.Load() && c.below.limiter.running(c.below) == 0 && c.closeLater() {
+	if c.below.limiter.shutdown.Load() && c.below.limiter.countRunning(c.below) == 0 && c.closeLater() {
 		return nil
 	}
 	return c.cut()
@@ -80,24 +80,24 @@ func (c *frameConn) Close() error {
 func (c *frameConn) closeLater() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || !c.unwritten() {
+	if c.closed || !c.hasUnwrittenAnswer() {
 		return false
 	}
 	if c.closer == nil {
-		c.closer = time.AfterFunc(closeTime, func() { _ = c.cut() }) // the client had enough time
+		c.closer = time.AfterFunc(closeTimeout, func() { _ = c.cut() }) // the client had enough time
 	}
 	return true
 }
 
 // cut closes the connection at once.
 func (c *frameConn) cut() error {
-	c.leave()
+	c.stopWaits()
 	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
 }
 
-// leave ends the waits of the connection, before it is closed. The places of its
+// stopWaits ends the waits of the connection, before it is closed. The places of its
 // streams are released after their handlers had time to end.
-func (c *frameConn) leave() {
+func (c *frameConn) stopWaits() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -110,6 +110,6 @@ func (c *frameConn) leave() {
 	close(c.done)
 	c.below.limiter.surplus.connections.Add(-1)
 	if n := c.places; n > 0 {
-		time.AfterFunc(resetTime, func() { c.below.limiter.streams.give(n) })
+		time.AfterFunc(resetTime, func() { c.below.limiter.streams.release(n) })
 	}
 }

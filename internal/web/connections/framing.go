@@ -24,9 +24,9 @@ const (
 	atChunkEnd
 	atChunkEnd2
 	inTrailer
-	// unknown means that the body is malformed. net/http refuses it and closes the
+	// malformed means that the body is malformed. net/http refuses it and closes the
 	// connection.
-	unknown
+	malformed
 )
 
 // framing finds the requests in the bytes of an HTTP/1 connection, to count the lines
@@ -92,7 +92,7 @@ func (f *framing) take(p []byte) (used int, ok bool) {
 			if f.left -= uint64(n); f.left == 0 {
 				f.part = atChunkEnd
 			}
-		case unknown:
+		case malformed:
 			return len(p), true
 		default:
 			f.chunkByte(p[used])
@@ -130,7 +130,7 @@ func (f *framing) line(p []byte) (used int, end bool) {
 // chunkByte consumes a byte between the contents of chunks. It accepts no more than
 // net/http does.
 func (f *framing) chunkByte(b byte) {
-	next := unknown
+	next := malformed
 	switch f.part {
 	case inChunkSize:
 		digit, isDigit := hexDigit(b)

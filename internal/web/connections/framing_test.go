@@ -123,7 +123,7 @@ func TestMalformedChunks(t *testing.T) {
 		if got, err := r.next(); err == nil {
 			t.Errorf("%q is read as %q", body, got)
 		}
-		if r.conn.framing.part != unknown {
+		if r.conn.framing.part != malformed {
 			t.Errorf("%q leaves the part %d", body, r.conn.framing.part)
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	maxStreams  = 100
 	frameBytes  = 16 << 10
 	windowBytes = 64 << 10
-	// logEvery is the minimum time between two log lines about the limits.
-	logEvery = 10 * time.Second
+	// logInterval is the minimum time between two log lines about the limits.
+	logInterval = 10 * time.Second
 )
 
 // Options configures a Limiter.
@@ -68,21 +68,21 @@ type Limiter struct {
 	// refusals.
 	streams streams
 	// surplus gives turns to connections whose clients cause much work.
-	surplus pace
+	surplus turnQueue
 	// shutdown is true after the TLS listener is closed.
 	shutdown atomic.Bool
 
-	mu      sync.Mutex
-	all     queue // without spare connections
-	spares  queue
-	of      map[netip.Prefix]*queue
-	busy    int
-	closed  uint64
-	refused uint64
+	mu           sync.Mutex
+	all          queue // without spare connections
+	spares       queue
+	byAddress    map[netip.Prefix]*queue
+	busy         int
+	closedCount  uint64
+	refusedCount uint64
 	// requests counts the requests being served. ending is true after the server began
 	// to shut down.
 	requests int
-	ending   bool
+	isEnding bool
 	// logged is the time of the last log line, and loggedClosed and loggedRefused are
 	// the counts at that time.
 	logged                      time.Time
@@ -94,7 +94,7 @@ func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections, wait: placeTime}}
+	return &Limiter{opts: opts, byAddress: map[netip.Prefix]*queue{}, streams: streams{max: opts.Total + spareConnections, wait: placeTimeout}}
 }
 
 // Bind installs the Limiter and the limits of HTTP/2 on a server. It wraps the server's
@@ -113,7 +113,7 @@ func (l *Limiter) Bind(s *http.Server) {
 		MaxDecoderHeaderTableSize:     hpackTable, // as in block
 		MaxReceiveBufferPerConnection: windowBytes,
 		MaxReceiveBufferPerStream:     windowBytes,
-		WriteByteTimeout:              unreadTime,
+		WriteByteTimeout:              unreadTimeout,
 	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, unwrap(c))
@@ -126,11 +126,11 @@ func (l *Limiter) Bind(s *http.Server) {
 			if own.requests != nil {
 				own.requests.keep()
 			}
-			l.keep(own)
-			own.answered()
+			l.markUpgraded(own)
+			own.finishAnswer()
 		case state == http.StateIdle && own.requests != nil:
 			own.requests.idle()
-			own.answered()
+			own.finishAnswer()
 		}
 	}
 	s.RegisterOnShutdown(l.closeIdle)
@@ -142,7 +142,7 @@ func (l *Limiter) Bind(s *http.Server) {
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
-	l.ending = true
+	l.isEnding = true
 	for _, q := range []*queue{&l.all, &l.spares} {
 		for e := q.idle.Front(); e != nil; e = e.Next() {
 			list = append(list, e.Value.(*conn))
@@ -199,39 +199,39 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *Limiter) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, limiter: l, address: addressOf(inner.RemoteAddr()), since: time.Now()}
 	l.mu.Lock()
-	victim := l.room(c.address)
+	victim := l.victimFor(c.address)
 	switch {
 	case victim != nil:
 		l.remove(victim)
-		l.closed++
+		l.closedCount++
 		l.add(c)
 	case l.fits(c.address):
 		l.add(c)
-	case l.spareRoom(&victim):
+	case l.makeSpareRoom(&victim):
 		c.spare = true
-		l.refused++
+		l.refusedCount++
 		l.spares.push(c)
 		c.timer = time.AfterFunc(spareTime, func() { _ = c.cut() }) // the client had enough time
 	default:
-		l.refused++
-		c.gone = true
+		l.refusedCount++
+		c.isRemoved = true
 	}
-	line := l.line()
+	line := l.prepareLogLine()
 	l.mu.Unlock()
 	if victim != nil {
 		_ = victim.cut() // the client loses it anyway
 	}
 	line()
-	if c.gone {
+	if c.isRemoved {
 		inner.Close()
 		return nil
 	}
 	return c
 }
 
-// spareRoom reports whether another spare connection is allowed. It may remove an old
+// makeSpareRoom reports whether another spare connection is allowed. It may remove an old
 // one, which it stores in victim and the caller closes. The caller must hold mu.
-func (l *Limiter) spareRoom(victim **conn) bool {
+func (l *Limiter) makeSpareRoom(victim **conn) bool {
 	if l.spares.len() < spareConnections {
 		return true
 	}
@@ -247,13 +247,13 @@ func (l *Limiter) spareRoom(victim **conn) bool {
 // fits reports whether one more connection of an address is within the limits. The
 // caller must hold mu.
 func (l *Limiter) fits(address netip.Prefix) bool {
-	return l.all.len() < l.opts.Total && l.of[address].len() < l.bound(address)
+	return l.all.len() < l.opts.Total && l.byAddress[address].len() < l.bound(address)
 }
 
-// room returns the connection to close for a new one of an address, or nil if there is
+// victimFor returns the connection to close for a new one of an address, or nil if there is
 // none or none needs to be closed. The caller must hold mu.
-func (l *Limiter) room(address netip.Prefix) *conn {
-	if mine := l.of[address]; mine.len() >= l.bound(address) {
+func (l *Limiter) victimFor(address netip.Prefix) *conn {
+	if mine := l.byAddress[address]; mine.len() >= l.bound(address) {
 		return mine.oldest()
 	}
 	if l.all.len() < l.opts.Total {
@@ -261,7 +261,7 @@ func (l *Limiter) room(address netip.Prefix) *conn {
 	}
 	// Take it from the address with the most connections.
 	var heaviest *queue
-	for _, q := range l.of {
+	for _, q := range l.byAddress {
 		if q.waiting() > 0 && (heaviest == nil || q.len() > heaviest.len()) {
 			heaviest = q
 		}
@@ -281,10 +281,10 @@ func (l *Limiter) bound(address netip.Prefix) int {
 
 // add counts a connection. The caller must hold mu.
 func (l *Limiter) add(c *conn) {
-	q := l.of[c.address]
+	q := l.byAddress[c.address]
 	if q == nil {
 		q = &queue{}
-		l.of[c.address] = q
+		l.byAddress[c.address] = q
 	}
 	q.push(c)
 	l.all.push(c)
@@ -292,10 +292,10 @@ func (l *Limiter) add(c *conn) {
 
 // remove stops counting a connection. The caller must hold mu.
 func (l *Limiter) remove(c *conn) {
-	if c.gone {
+	if c.isRemoved {
 		return
 	}
-	c.gone = true
+	c.isRemoved = true
 	if c.busy > 0 {
 		l.busy--
 	}
@@ -305,9 +305,9 @@ func (l *Limiter) remove(c *conn) {
 		return
 	}
 	l.all.drop(c)
-	q := l.of[c.address]
+	q := l.byAddress[c.address]
 	if q.drop(c); q.len() == 0 {
-		delete(l.of, c.address)
+		delete(l.byAddress, c.address)
 	}
 }
 
@@ -319,8 +319,8 @@ func (l *Limiter) begin(c *conn) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests++
-	fits = (c.busy == 0 || l.requests <= l.opts.Total) && !c.late.Load()
-	l.work(c)
+	fits = (c.busy == 0 || l.requests <= l.opts.Total) && !c.hasLateStream.Load()
+	l.markBusy(c)
 	return fits
 }
 
@@ -328,39 +328,39 @@ func (l *Limiter) end(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests--
-	if c.busy--; c.busy == 0 && !c.gone {
+	if c.busy--; c.busy == 0 && !c.isRemoved {
 		l.busy--
-		l.rest(c, true)
+		l.setIdle(c, true)
 	}
 }
 
-// running returns the number of requests of a connection that have handlers.
-func (l *Limiter) running(c *conn) int {
+// countRunning returns the number of requests of a connection that have handlers.
+func (l *Limiter) countRunning(c *conn) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return c.busy
 }
 
-// work counts one more request of a connection. The caller must hold mu.
-func (l *Limiter) work(c *conn) {
-	if c.busy++; c.busy == 1 && !c.gone {
+// markBusy counts one more request of a connection. The caller must hold mu.
+func (l *Limiter) markBusy(c *conn) {
+	if c.busy++; c.busy == 1 && !c.isRemoved {
 		l.busy++
-		l.rest(c, false)
+		l.setIdle(c, false)
 	}
 }
 
-// keep protects a connection from being closed for another one, because its protocol is
+// markUpgraded protects a connection from being closed for another one, because its protocol is
 // no longer HTTP.
-func (l *Limiter) keep(c *conn) {
+func (l *Limiter) markUpgraded(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.work(c)
+	l.markBusy(c)
 }
 
-// rest stores whether a connection is without a request from now on. The caller must
+// setIdle stores whether a connection is without a request from now on. The caller must
 // hold mu.
-func (l *Limiter) rest(c *conn, without bool) {
-	queues := []*queue{&l.all, l.of[c.address]}
+func (l *Limiter) setIdle(c *conn, without bool) {
+	queues := []*queue{&l.all, l.byAddress[c.address]}
 	if c.spare {
 		queues = []*queue{&l.spares}
 	}
@@ -409,10 +409,10 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 	if c.requests == nil {
 		defer l.end(c)
 	} else {
-		c.unsent.Store(true) // until the answer is written
+		c.isAnswerUnsent.Store(true) // until the answer is written
 	}
 	if fields(r) > maxLines {
-		refusing(w, r)
+		dropHeader(w, r)
 		w.Header().Set("Connection", "close")
 		http.Error(w, "the request header has more than "+strconv.Itoa(maxLines)+" fields; send fewer fields", http.StatusRequestHeaderFieldsTooLarge)
 		return
@@ -421,19 +421,19 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 		w.Header().Set("Connection", "close")
 	}
 	if (c.spare || !fits) && !l.opts.Health(r) {
-		refusing(w, r)
+		dropHeader(w, r)
 		l.opts.Refuse(w, r)
 		return
 	}
 	next.ServeHTTP(w, r)
 }
 
-// refusing drops the header of a refused request. For HTTP/2, where the client controls
+// dropHeader drops the header of a refused request. For HTTP/2, where the client controls
 // how much of the answer is sent, it bounds the time for the answer.
-func refusing(w http.ResponseWriter, r *http.Request) {
+func dropHeader(w http.ResponseWriter, r *http.Request) {
 	r.Header = nil
 	if r.ProtoMajor == 2 {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallTime)) // the place of the stream is bounded anyway
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallTimeout)) // the place of the stream is bounded anyway
 	}
 }
 
@@ -450,19 +450,19 @@ func fields(r *http.Request) int {
 func (l *Limiter) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Open: l.all.len() + l.spares.len(), Busy: l.busy, Closed: l.closed, Refused: l.refused}
+	return Stats{Open: l.all.len() + l.spares.len(), Busy: l.busy, Closed: l.closedCount, Refused: l.refusedCount}
 }
 
-// line returns a function that logs the counts, or that does nothing if they are
+// prepareLogLine returns a function that logs the counts, or that does nothing if they are
 // unchanged or were logged in the last 10 s. The caller must hold mu, and call the
 // function without holding it.
-func (l *Limiter) line() func() {
+func (l *Limiter) prepareLogLine() func() {
 	now := time.Now()
-	closed, refused := l.closed-l.loggedClosed, l.refused-l.loggedRefused
-	if closed+refused == 0 || now.Sub(l.logged) < logEvery {
+	closed, refused := l.closedCount-l.loggedClosed, l.refusedCount-l.loggedRefused
+	if closed+refused == 0 || now.Sub(l.logged) < logInterval {
 		return func() {}
 	}
-	l.logged, l.loggedClosed, l.loggedRefused = now, l.closed, l.refused
+	l.logged, l.loggedClosed, l.loggedRefused = now, l.closedCount, l.refusedCount
 	open := l.all.len()
 	return func() {
 		l.opts.Logger.Warn("too many connections: closing idle connections for new ones, refusing others",
@@ -487,20 +487,20 @@ type conn struct {
 	// handshake and for HTTP/1.
 	frames atomic.Pointer[frameConn]
 
-	// unsent is true from the start of an HTTP/1 request until its answer is written,
+	// isAnswerUnsent is true from the start of an HTTP/1 request until its answer is written,
 	// because net/http writes the end of the answer after the handler returned.
-	unsent atomic.Bool
-	// late is true while an HTTP/2 stream has no place.
-	late atomic.Bool
+	isAnswerUnsent atomic.Bool
+	// hasLateStream is true while an HTTP/2 stream has no place.
+	hasLateStream atomic.Bool
 
 	// Guarded by limiter.mu.
-	busy int // requests in progress
-	gone bool
+	busy      int // requests in progress
+	isRemoved bool
 }
 
-// answered ends the HTTP/1 request whose answer is written.
-func (c *conn) answered() {
-	if c.unsent.CompareAndSwap(true, false) {
+// finishAnswer ends the HTTP/1 request whose answer is written.
+func (c *conn) finishAnswer() {
+	if c.isAnswerUnsent.CompareAndSwap(true, false) {
 		c.limiter.end(c)
 	}
 }
@@ -509,7 +509,7 @@ func (c *conn) answered() {
 // notices the end only when it reads.
 func (c *conn) cut() error {
 	if f := c.frames.Load(); f != nil {
-		f.leave()
+		f.stopWaits()
 	}
 	return c.Conn.Close()
 }

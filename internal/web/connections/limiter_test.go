@@ -319,7 +319,7 @@ func TestPerAddress(t *testing.T) {
 	for _, addr := range []string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"} { // one network
 		mine = append(mine, admit(addr))
 	}
-	if !mine[0].gone || mine[1].gone || mine[2].gone {
+	if !mine[0].isRemoved || mine[1].isRemoved || mine[2].isRemoved {
 		t.Error("the longest idle connection of the address was not the one closed")
 	}
 	l.begin(mine[1])

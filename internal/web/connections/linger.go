@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// lingerTime and lingerBytes bound the reading of a request whose answer was sent
-	// before the request was read completely. shutdownLinger replaces lingerTime while
+	// lingerTimeout and lingerBytes bound the reading of a request whose answer was sent
+	// before the request was read completely. shutdownLinger replaces lingerTimeout while
 	// the server shuts down.
-	lingerTime     = 5 * time.Second
+	lingerTimeout  = 5 * time.Second
 	shutdownLinger = 500 * time.Millisecond
 	lingerBytes    = 32 << 20
 )
@@ -41,13 +41,13 @@ func (c *conn) linger(above net.Conn) {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
 	}
 	c.limiter.mu.Lock()
-	ending := c.limiter.ending
+	ending := c.limiter.isEnding
 	c.limiter.mu.Unlock()
 	if ending {
 		discard(shutdownLinger)
 		return
 	}
-	go discard(lingerTime)
+	go discard(lingerTimeout)
 }
 
 // answer writes the answer to an HTTP/1 request with a body. The answer does not wait

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// pace gives turns to connections with surplus work, because that work takes processor
+// turnQueue gives turns to connections with surplus work, because that work takes processor
 // time from all others. A turn is one portion. Addresses take turns with each other,
 // and the connections of an address share its turns in order. So an address waits for
 // one portion of each other address, however many connections those have.
 //
 // A connection is in the line at most once, and leaves it when it is closed. So the
 // Limiter's limits also bound the line.
-type pace struct {
+type turnQueue struct {
 	// connections is the number of HTTP/2 connections.
 	connections atomic.Int64
 
-	mu    sync.Mutex
-	next  time.Time // time at which the last given portion ends
-	line  list.List // of *lane, in the order of their turns
-	of    map[netip.Prefix]*list.Element
-	timer *time.Timer // for the next portion; set while the line is not empty
+	mu        sync.Mutex
+	next      time.Time // time at which the last given portion ends
+	line      list.List // of *lane, in the order of their turns
+	byAddress map[netip.Prefix]*list.Element
+	timer     *time.Timer // for the next portion; set while the line is not empty
 }
 
 // lane holds the waiting connections of an address. Only a lane with connections is in
@@ -37,19 +37,19 @@ type lane struct {
 // waitingTurn is a connection that waits for portions.
 type waitingTurn struct {
 	portions int           // to wait for
-	had      int           // received so far
+	received int           // received so far
 	complete chan struct{} // closed with the last portion
 }
 
 // parts returns the number of parts that the free work of a connection is divided into.
-func (p *pace) parts() int {
-	return min(max(1, int(p.connections.Load()+fewConnections-1)/fewConnections), mostParts)
+func (p *turnQueue) parts() int {
+	return min(max(1, int(p.connections.Load()+fewConnections-1)/fewConnections), maxParts)
 }
 
 // spend waits for a number of portions, or until done is closed; then it gives the
 // received portions back and returns net.ErrClosed. Connections of the same address
 // share its turns.
-func (p *pace) spend(address netip.Prefix, portions int, done <-chan struct{}) error {
+func (p *turnQueue) spend(address netip.Prefix, portions int, done <-chan struct{}) error {
 	w := &waitingTurn{portions: portions, complete: make(chan struct{})}
 	p.mu.Lock()
 	l, at := p.join(address, w)
@@ -67,24 +67,24 @@ func (p *pace) spend(address netip.Prefix, portions int, done <-chan struct{}) e
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.had == w.portions {
+	if w.received == w.portions {
 		return nil // received the last portion meanwhile
 	}
-	p.next = p.next.Add(-time.Duration(w.had) * portionTime)
+	p.next = p.next.Add(-time.Duration(w.received) * portionTime)
 	p.leave(l, at)
 	p.giveOut()
 	return net.ErrClosed
 }
 
 // join adds a connection to the end of its lane. The caller must hold mu.
-func (p *pace) join(address netip.Prefix, w *waitingTurn) (l *lane, at *list.Element) {
-	e := p.of[address]
+func (p *turnQueue) join(address netip.Prefix, w *waitingTurn) (l *lane, at *list.Element) {
+	e := p.byAddress[address]
 	if e == nil {
-		if p.of == nil {
-			p.of = map[netip.Prefix]*list.Element{}
+		if p.byAddress == nil {
+			p.byAddress = map[netip.Prefix]*list.Element{}
 		}
 		e = p.line.PushBack(&lane{address: address})
-		p.of[address] = e
+		p.byAddress[address] = e
 	}
 	l = e.Value.(*lane)
 	return l, l.waiting.PushBack(w)
@@ -92,17 +92,17 @@ func (p *pace) join(address netip.Prefix, w *waitingTurn) (l *lane, at *list.Ele
 
 // leave removes a connection from its lane, and an empty lane from the line. The caller
 // must hold mu.
-func (p *pace) leave(l *lane, at *list.Element) {
+func (p *turnQueue) leave(l *lane, at *list.Element) {
 	l.waiting.Remove(at)
 	if l.waiting.Len() == 0 {
-		p.line.Remove(p.of[l.address])
-		delete(p.of, l.address)
+		p.line.Remove(p.byAddress[l.address])
+		delete(p.byAddress, l.address)
 	}
 }
 
 // giveOut gives out the portions whose time has come, and sets the timer for the next
 // one. The caller must hold mu.
-func (p *pace) giveOut() {
+func (p *turnQueue) giveOut() {
 	now := time.Now()
 	if burst := now.Add(-portionBurst * portionTime); p.next.Before(burst) {
 		p.next = burst
@@ -123,18 +123,18 @@ func (p *pace) giveOut() {
 		p.line.MoveToBack(e)
 		first := l.waiting.Front()
 		l.waiting.MoveToBack(first)
-		if w := first.Value.(*waitingTurn); w.had+1 == w.portions {
+		if w := first.Value.(*waitingTurn); w.received+1 == w.portions {
 			p.leave(l, first)
-			w.had++
+			w.received++
 			close(w.complete)
 		} else {
-			w.had++
+			w.received++
 		}
 	}
 }
 
 // giveNext calls giveOut for the timer.
-func (p *pace) giveNext() {
+func (p *turnQueue) giveNext() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.giveOut()

@@ -18,7 +18,7 @@ func TestTurnsOfAddresses(t *testing.T) {
 	const connections, each = 1000, 11
 	attacker, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	synctest.Test(t, func(t *testing.T) {
-		var p pace
+		var p turnQueue
 		started := time.Now()
 		var all sync.WaitGroup
 		for range connections {
@@ -43,8 +43,8 @@ func TestTurnsOfAddresses(t *testing.T) {
 		if took, want := time.Since(started), (connections*each+2-portionBurst)*portionTime; took != want {
 			t.Errorf("the portions take %v, not %v", took, want)
 		}
-		if p.line.Len() > 0 || len(p.of) > 0 {
-			t.Errorf("%d addresses of %d wait for nothing", p.line.Len(), len(p.of))
+		if p.line.Len() > 0 || len(p.byAddress) > 0 {
+			t.Errorf("%d addresses of %d wait for nothing", p.line.Len(), len(p.byAddress))
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestClosedConnectionsLeaveTheLine(t *testing.T) {
 			c := l.admit(&wireConn{closed: make(chan struct{})})
 			f := newFrameConn(c, c)
 			c.frames.Store(f)
-			f.owes = 3
+			f.owedPortions = 3
 			go func() {
 				_, err := f.Read(make([]byte, 1))
 				ended <- err
@@ -76,7 +76,7 @@ func TestClosedConnectionsLeaveTheLine(t *testing.T) {
 			l.surplus.mu.Lock()
 			defer l.surplus.mu.Unlock()
 			n := 0
-			for _, e := range l.surplus.of {
+			for _, e := range l.surplus.byAddress {
 				n += e.Value.(*lane).waiting.Len()
 			}
 			if n != waiting || l.surplus.connections.Load() != int64(waiting) {

@@ -31,12 +31,12 @@ type requestConn struct {
 	// rest was read, but not yet returned to net/http.
 	rest    []byte
 	framing framing
-	// early holds a byte that net/http read after a header, before the handler started.
-	early []byte
-	// raw is true after the protocol changed from HTTP to another one.
-	raw bool
-	// stopped is the error of Read after the reading of a request was ended early.
-	stopped error
+	// earlyByte holds a byte that net/http read after a header, before the handler started.
+	earlyByte []byte
+	// isRaw is true after the protocol changed from HTTP to another one.
+	isRaw bool
+	// readErr is the error of Read after the reading of a request was ended early.
+	readErr error
 }
 
 // NetConn returns the connection below.
@@ -84,8 +84,8 @@ func (c *requestConn) wanted(n int) int {
 func (c *requestConn) fromRest(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped != nil {
-		return 0, c.stopped
+	if c.readErr != nil {
+		return 0, c.readErr
 	}
 	if len(p) == 0 || len(c.rest) == 0 {
 		return 0, nil
@@ -100,24 +100,24 @@ func (c *requestConn) fromRest(p []byte) (int, error) {
 // follow consumes bytes of the connection and returns how many of them net/http gets.
 // The caller must hold mu.
 func (c *requestConn) follow(p []byte) (int, error) {
-	if c.raw {
+	if c.isRaw {
 		return len(p), nil
 	}
 	if c.framing.part == afterHeader {
 		// net/http reads a byte to notice the end of the connection.
-		if len(c.early) > 0 {
-			c.stopped = io.EOF
-			return 0, c.stopped
+		if len(c.earlyByte) > 0 {
+			c.readErr = io.EOF
+			return 0, c.readErr
 		}
-		c.early = append(c.early, p[0])
+		c.earlyByte = append(c.earlyByte, p[0])
 		return 1, nil
 	}
 	used, ok := c.framing.take(p)
 	if !ok {
-		c.stopped = errHeaderTooLong
-		_ = c.SetWriteDeadline(time.Now().Add(lingerTime))
+		c.readErr = errHeaderTooLong
+		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
 		_, _ = io.WriteString(c.Conn, headerTooLong) // a client that has left needs no answer
-		return 0, c.stopped
+		return 0, c.readErr
 	}
 	return used, nil
 }
@@ -126,7 +126,7 @@ func (c *requestConn) follow(p []byte) (int, error) {
 // answer to the incomplete header; Write drops it.
 func (c *requestConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	dropped := errors.Is(c.stopped, errHeaderTooLong)
+	dropped := errors.Is(c.readErr, errHeaderTooLong)
 	c.mu.Unlock()
 	if dropped {
 		return len(p), nil
@@ -139,8 +139,8 @@ func (c *requestConn) begin(length int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.framing.body(length)
-	early := c.early
-	c.early = nil
+	early := c.earlyByte
+	c.earlyByte = nil
 	c.framing.take(early)
 }
 
@@ -149,7 +149,7 @@ func (c *requestConn) complete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.raw || c.framing.part == inHeader:
+	case c.isRaw || c.framing.part == inHeader:
 		return true
 	case c.framing.part == inBody:
 		return c.framing.left <= uint64(len(c.rest))
@@ -163,7 +163,7 @@ func (c *requestConn) idle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.framing.part != inHeader {
-		c.stopped = io.EOF
+		c.readErr = io.EOF
 	}
 }
 
@@ -171,14 +171,14 @@ func (c *requestConn) idle() {
 func (c *requestConn) refuse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopped = io.EOF
+	c.readErr = io.EOF
 }
 
 // keep marks the connection as used by another protocol.
 func (c *requestConn) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.raw = true
+	c.isRaw = true
 }
 
 // CloseWrite is called by net/http before it closes a connection with an unread
@@ -192,9 +192,9 @@ func (c *requestConn) CloseWrite() error {
 // after the client got the answer, and Close does not wait for that.
 func (c *requestConn) Close() error {
 	c.mu.Lock()
-	stopped := c.stopped
+	stopped := c.readErr
 	c.mu.Unlock()
-	c.below.answered()
+	c.below.finishAnswer()
 	if stopped == nil {
 		return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
 	}

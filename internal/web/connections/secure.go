@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// handshakeTime bounds a TLS handshake.
-	handshakeTime = 10 * time.Second
+	// handshakeTimeout bounds a TLS handshake.
+	handshakeTimeout = 10 * time.Second
 	// notTLS is the answer to a request without TLS.
 	notTLS = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
@@ -67,7 +67,7 @@ func (s *secureListener) send(a accepted) bool {
 func (s *secureListener) secure(plain net.Conn) {
 	c := unwrap(plain)
 	t := tls.Server(c, s.config)
-	ctx, cancel := context.WithTimeout(s.ctx, handshakeTime)
+	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
 	if err := t.HandshakeContext(ctx); err != nil {
 		if e, ok := errors.AsType[tls.RecordHeaderError](err); ok && e.Conn != nil && isRequest(e.RecordHeader) {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// placeTime is the minimum time that a stream waits for its place before its
+	// placeTimeout is the minimum time that a stream waits for its place before its
 	// request is refused. Only one such stream of a connection is refused at a time.
-	placeTime = time.Second
+	placeTimeout = time.Second
 	// refuseTime is the minimum time between two such refusals of all connections. The
 	// header of a refused request is decoded, and the streams of many connections
 	// become late at the same time.
@@ -18,7 +18,7 @@ const (
 
 // streams counts the streams of all HTTP/2 connections.
 type streams struct {
-	most int
+	max  int
 	wait time.Duration // minimum wait for a place before a stream is refused
 
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ type waiter struct {
 // taken. It returns false if the stream is refused or done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
-	if always || s.open < s.most {
+	if always || s.open < s.max {
 		s.open++
 		s.mu.Unlock()
 		return true
@@ -97,12 +97,12 @@ func (s *streams) refuse() {
 	}
 }
 
-// give releases n places.
-func (s *streams) give(n int) {
+// release releases n places.
+func (s *streams) release(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open -= n
-	for s.open < s.most && s.waiting.Len() > 0 {
+	for s.open < s.max && s.waiting.Len() > 0 {
 		s.open++
 		s.waiting.Remove(s.waiting.Front()).(waiter).result <- true
 	}

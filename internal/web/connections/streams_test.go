@@ -141,11 +141,11 @@ func TestFrames(t *testing.T) {
 			c.framer.WriteContinuation(1, true, c.encode("/", 0))
 		},
 		"a request on the stream of a malformed one": func(c *http2Client) {
-			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: malformed, EndHeaders: true})
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: malformedHeader, EndHeaders: true})
 			c.request("/", 0)
 		},
 		"a request on an earlier stream than that of a malformed one": func(c *http2Client) {
-			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1<<31 - 1, BlockFragment: malformed, EndStream: true, EndHeaders: true})
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1<<31 - 1, BlockFragment: malformedHeader, EndStream: true, EndHeaders: true})
 			c.request("/", 0)
 		},
 		"a window of a stream before its request": func(c *http2Client) {
@@ -181,7 +181,7 @@ func TestFrames(t *testing.T) {
 	// A malformed header ends only its stream, and so does a stream that depends on
 	// itself.
 	c.framer.WritePriority(9, http2.PriorityParam{StreamDep: 7})
-	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: malformed, EndStream: true, EndHeaders: true})
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: malformedHeader, EndStream: true, EndHeaders: true})
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 5, BlockFragment: c.encode("/read", 0), EndHeaders: true})
 	c.framer.WritePriority(5, http2.PriorityParam{StreamDep: 5})
 	c.next = 7
@@ -191,8 +191,8 @@ func TestFrames(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// malformed is a header that net/http refuses: it has the pseudo-header field ":a".
-var malformed = []byte{0, 2, ':', 'a', 1, 'b'}
+// malformedHeader is a header that net/http refuses: it has the pseudo-header field ":a".
+var malformedHeader = []byte{0, 2, ':', 'a', 1, 'b'}
 
 // A client that negotiated HTTP/2 cannot send HTTP/1, because the lines of its headers
 // would not be counted.
@@ -227,7 +227,7 @@ func TestAnswersOfEndedStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := io.ReadFull(c, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil || c.owes == 0 {
+	if _, err := io.ReadFull(c, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil || c.owedPortions == 0 {
 		t.Errorf("a client does not wait for many answers, %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestAnswersOfEndedStreams(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
-	s.limiter.streams.most, s.limiter.streams.wait = 3, time.Minute
+	s.limiter.streams.max, s.limiter.streams.wait = 3, time.Minute
 	busy, other := s.dialHTTP2(t), s.dialHTTP2(t)
 	for range 3 {
 		busy.request("/hold", 0)
@@ -283,7 +283,7 @@ func TestResets(t *testing.T) {
 func TestLateStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
-	s.limiter.streams.most, s.limiter.streams.wait = 2, time.Millisecond
+	s.limiter.streams.max, s.limiter.streams.wait = 2, time.Millisecond
 	holder, other := s.dialHTTP2(t), s.dialHTTP2(t)
 	for range 2 {
 		holder.request("/hold", 0)
@@ -344,9 +344,9 @@ func TestRefusals(t *testing.T) {
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
-	s.most = 1
+	s.max = 1
 	s.mu.Unlock()
-	s.give(0)
+	s.release(0)
 	if !<-results {
 		t.Error("a late stream is refused although there is a place")
 	}
@@ -529,7 +529,7 @@ func TestHeaderTime(t *testing.T) {
 	c.hpack = hpack.NewEncoder(&c.block)
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0), EndHeaders: true})
 	l := New(Options{Total: 10})
-	l.streams.most, l.streams.wait = 0, 5*time.Millisecond
+	l.streams.max, l.streams.wait = 0, 5*time.Millisecond
 	inner := &deadlineConn{Conn: &wireConn{Reader: &wire, closed: make(chan struct{})}}
 	f := newFrameConn(inner, &conn{Conn: inner, limiter: l})
 	defer f.Close()
@@ -651,7 +651,7 @@ func TestTurns(t *testing.T) {
 	if few.add(freeRate, now.Add(time.Second)); few.due(now.Add(time.Second)) != 0 || few.work != freeWork/2+freeRate/2 {
 		t.Errorf("after a second at half the free rate %d is left", few.work)
 	}
-	var p pace
+	var p turnQueue
 	done := make(chan struct{})
 	close(done)
 	turns := 0
@@ -732,7 +732,7 @@ func TestFreeWorkOfManyConnections(t *testing.T) {
 		if _, err := io.ReadFull(c, make([]byte, prefaceBytes)); err != nil {
 			t.Fatal(err)
 		}
-		for framer := http2.NewFramer(io.Discard, c); c.owes == 0; passed++ {
+		for framer := http2.NewFramer(io.Discard, c); c.owedPortions == 0; passed++ {
 			if _, err := framer.ReadFrame(); err != nil {
 				t.Fatalf("after %d frames: %v", passed, err)
 			}
@@ -770,7 +770,7 @@ func passedFrames(t *testing.T, wire, answer []byte) (passed int, waits bool) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if c.owes > 0 || !c.below.limiter.surplus.next.IsZero() { // its first turn may have come
+		if c.owedPortions > 0 || !c.below.limiter.surplus.next.IsZero() { // its first turn may have come
 			return passed, true
 		}
 		if passed++; passed%8 == 0 && answer != nil {

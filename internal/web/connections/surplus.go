@@ -21,18 +21,18 @@ const (
 	// maxPadding is the maximum padding of a frame, including its length, in bytes.
 	maxPadding = 256
 	// A client sends a WINDOW_UPDATE for received answers, so earnBytes of answers pay
-	// for one frame, and a request pays for requestFrames. mostEarned bounds the
+	// for one frame, and a request pays for requestFrames. maxEarned bounds the
 	// credit, in frames.
 	earnBytes     = 512
 	requestFrames = 4
-	mostEarned    = 8192
+	maxEarned     = 8192
 	// freeWork is the work that a connection may cause at once without waiting, and
 	// freeRate the work per second. Further work waits for its turn, in portions. If
 	// there are more than fewConnections connections, they share the free work of so
-	// many, and each one has at least one of mostParts parts of it.
+	// many, and each one has at least one of maxParts parts of it.
 	freeWork       = 16 * resetWork
 	fewConnections = 64
-	mostParts      = 16
+	maxParts       = 16
 	freeRate       = resetWork
 	freeEach       = time.Second / freeRate
 	portion        = resetWork
@@ -51,7 +51,7 @@ type surplus struct {
 }
 
 // earn adds bytes of credit for frames.
-func (s *surplus) earn(bytes int) { s.earned = min(s.earned+bytes, mostEarned*earnBytes) }
+func (s *surplus) earn(bytes int) { s.earned = min(s.earned+bytes, maxEarned*earnBytes) }
 
 // frame counts a frame without progress.
 func (s *surplus) frame(length int, now time.Time) {
