@@ -141,7 +141,7 @@ func restoreOutside(err error) error {
 	if !errors.Is(err, events.ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("%w; on an outside NATS server only events that cannot be read, and a few that were changed, can be accepted as lost: restore the streams of that server from a copy", err)
+	return fmt.Errorf("%w; on an outside NATS server only events that cannot be read, and a few that were changed, can be accepted as lost: restore the streams of that server from a backup", err)
 }
 
 // openOutside opens the ledger on an outside server to accept damage.

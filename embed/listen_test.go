@@ -22,7 +22,7 @@ func TestRefusedStartTakesNothingOver(t *testing.T) {
 		"other machines": {embed.Options{HTTPAddr: "0.0.0.0:0"}, []string{"no authentication"}},
 		"busy HTTP":      {embed.Options{HTTPAddr: busyPort(t)}, []string{"choose another --http-addr"}},
 		"busy NATS":      {embed.Options{NATSAddr: busyPort(t)}, []string{"choose another --nats-addr"}},
-		"NATS abroad":    {embed.Options{NATSAddr: "0.0.0.0:0"}, []string{"in the clear"}},
+		"NATS abroad":    {embed.Options{NATSAddr: "0.0.0.0:0"}, []string{"unencrypted"}},
 		"no certificate": {embed.Options{HTTPAddr: "127.0.0.1:0", CertFile: missing, KeyFile: missing}, []string{"TLS certificate", missing}},
 		"no tokens":      {embed.Options{HTTPAddr: "127.0.0.1:0", TokenFile: missing}, []string{missing}},
 	} {

@@ -121,7 +121,7 @@ func (p place) restoreAdvice() string {
 	if p.server != "" {
 		return ""
 	}
-	return "; if the ledger was in this directory, its files are gone: restore the directory from a copy"
+	return "; if the ledger was in this directory, its files are gone: restore the directory from a backup"
 }
 
 // checkPlace is the step of a start that refuses a directory with another ledger. It
@@ -193,7 +193,7 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 	case other && moved:
 		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s holds another ledger: %s", p.dir, p.location(), server, advice)
 	case other:
-		return fmt.Errorf("the proofs in %s contradict each event compared (%d) of the NATS server at %s, so they are of another ledger: name another --data-dir, or restore the directory, or the streams of that server, from a copy", auditDir(p.dir), compared.changed, server)
+		return fmt.Errorf("the proofs in %s contradict each event compared (%d) of the NATS server at %s, so they are of another ledger: name another --data-dir, or restore the directory, or the streams of that server, from a backup", auditDir(p.dir), compared.changed, server)
 	case moved && last < reach:
 		found := "holds no ledger"
 		if last > 0 {

@@ -60,7 +60,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
 	case err == nil:
 		if err := json.Unmarshal(raw, &a); err != nil {
-			return fmt.Errorf("%s does not say what was accepted: %w; restore the data directory from a copy, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
+			return fmt.Errorf("%s does not say what was accepted: %w; restore the data directory from a backup, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
 		}
 		d.opts.Logger.WarnContext(ctx, "going on with accepting the damage, which was cut short")
 	case !errors.Is(err, fs.ErrNotExist):
@@ -215,7 +215,7 @@ func (c *comparison) checkSameLedger(dir string) error {
 	if c.changed <= c.same {
 		return nil
 	}
-	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a copy of this ledger, or move it away, and the ledger gets a new key", dir, c.changed, c.changed+c.same)
+	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a backup of this ledger, or move it away, and the ledger gets a new key", dir, c.changed, c.changed+c.same)
 }
 
 // storedOf returns a record as the ledger would deliver it.

@@ -59,7 +59,7 @@ func TestAcceptDamage(t *testing.T) {
 	// Without the flag it is read-only, and says what to do.
 	book = start(t, embed.Options{DataDir: dir})
 	_, err = book.Submit(within(t), embed.Script{Code: "1"})
-	wantError(t, err, "--accept-damage", "from a copy")
+	wantError(t, err, "--accept-damage", "from a backup")
 	closeBook(t, book)
 
 	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true})

@@ -76,8 +76,8 @@ func TestListening(t *testing.T) {
 		"all by address":      {embed.Options{HTTPAddr: "0.0.0.0:0"}, []string{"0.0.0.0", "no authentication"}},
 		"fallback is no help": {embed.Options{HTTPAddr: "[::]:0", HTTPFallback: true}, []string{"::", "no authentication"}},
 		"no port":             {embed.Options{HTTPAddr: "127.0.0.1"}, []string{"HOST:PORT"}},
-		"NATS everywhere":     {embed.Options{NATSAddr: ":0"}, []string{"NATS address", "every interface", "in the clear", "127.0.0.1"}},
-		"NATS by address":     {embed.Options{NATSAddr: "0.0.0.0:4222", NATSFallback: true}, []string{"0.0.0.0", "in the clear"}},
+		"NATS everywhere":     {embed.Options{NATSAddr: ":0"}, []string{"NATS address", "every interface", "unencrypted", "127.0.0.1"}},
+		"NATS by address":     {embed.Options{NATSAddr: "0.0.0.0:4222", NATSFallback: true}, []string{"0.0.0.0", "unencrypted"}},
 		"NATS without port":   {embed.Options{NATSAddr: "127.0.0.1"}, []string{"host:port"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,9 @@ import (
 // book. In a transcript
 //
 //	> is a line to the server, and < the line it answers with;
-//	await $execution1 waits until that execution has ended, and
-//	started $execution1 until a runner has it.
+//	await $execution1 waits until that execution has ended,
+//	started $execution1 until a runner has it, and
+//	printed $execution1 until it has a line of output.
 //
 // Ids, heap keys, cursors, times and positions are written as $execution1,
 // $heap1, $cursor1, $time and $seq; the first three can be used in later lines. The file session
@@ -96,6 +97,8 @@ func play(t *testing.T, path string) (called []string) {
 			book.await(t, names.expand(rest))
 		case "started":
 			book.until(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return !d.Queued })
+		case "printed":
+			book.until(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return d.TotalLines > 0 })
 		case ">":
 			p.send(names.expand(rest))
 			fmt.Fprintln(&got, line)

@@ -45,7 +45,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 		{"--mcp-config " + broken, "--mcp-config " + broken + `: MCP server "a b": the name must be`},
 		{"--data-dir=", "--data-dir is empty: name the directory"},
 		{"--data-dir " + file, "take the data directory: --data-dir: mkdir " + file},
-		{"--erasable-sessions --key-dir " + file, "open the ledger: --key-dir: make the directory of keys: mkdir " + file},
+		{"--erasable-sessions --key-dir " + file, "open the ledger: --key-dir: create the key directory: mkdir " + file},
 	} {
 		args := []string{"serve"}
 		for flag, value := range map[string]string{"--data-dir": filepath.Join(dir, "data"), "--http-addr": "127.0.0.1:0", "--nats-addr": "off"} {

@@ -286,7 +286,7 @@ func TestServeStoppedAtOnce(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("stopping at once took %s", took)
 	}
-	if !strings.Contains(p.errs.String(), "will be continued at the next start") {
+	if !strings.Contains(p.errs.String(), "unfinished runs continue at the next start") {
 		t.Errorf("stderr is %s", p.errs.String())
 	}
 	_, known["url"] = launchServer(t, dir)

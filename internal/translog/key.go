@@ -54,7 +54,7 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 		return k, err
 	default:
 		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" {
-			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a copy", filepath.Join(dir, fileIdentity))
+			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a backup", filepath.Join(dir, fileIdentity))
 		}
 	}
 	if err := k.use(cmp.Or(keyFile, filepath.Join(dir, fileKey))); err != nil {

@@ -193,10 +193,10 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	hashed, signed := l.tree.Size(), l.latest
 	l.mu.Unlock()
 	if hashed > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, hashed)
+		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, hashed)
 	}
 	if signed.Size > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
+		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
 	}
 	if err := l.matchesTree(signed); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (l *Log) skipMissing(m events.Stored, lost events.Lost) error {
 	at := l.tree.Size() - uint64(len(l.confirm))
 	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
 		if gone-at > uint64(len(l.confirm)) {
-			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a copy", events.ErrDamaged, l.tree.Size()+1, gone, l.opts.Dir)
+			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a backup", events.ErrDamaged, l.tree.Size()+1, gone, l.opts.Dir)
 		}
 		l.confirm = l.confirm[gone-at:]
 		at = gone

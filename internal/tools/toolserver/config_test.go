@@ -51,7 +51,7 @@ func TestParseFileProblems(t *testing.T) {
 		{`{"mcpServers": {"a": {"url": "ftp://user:` + secret + `@h"}}}`, "must begin with http"},
 		{`{"mcpServers": {"a": {"url": "http://h", "headers": {"X": "a\nb ` + secret + `"}}}}`, "a header is malformed"},
 		{`{"mcpServers": {"a": {"type": "carrier pigeon", "url": "http://h"}}}`, "the transport must be"},
-		{`{"mcpServers": {}} {}`, "followed by more"},
+		{`{"mcpServers": {}} {}`, "unexpected text follows"},
 	} {
 		_, err := toolserver.ParseFile([]byte(test.text), environment)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
