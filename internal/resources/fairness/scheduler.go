@@ -215,7 +215,7 @@ func (s *Scheduler) Next(now time.Time) *Slot {
 }
 
 // extraAt returns the time at which a waiting tenant without a slot may get an extra
-// one: Slots.After after the tenant began to wait, or after the last change of the
+// one: Slots.ExtraAfter after the tenant began to wait, or after the last change of the
 // normal slots, whichever is earlier.
 func (s *Scheduler) extraAt(t *tenant) time.Time {
 	from := t.since
