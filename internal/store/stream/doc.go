@@ -19,8 +19,8 @@
 //     stored
 //   - lookup.go, volumeget.go, across.go: messages of a stream, of a volume, of all
 //     volumes
-//   - history.go, logical.go: the lookups by execution, session, heap and other
-//     subjects
+//   - bysubject.go: the lookups by subject
+//   - history.go, logical.go: the lookups by execution, session, heap and other objects
 //   - executionevents.go: all events of an execution, with bounded memory
 //   - follow.go, bulkread.go: readers in order of position; fast catch-up of one volume
 //   - tail.go, sweep.go: one reading that several followers share; frees memory of the

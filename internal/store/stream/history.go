@@ -118,31 +118,14 @@ func (s *Ledger) readEnds(ctx context.Context, now *volumes, tenant, execution s
 // LastControl returns the last control event of an execution other than its request, or
 // events.ErrNotFound.
 func (s *Ledger) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
-	e, err := s.lastOn(ctx, tenant, execution, events.ExecSubject)
-	if err != nil {
-		return events.Event{}, fmt.Errorf("read the last event of execution %s: %w", execution, err)
-	}
-	return e, nil
+	return s.Last(ctx, events.ExecSubject(tenant, execution))
 }
 
 // Output calls fn for each output event of an execution at a position greater than
 // after that is stored before the call, oldest first. It returns an error of fn
 // unchanged.
 func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
-	if err := jet.CheckTokens(tenant, execution); err != nil {
-		return err
-	}
-	// Executions share the subject.
-	_, err := s.forEachMessage(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
-		if jet.HeaderValue(m.Header, "ce-subject") != execution {
-			return nil
-		}
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
-		return fn(e)
-	})
+	_, err := s.EachAbout(ctx, events.OutSubject(tenant, execution), execution, after, fn)
 	return err
 }
 
@@ -150,30 +133,14 @@ func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uin
 // greater than after that is stored before the call, oldest first. It returns an error
 // of fn unchanged.
 func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
-	if err := jet.CheckTokens(tenant, sessionID); err != nil {
-		return err
-	}
-	_, err := s.forEachMessage(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
-		return fn(e)
-	})
+	_, err := s.Each(ctx, events.SessionSubject(tenant, sessionID), after, fn)
 	return err
 }
 
 // LastEntry returns the newest entry or reset of a named session, or
 // events.ErrNotFound. sessionID is the key of the session (events.SessionID).
 func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
-	if err := jet.CheckTokens(tenant, sessionID); err != nil {
-		return events.Event{}, err
-	}
-	m, err := s.lastMessage(ctx, events.SessionSubject(tenant, sessionID))
-	if err != nil {
-		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
-	}
-	return s.Decode(m)
+	return s.Last(ctx, events.SessionSubject(tenant, sessionID))
 }
 
 var errFound = errors.New("found")
@@ -181,15 +148,8 @@ var errFound = errors.New("found")
 // Entry returns the session entry of an execution, or events.ErrNotFound. It searches
 // entries at positions greater than after that are stored before the call.
 func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
-	if err := jet.CheckTokens(tenant, sessionID); err != nil {
-		return events.Event{}, err
-	}
 	var found events.Event
-	_, err := s.forEachMessage(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
+	_, err := s.Each(ctx, events.SessionSubject(tenant, sessionID), after, func(e events.Event) error {
 		if d, ok := e.Data.(*events.SessionEntryRecorded); ok && d.ExecutionID == execution {
 			found = e
 			return errFound
@@ -211,35 +171,15 @@ func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string,
 // returns the position of the last event on the subject, 0 for none, and an error of fn
 // unchanged.
 func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
-	if err := jet.CheckTokens(tenant, heap); err != nil {
-		return 0, err
-	}
-	return s.forEachMessage(ctx, events.HeapSubject(tenant, heap), after, func(m events.Stored) error {
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
-		return fn(e)
-	})
+	return s.Each(ctx, events.HeapSubject(tenant, heap), after, fn)
 }
 
 // TagEdits returns the tag edits and collections of a heap, oldest first. It also
 // returns the position of the last event on the subject of the heap, 0 for none, for a
 // conditional append.
 func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
-	if err := jet.CheckTokens(tenant, heap); err != nil {
-		return nil, 0, err
-	}
-	// Heaps share the subject.
 	var edits []events.Event
-	last, err := s.forEachMessage(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
-		if jet.HeaderValue(m.Header, "ce-subject") != heap {
-			return nil
-		}
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
+	last, err := s.EachAbout(ctx, events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
 		edits = append(edits, e)
 		return nil
 	})
@@ -252,25 +192,11 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 // Webhooks calls fn with every event about webhooks of all tenants that is stored
 // before the call, oldest first. It returns an error of fn unchanged.
 func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.forEachMessage(ctx, events.WebhookSubjects(), 0, func(m events.Stored) error {
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
-		return fn(e)
-	})
-	return err
+	return s.EachMatching(ctx, events.WebhookSubjects(), fn)
 }
 
 // Shreds calls fn with every recorded shredding of all tenants that is stored before
 // the call, oldest first. It returns an error of fn unchanged.
 func (s *Ledger) Shreds(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.forEachMessage(ctx, events.ShredSubjects(), 0, func(m events.Stored) error {
-		e, err := s.Decode(m)
-		if err != nil {
-			return err
-		}
-		return fn(e)
-	})
-	return err
+	return s.EachMatching(ctx, events.ShredSubjects(), fn)
 }

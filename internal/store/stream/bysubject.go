@@ -1,0 +1,95 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
+)
+
+// Last returns the last event on a subject of package events, or events.ErrNotFound. It
+// refuses a subject that is a pattern.
+func (s *Ledger) Last(ctx context.Context, subject string) (events.Event, error) {
+	if err := checkSubject(subject); err != nil {
+		return events.Event{}, err
+	}
+	m, err := s.lastMessage(ctx, subject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last event on %s: %w", subject, err)
+	}
+	return s.Decode(m)
+}
+
+// Next returns the first event on a subject at a position greater than after, or
+// events.ErrNotFound. It needs one request for each volume that it searches, and Each
+// needs one more. It refuses a subject that is a pattern.
+func (s *Ledger) Next(ctx context.Context, subject string, after uint64) (events.Event, error) {
+	if err := checkSubject(subject); err != nil {
+		return events.Event{}, err
+	}
+	m, err := s.nextMessage(ctx, s.volumes(), subject, after+1)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the events on %s after %d: %w", subject, after, err)
+	}
+	return s.Decode(m)
+}
+
+// Each calls fn for each event on a subject at a position greater than after that is
+// stored before the call, oldest first. It returns the position of the last event on the
+// subject, 0 for none, and an error of fn unchanged. It refuses a subject that is a
+// pattern.
+func (s *Ledger) Each(ctx context.Context, subject string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+	if err := checkSubject(subject); err != nil {
+		return 0, err
+	}
+	return s.eachOn(ctx, subject, "", after, fn)
+}
+
+// EachAbout is Each for a subject that objects share. It calls fn only for the events
+// about one object, given by the id that events.Event.About returns, and decodes no other
+// events. The position that it returns is that of the last event on the subject, about
+// any object.
+func (s *Ledger) EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+	if err := checkSubject(subject); err != nil {
+		return 0, err
+	}
+	if err := jet.CheckTokens(about); err != nil {
+		return 0, err
+	}
+	return s.eachOn(ctx, subject, about, after, fn)
+}
+
+// EachMatching calls fn for each event of all tenants on the subjects of a pattern that
+// is stored before the call, oldest first. The pattern MUST be one of package events. It
+// returns an error of fn unchanged.
+func (s *Ledger) EachMatching(ctx context.Context, pattern string, fn func(events.Event) error) error {
+	_, err := s.eachOn(ctx, pattern, "", 0, fn)
+	return err
+}
+
+// eachOn is Each for a subject or pattern. If about is not empty, it skips events about
+// other objects.
+func (s *Ledger) eachOn(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+	return s.forEachMessage(ctx, subject, after, func(m events.Stored) error {
+		if about != "" && jet.HeaderValue(m.Header, "ce-subject") != about {
+			return nil
+		}
+		e, err := s.Decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+}
+
+// checkSubject returns an error unless the subject has the form "<tenant>.<kind>.<key>".
+// A pattern, or a tenant or key of several tokens, could match events of other tenants.
+func checkSubject(subject string) error {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) != 3 {
+		return fmt.Errorf("%q is not the subject of an object", subject)
+	}
+	return jet.CheckTokens(tokens...)
+}
