@@ -12,13 +12,6 @@ import (
 	"daybook/events"
 )
 
-// Agents reads the events of ACP sessions. ACP is the Agent Client Protocol.
-type Agents interface {
-	// LastAgent returns the newest event of an ACP session that does not concern its heap
-	// and turns, or events.ErrNotFound.
-	LastAgent(ctx context.Context, tenant, session string) (events.Event, error)
-}
-
 // Limits of the arguments of ACP clients.
 const (
 	maxPathBytes   = 4096
@@ -85,7 +78,7 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ string, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	last, err := l.store.LastLogical(ctx, tenant, session)
+	last, err := l.store.Last(ctx, events.LogicalSubject(tenant, session))
 	if errors.Is(err, events.ErrNotFound) {
 		return "", unknownAgentSessionError(session)
 	}
@@ -266,7 +259,7 @@ func (l *Ledger) agentSession(ctx context.Context, tenant, session string) (even
 	if !events.ValidHash(session) {
 		return events.Event{}, unknownAgentSessionError(session)
 	}
-	last, err := l.store.LastAgent(ctx, tenant, session)
+	last, err := l.store.Last(ctx, events.AgentSubject(tenant, session))
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return last, unknownAgentSessionError(session)

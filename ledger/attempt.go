@@ -142,7 +142,7 @@ func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 // where its own output began.
 func (l *Ledger) findOutputEnd(ctx context.Context, r Request, h *history) (firstLine, firstByte int64, err error) {
 	x := events.ExtentFrom(h.newest)
-	err = l.store.Output(ctx, r.Tenant, r.ExecutionID, h.startedAt, func(e events.Event) error {
+	_, err = l.store.EachAbout(ctx, events.OutSubject(r.Tenant, r.ExecutionID), r.ExecutionID, h.startedAt, func(e events.Event) error {
 		switch d := e.Data.(type) {
 		case *events.ExecutionOutput:
 			x.Add(d)

@@ -39,7 +39,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 	defer unlock()
 	seen, position := list[0].Decided, uint64(0)
 	readNew := func() error {
-		last, err := l.store.HeapEvents(ctx, tenant, list[0].Heap, seen, func(e events.Event) error {
+		last, err := l.store.Each(ctx, events.HeapSubject(tenant, list[0].Heap), seen, func(e events.Event) error {
 			delete(waiting, e.About())
 			return nil
 		})
@@ -81,7 +81,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 // another program removed the heap, and the error is events.ErrDamaged.
 func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
 	doing := "look up why heap " + heap + " was removed"
-	edits, _, err := l.store.TagEdits(ctx, tenant, heap)
+	edits, _, err := l.heapEvents(ctx, tenant, heap)
 	if err != nil {
 		return unavailable(doing, err)
 	}

@@ -113,17 +113,19 @@ type countedEdits struct {
 	read *int
 }
 
-func (c countedEdits) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
-	list, last, err := c.Store.TagEdits(ctx, tenant, heap)
-	*c.read += len(list)
-	return list, last, err
+func (c countedEdits) Each(ctx context.Context, subject string, after uint64, fn func(events.Event) error) (uint64, error) {
+	return c.Store.Each(ctx, subject, after, c.counting(fn))
 }
 
-func (c countedEdits) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (uint64, error) {
-	return c.Store.HeapEvents(ctx, tenant, heap, after, func(e events.Event) error {
+func (c countedEdits) EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (uint64, error) {
+	return c.Store.EachAbout(ctx, subject, about, after, c.counting(fn))
+}
+
+func (c countedEdits) counting(fn func(events.Event) error) func(events.Event) error {
+	return func(e events.Event) error {
 		*c.read++
 		return fn(e)
-	})
+	}
 }
 
 // An edit of the tags of a heap costs the same after many edits as after few.

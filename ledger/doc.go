@@ -8,7 +8,8 @@
 //
 // Commands come from two sides. Clients submit, cancel, tag and reset. Runners plan,
 // start, report and finish runs. The package knows no NATS, V8, SQLite or HTTP; it
-// declares its dependencies as interfaces in ledger.go, logicalsession.go and agents.go.
+// declares its dependencies as interfaces in ledger.go. The subject of an event, from
+// package events, determines which events a lookup finds.
 //
 // The files, in reading order:
 //

@@ -257,7 +257,7 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	err = retry(ctx, "name session "+session, func() error {
-		assigned, last, err := l.store.Refs(ctx, tenant, holder)
+		assigned, last, err := l.assignedRefs(ctx, tenant, holder)
 		if err != nil {
 			return err
 		}
@@ -278,11 +278,21 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 	return ref, seq, err
 }
 
+// assignedRefs returns the events that assigned short names for a holder, oldest first,
+// and the position of the last (0: none).
+func (l *Ledger) assignedRefs(ctx context.Context, tenant, holder string) (list []events.Event, last uint64, err error) {
+	last, err = l.store.Each(ctx, events.RefSubject(tenant, holder), 0, func(e events.Event) error {
+		list = append(list, e)
+		return nil
+	})
+	return list, last, err
+}
+
 // ResolveRef returns the session of a short name, or CodeNotFound.
 func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	assigned, _, err := l.store.Refs(ctx, tenant, holder)
+	assigned, _, err := l.assignedRefs(ctx, tenant, holder)
 	if err != nil {
 		return "", unavailable("look up session "+Excerpt(ref), err)
 	}

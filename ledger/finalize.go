@@ -93,7 +93,7 @@ func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal eve
 		entry.OutputHeap = heap.SHA256
 	}
 	return retry(ctx, "record execution "+r.ExecutionID+" in its session", func() error {
-		last, err := l.store.LastEntry(ctx, r.Tenant, r.SessionID)
+		last, err := l.store.Last(ctx, events.SessionSubject(r.Tenant, r.SessionID))
 		switch {
 		case errors.Is(err, events.ErrNotFound):
 			entry.Index = 0
@@ -107,10 +107,7 @@ func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal eve
 			// An entry is stored after its terminal event, so that only a newer event can
 			// be the entry.
 			if last.Seq > terminal.Seq {
-				switch _, err := l.store.Entry(ctx, r.Tenant, r.SessionID, r.ExecutionID, terminal.Seq); {
-				case err == nil:
-					return nil
-				case !errors.Is(err, events.ErrNotFound):
+				if recorded, err := l.hasEntry(ctx, r, terminal.Seq); recorded || err != nil {
 					return err
 				}
 			}
@@ -119,6 +116,20 @@ func (l *Ledger) recordSessionEntry(ctx context.Context, r Request, terminal eve
 		_, err = l.store.Append(ctx, l.newEvent(r.Tenant, r.Traceparent, entry), int64(last.Seq))
 		return err
 	})
+}
+
+// hasEntry reports whether the entry of a run is stored after a position.
+func (l *Ledger) hasEntry(ctx context.Context, r Request, after uint64) (bool, error) {
+	_, err := l.store.Each(ctx, events.SessionSubject(r.Tenant, r.SessionID), after, func(e events.Event) error {
+		if d, ok := e.Data.(*events.SessionEntryRecorded); ok && d.ExecutionID == r.ExecutionID {
+			return errStop
+		}
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		return true, nil
+	}
+	return false, err
 }
 
 // nextEntry returns the index of the next entry in the log of a named session

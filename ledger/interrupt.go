@@ -55,7 +55,7 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	last, err := l.store.LastLogical(ctx, tenant, session)
+	last, err := l.store.Last(ctx, events.LogicalSubject(tenant, session))
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return 0, nil

@@ -22,37 +22,29 @@ type Log interface {
 // AnyPosition makes Append unconditional.
 const AnyPosition int64 = -1
 
-// Histories reads events from the ledger by the object they concern, oldest first.
+// Histories reads events from the ledger, oldest first. A subject is one that package
+// events returns for an object, not a pattern.
 type Histories interface {
 	// Execution returns the requested event of an execution and then its other control
 	// events, without output. It returns no events for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
-	// LastControl returns the newest control event of an execution other than the
-	// requested event, or events.ErrNotFound. It does not read the requested event.
-	LastControl(ctx context.Context, tenant, execution string) (events.Event, error)
 	// ExecutionEvents calls fn with every event of an execution that was stored before
 	// the call, including output, in order. The error is events.ErrNotFound if there are
 	// none.
 	ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
-	// Output calls fn for each output event of an execution stored after a position.
-	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
-	// LastEntry returns the newest entry or reset of a named session, or
-	// events.ErrNotFound. sessionID is the key of the session; see events.SessionID.
-	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
-	// SessionLog calls fn for each entry and reset of a named session stored after a
-	// position, oldest first.
-	SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error
-	// Entry returns the session entry of an execution, or events.ErrNotFound. It reads
-	// only entries stored after a position.
-	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)
-	// TagEdits returns the tag edits and the collected events of a heap. It also returns
-	// the position of the last event on the heap's subject (0: none), for a conditional
-	// append.
-	TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error)
-	// HeapEvents calls fn for each event on a heap's subject stored after a position.
-	// Other heaps share the subject. It returns the position of the last event there (0:
-	// none).
-	HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error)
+	// Last returns the newest event on a subject, or events.ErrNotFound.
+	Last(ctx context.Context, subject string) (events.Event, error)
+	// Next returns the first event on a subject stored after a position, or
+	// events.ErrNotFound.
+	Next(ctx context.Context, subject string, after uint64) (events.Event, error)
+	// Each calls fn for each event on a subject stored after a position and before the
+	// call. It returns the position of the last event on the subject (0: none), for a
+	// conditional append. An error of fn stops it and is returned unchanged.
+	Each(ctx context.Context, subject string, after uint64, fn func(events.Event) error) (last uint64, err error)
+	// EachAbout is Each for a subject that objects share: it reads only the events about
+	// one object, by its id. last is the position of the last event on the subject, about
+	// any object.
+	EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error)
 }
 
 // Heaps describes heap blobs by tenant and hash.
@@ -107,8 +99,6 @@ type Store interface {
 	Texts
 	Canceller
 	Releaser
-	Sessions
-	Agents
 }
 
 // Options configures a Ledger. The zero value is valid.

@@ -13,24 +13,6 @@ import (
 // MaxIntentBytes is the maximum length of an intent in bytes.
 const MaxIntentBytes = 512
 
-// Sessions reads the events of logical and ACP sessions from the ledger.
-type Sessions interface {
-	// LastLogical returns the newest event of a session, or events.ErrNotFound.
-	LastLogical(ctx context.Context, tenant, session string) (events.Event, error)
-	// NextLogical returns the first event of a session stored after a position, or
-	// events.ErrNotFound.
-	NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error)
-	// Logical calls fn for each event of a session stored after a position, oldest first.
-	// An error of fn is returned unchanged.
-	Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error
-	// Intent returns the event that maps the key of an intent to its session, or
-	// events.ErrNotFound.
-	Intent(ctx context.Context, tenant, key string) (events.Event, error)
-	// Refs returns the events that assigned short names for a holder, oldest first. It
-	// also returns the position of the last (0: none), for a conditional append.
-	Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error)
-}
-
 // Opening holds the arguments of OpenSession.
 type Opening struct {
 	Tenant string
@@ -81,7 +63,7 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ OpenResult, err 
 		var stop context.CancelFunc
 		ctx, stop = commitContext(ctx)
 		defer stop()
-		switch _, err := l.store.LastLogical(ctx, o.Tenant, id); {
+		switch _, err := l.store.Last(ctx, events.LogicalSubject(o.Tenant, id)); {
 		case err == nil:
 			return OpenResult{SessionID: id}, nil
 		case !errors.Is(err, events.ErrNotFound):
@@ -157,7 +139,7 @@ func checkSessionID(field, id string) error {
 func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, err error) {
 	key := events.IntentKey(o.Tenant, o.Intent)
 	err = retry(ctx, "look up the intent", func() error {
-		e, err := l.store.Intent(ctx, o.Tenant, key)
+		e, err := l.store.Last(ctx, events.IntentSubject(o.Tenant, key))
 		switch {
 		case err == nil:
 			d, ok := e.Data.(*events.SessionNamed)
@@ -212,7 +194,7 @@ func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ Logic
 	if !events.ValidHash(id) {
 		return s, unknownSessionError(id)
 	}
-	err = l.store.Logical(ctx, tenant, id, 0, func(e events.Event) error { return s.apply(e) })
+	_, err = l.store.Each(ctx, events.LogicalSubject(tenant, id), 0, func(e events.Event) error { return s.apply(e) })
 	var answer *Error
 	switch {
 	case errors.As(err, &answer):

@@ -124,13 +124,13 @@ func (b *book) entries(session string) []*events.SessionEntryRecorded {
 
 func (b *book) edits(heap string) []*events.HeapTagged {
 	b.t.Helper()
-	list, _, err := b.store.TagEdits(b.t.Context(), tenant, heap)
+	var out []*events.HeapTagged
+	_, err := b.store.EachAbout(b.t.Context(), events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
+		out = append(out, e.Data.(*events.HeapTagged))
+		return nil
+	})
 	if err != nil {
 		b.t.Fatal(err)
-	}
-	var out []*events.HeapTagged
-	for _, e := range list {
-		out = append(out, e.Data.(*events.HeapTagged))
 	}
 	return out
 }

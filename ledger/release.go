@@ -31,7 +31,7 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 	// has skipped are not read again by the others.
 	from, ended := r.Turn.QueuedSeq, true
 	for after := l.heads.skipEnded(r.Tenant, r.Turn.SessionID, from); ; {
-		e, err := l.store.NextLogical(ctx, r.Tenant, r.Turn.SessionID, after)
+		e, err := l.store.Next(ctx, events.LogicalSubject(r.Tenant, r.Turn.SessionID), after)
 		switch {
 		case errors.Is(err, events.ErrNotFound):
 			return nil

@@ -18,9 +18,9 @@ type countingTurns struct {
 	reads atomic.Int64
 }
 
-func (s *countingTurns) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
+func (s *countingTurns) Next(ctx context.Context, subject string, after uint64) (events.Event, error) {
 	s.reads.Add(1)
-	return s.Store.NextLogical(ctx, tenant, session, after)
+	return s.Store.Next(ctx, subject, after)
 }
 
 // Consecutive cancelled turns are skipped once, and not again for each of them. The turn

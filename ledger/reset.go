@@ -248,13 +248,14 @@ type turnReset struct {
 func (t turnReset) session() string { return t.r.SessionID }
 
 func (t turnReset) each(ctx context.Context, after uint64, fn func(events.Event) error) error {
-	return t.l.store.Logical(ctx, t.r.Tenant, t.r.SessionID, after, fn)
+	_, err := t.l.store.Each(ctx, events.LogicalSubject(t.r.Tenant, t.r.SessionID), after, fn)
+	return err
 }
 
 func (t turnReset) notFoundError() error { return unknownTurnsError(t.r.SessionID) }
 
 func (t turnReset) last(ctx context.Context) (events.Event, error) {
-	e, err := t.l.store.LastLogical(ctx, t.r.Tenant, t.r.SessionID)
+	e, err := t.l.store.Last(ctx, events.LogicalSubject(t.r.Tenant, t.r.SessionID))
 	if errors.Is(err, events.ErrNotFound) {
 		return e, unknownTurnsError(t.r.SessionID)
 	}
@@ -270,7 +271,7 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 	if err != nil {
 		return nil, err
 	}
-	first, err := t.l.store.NextLogical(ctx, t.r.Tenant, t.r.SessionID, 0)
+	first, err := t.l.store.Next(ctx, events.LogicalSubject(t.r.Tenant, t.r.SessionID), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +308,7 @@ func (t turnReset) owns(ctx context.Context, past *resetHistory) (bool, error) {
 		}
 		before, parent := past.firstSeq, past.parent
 		past = &resetHistory{heap: t.r.Heap}
-		err := t.l.store.Logical(ctx, t.r.Tenant, parent, 0, func(e events.Event) error {
+		_, err := t.l.store.Each(ctx, events.LogicalSubject(t.r.Tenant, parent), 0, func(e events.Event) error {
 			if e.Seq > before {
 				return nil
 			}
@@ -334,7 +335,7 @@ type namedReset struct {
 func (n namedReset) session() string { return events.SessionID(n.r.Tenant, n.r.Name) }
 
 func (n namedReset) last(ctx context.Context) (events.Event, error) {
-	e, err := n.l.store.LastEntry(ctx, n.r.Tenant, n.session())
+	e, err := n.l.store.Last(ctx, events.SessionSubject(n.r.Tenant, n.session()))
 	if errors.Is(err, events.ErrNotFound) {
 		return e, n.notFoundError()
 	}
@@ -346,7 +347,8 @@ func (n namedReset) notFoundError() error {
 }
 
 func (n namedReset) each(ctx context.Context, after uint64, fn func(events.Event) error) error {
-	return n.l.store.SessionLog(ctx, n.r.Tenant, n.session(), after, fn)
+	_, err := n.l.store.Each(ctx, events.SessionSubject(n.r.Tenant, n.session()), after, fn)
+	return err
 }
 
 func (n namedReset) next(_ context.Context, last events.Event) (*events.SessionReset, error) {

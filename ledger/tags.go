@@ -105,9 +105,9 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap, keyID string, after
 // first, and the position of the last event on the heap's subject.
 func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint64) (edits []events.Event, position uint64, err error) {
 	if after == 0 {
-		edits, position, err = l.store.TagEdits(ctx, tenant, heap)
+		edits, position, err = l.heapEvents(ctx, tenant, heap)
 	} else {
-		position, err = l.store.HeapEvents(ctx, tenant, heap, after, func(e events.Event) error {
+		position, err = l.store.Each(ctx, events.HeapSubject(tenant, heap), after, func(e events.Event) error {
 			if e.About() == heap {
 				edits = append(edits, e)
 			}
@@ -125,6 +125,20 @@ func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint
 	}
 	l.edits.advance(tenant, heap, after, position, edits)
 	return edits, position, nil
+}
+
+// heapEvents returns the tag edits and the collected events of a heap, oldest first. It
+// also returns the position of the last event on the heap's subject (0: none), for a
+// conditional append.
+func (l *Ledger) heapEvents(ctx context.Context, tenant, heap string) (list []events.Event, position uint64, err error) {
+	position, err = l.store.EachAbout(ctx, events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
+		list = append(list, e)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return list, position, nil
 }
 
 // newestEdit returns the edit in force and the position from which it holds. This is the

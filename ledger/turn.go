@@ -29,7 +29,7 @@ const turnGrace = 5 * time.Second
 // of the answer.
 func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (turn *events.Turn, left time.Duration, err error) {
 	err = retry(ctx, "queue the run in its session", func() error {
-		last, err := l.store.LastLogical(ctx, s.Tenant, s.LogicalSession)
+		last, err := l.store.Last(ctx, events.LogicalSubject(s.Tenant, s.LogicalSession))
 		if errors.Is(err, events.ErrNotFound) {
 			return unknownSessionError(s.LogicalSession)
 		}
@@ -111,7 +111,7 @@ func (l *Ledger) skippedBefore(ctx context.Context, r Request) (bool, error) {
 // findTurn returns the event that queued a turn, read from after a position, and the
 // position of the event that skipped it (0: not skipped).
 func (l *Ledger) findTurn(ctx context.Context, tenant, session string, number int64, after uint64) (queued events.Event, skipped uint64, err error) {
-	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
+	_, err = l.store.Each(ctx, events.LogicalSubject(tenant, session), after, func(e events.Event) error {
 		switch d := e.Data.(type) {
 		case *events.SessionTurnQueued:
 			if d.Number == number {
@@ -278,7 +278,7 @@ func (l *Ledger) loadExecution(ctx context.Context, tenant, execution string) (*
 // skip records that a turn is skipped and returns the position of that event.
 func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQueued) (seq uint64, err error) {
 	err = retry(ctx, "skip a turn of session "+d.SessionID, func() error {
-		last, err := l.store.LastLogical(ctx, tenant, d.SessionID)
+		last, err := l.store.Last(ctx, events.LogicalSubject(tenant, d.SessionID))
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (l *Ledger) checkTurnLimit(ctx context.Context, tenant, session string, las
 func (l *Ledger) findQueuedTurn(ctx context.Context, tenant, session string, number int64, last uint64) (*events.SessionTurnQueued, error) {
 	for from, to := uint64(1), last; from <= to; {
 		middle := from + (to-from)/2
-		e, err := l.store.NextLogical(ctx, tenant, session, middle-1)
+		e, err := l.store.Next(ctx, events.LogicalSubject(tenant, session), middle-1)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ func (l *Ledger) EndUnreadable(ctx context.Context, tenant, execution string, po
 	ctx, stop := commitContext(ctx)
 	defer stop()
 	return retry(ctx, "end execution "+execution, func() error {
-		last, err := l.store.LastControl(ctx, tenant, execution)
+		last, err := l.store.Last(ctx, events.ExecSubject(tenant, execution))
 		ending := events.Ending{
 			ExecutionID: execution,
 			Reason:      ReasonRequestUnreadable,

@@ -334,7 +334,7 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 			r, _ := b.startRunner(opts)
 			first := b.turn(s, "first ")
 			receive(t, "the first run", began)
-			last, err := b.store.LastLogical(t.Context(), events.DefaultTenant, s)
+			last, err := b.store.Last(t.Context(), events.LogicalSubject(events.DefaultTenant, s))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,7 +56,7 @@ func TestUnreadableRequest(t *testing.T) {
 	}
 	last := func(id string) events.Event {
 		t.Helper()
-		e, err := store.LastControl(t.Context(), events.DefaultTenant, id)
+		e, err := store.Last(t.Context(), events.ExecSubject(events.DefaultTenant, id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestRequestForANewerVersion(t *testing.T) {
 	if receive(t, "the giving back", given) != opts.RetryDelay {
 		t.Error("it is not delivered again")
 	}
-	if _, err := b.store.LastControl(t.Context(), events.DefaultTenant, id); !errors.Is(err, events.ErrNotFound) {
+	if _, err := b.store.Last(t.Context(), events.ExecSubject(events.DefaultTenant, id)); !errors.Is(err, events.ErrNotFound) {
 		t.Error(fmt.Errorf("something was recorded: %w", err))
 	}
 }
