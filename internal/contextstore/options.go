@@ -19,8 +19,8 @@ type Log interface {
 	// the last event on e's subject (0: no event yet), and a mismatch returns
 	// events.ErrConflict.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
-	// LastContext returns the last edit of a context, or events.ErrNotFound.
-	LastContext(ctx context.Context, tenant, key string) (events.Event, error)
+	// Last returns the last event on a subject of package events, or events.ErrNotFound.
+	Last(ctx context.Context, subject string) (events.Event, error)
 	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }

@@ -166,7 +166,7 @@ func (s *Store) expireStored(ctx context.Context, c projections.IdleContext, sin
 		return 0, nil
 	}
 	var position uint64
-	last, err := s.opts.Log.LastContext(ctx, c.Tenant, c.Key)
+	last, err := s.opts.Log.Last(ctx, events.ContextSubject(c.Tenant, c.Key))
 	switch {
 	case err == nil:
 		position = last.Seq

@@ -266,7 +266,7 @@ func (s *Store) append(ctx context.Context, tenant string, d events.Data, after 
 // lastEdit returns the content after the last edit of a context, and the position of
 // that edit.
 func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, uint64, error) {
-	last, err := s.opts.Log.LastContext(ctx, e.key.Tenant, e.text)
+	last, err := s.opts.Log.Last(ctx, events.ContextSubject(e.key.Tenant, e.text))
 	if errors.Is(err, events.ErrNotFound) {
 		return events.ContextContent{}, 0, nil
 	}

@@ -16,8 +16,9 @@ type Journal interface {
 	// Append stores an event and returns its position. If after is not negative, the
 	// event is stored only if after is the position of the last event on its subject.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
-	// Webhooks calls fn with every recorded event about webhooks, in order.
-	Webhooks(ctx context.Context, fn func(events.Event) error) error
+	// EachMatching calls fn with every recorded event on the subjects of a pattern of
+	// package events, in order.
+	EachMatching(ctx context.Context, pattern string, fn func(events.Event) error) error
 }
 
 // Feed reads the ledger as a sequence.

@@ -51,7 +51,7 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	if s.applied, err = opts.Feed.LastSeq(ctx); err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
-	err = opts.Journal.Webhooks(ctx, func(e events.Event) error {
+	err = opts.Journal.EachMatching(ctx, events.WebhookSubjects(), func(e events.Event) error {
 		s.apply(e)
 		return nil
 	})

@@ -40,8 +40,9 @@ type ShredRecorder interface {
 // ShredStore reads the ledger and evicts cached heaps.
 type ShredStore interface {
 	Feed
-	// Shreds calls fn with each event that records the shredding of a session.
-	Shreds(ctx context.Context, fn func(events.Event) error) error
+	// EachMatching calls fn with every recorded event on the subjects of a pattern of
+	// package events, in order.
+	EachMatching(ctx context.Context, pattern string, fn func(events.Event) error) error
 	// EvictHeap drops a heap from memory.
 	EvictHeap(tenant, hash string)
 }
@@ -134,7 +135,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 // events name and that still exist.
 func (s *Shredder) Finish(ctx context.Context) error {
 	var unfinished []events.Event
-	err := s.opts.Store.Shreds(ctx, func(e events.Event) error {
+	err := s.opts.Store.EachMatching(ctx, events.ShredSubjects(), func(e events.Event) error {
 		if d, ok := e.Data.(*events.SessionShredded); ok && slices.ContainsFunc(d.KeyIDs, func(id string) bool { _, there := s.opts.Keys.ContentKey(id); return there }) {
 			unfinished = append(unfinished, e)
 		}

@@ -69,7 +69,7 @@ func (v *vault) keyFiles() int {
 // shreds returns the events that record a shredded session.
 func (v *vault) shreds() (list []*events.SessionShredded) {
 	v.t.Helper()
-	err := v.store.Shreds(v.t.Context(), func(e events.Event) error {
+	err := v.store.EachMatching(v.t.Context(), events.ShredSubjects(), func(e events.Event) error {
 		list = append(list, e.Data.(*events.SessionShredded))
 		return nil
 	})
