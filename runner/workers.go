@@ -53,26 +53,32 @@ func (e *NotStartedError) reason() string {
 	return reason
 }
 
-// Task is a script to execute.
+// Task is a script to execute with all inputs that determine its outcome.
 type Task struct {
-	// Tenant owns the script. Workers are never shared between tenants.
+	// Tenant owns the script. Workers are never shared between tenants. Required.
 	Tenant string
 	// Session is the session of the run; empty for none.
 	Session string
-	// Code is the source, JavaScript or TypeScript. FileName is its name in stack
-	// traces.
+	// Code is the source, JavaScript or TypeScript: valid UTF-8 without NUL bytes.
+	// FileName is its name in stack traces; empty means main.ts.
 	Code     []byte
 	FileName string
-	// Heap is the verified heap to restore; nil for a fresh isolate.
+	// Heap is the heap to restore; nil for a fresh isolate. V8 does not check it, so the
+	// caller MUST have verified its hash. It MUST be empty unless Stateful is set.
 	Heap []byte
-	// Stateful requests a heap in the Outcome.
+	// Stateful requests a heap in the Outcome. Without it the run is faster and has
+	// WebAssembly.
 	Stateful bool
-	// HeapLimitBytes and ArrayBufferLimitBytes limit the isolate's memory.
+	// HeapLimitBytes limits V8's heap; 0 selects V8's default. ArrayBufferLimitBytes
+	// limits the contents of ArrayBuffers, which are not part of V8's heap; 0 means no
+	// limit.
 	HeapLimitBytes        int64
 	ArrayBufferLimitBytes int64
-	// Timeout is the wall-clock limit, measured from the call of Run.
+	// Timeout is the wall-clock limit, measured from the moment that a worker is
+	// assigned to the run. Waiting, timers and saving the heap count. Required.
 	Timeout time.Duration
-	// Seed and Start are the random seed and the start time of the script's clock.
+	// Seed determines Math.random and crypto. Start is the first time that the script's
+	// clock shows.
 	Seed  [16]byte
 	Start time.Time
 	// Servers holds the names of the tools that the script may call, by server. Host
@@ -82,11 +88,15 @@ type Task struct {
 	// Globals is a JSON object. Its members are set as properties of globalThis before
 	// the script is evaluated. Empty for none.
 	Globals []byte
-	// HideNames omits names that earlier runs chose from warnings.
+	// HideNames omits names that earlier runs chose from warnings, because a warning is
+	// kept when the content of a session is shredded.
 	HideNames bool
-	// OnHeapReceived, if set, is called once the worker has received Heap. ReserveHeap,
-	// if set, is called before a heap is received from the worker, with its size in
-	// bytes.
+	// OnHeapReceived, if set, is called once the worker has received the task. Heap is
+	// not used after that.
+	//
+	// ReserveHeap, if set, is called with the size in bytes of the saved heap before it
+	// is received. If it returns an error, Run returns that error. Its ctx is done when
+	// the run is stopped.
 	OnHeapReceived func()
 	ReserveHeap    func(ctx context.Context, bytes int64) error
 }
@@ -94,13 +104,18 @@ type Task struct {
 // Host performs the host calls of a running script. Workers call its methods one after
 // another.
 type Host interface {
-	// Call starts a call and MUST NOT wait for its answer. Calls are numbered from 1.
-	// Call owns arguments. An error ends the run.
+	// Call starts a call and MUST NOT wait for its answer. Calls of a run are numbered
+	// from 1; server and tool are names in Task.Servers. Call owns arguments. An error
+	// ends the run.
 	Call(ctx context.Context, number int, server, tool string, arguments []byte) error
 	// Next is called while calls are pending. It blocks until a call is answered or the
-	// script's clock reaches due; due is zero if the script waits for no timer. If both
-	// happen, the earlier one counts; if they are equal, the timer does. ctx ends when
-	// the run must end.
+	// script's clock reaches due; due is zero if the script waits for no timer. ctx ends
+	// when the run must end.
+	//
+	// The order of answers and timers determines what the script does. So after a
+	// HostAnswer that reports a due timer, no later answer may have a time before due.
+	// The time of an answer to a call MUST NOT be before that of the previous answer,
+	// and it MUST be before due: at due, the timer comes first.
 	Next(ctx context.Context, due time.Time) (HostAnswer, error)
 }
 
@@ -108,29 +123,36 @@ type Host interface {
 type HostAnswer struct {
 	// Number is the number of the answered call, or 0 if the timer is due.
 	Number int
-	// OK is true if Text is a value as JSON. Otherwise Text is an error message.
+	// OK is true if Text is a value as JSON. Otherwise Text is an error message. Text is
+	// valid UTF-8 of at most 16 MiB.
 	OK   bool
 	Text []byte
 	// At is the time of the answer on the script's clock.
 	At time.Time
 }
 
-// Outcome describes how a script ended.
+// Outcome describes how a script ended. A script that fails has an Outcome and is no
+// error.
 type Outcome struct {
 	// Status is "completed", "failed" or "timed_out".
 	Status string
-	// Result is the script's value; nil for none. ResultTruncated is true if it was cut
-	// at its size limit.
+	// Result is the script's value; nil for undefined. ResultTruncated is true if it was
+	// cut at 16 MiB.
 	Result          *string
 	ResultTruncated bool
-	// Error is the message of a failed run. Reason classifies it.
+	// Error is the message of a failed run; positions in it are those of Task.Code.
+	// Reason classifies it.
 	Error  string
 	Reason string
-	// Heap is the state at the end; nil if there is none to store.
+	// Heap is the saved heap of a stateful run that completed, threw or never settled.
+	// A run that was stopped, or that did not start because of a syntax error, has none.
 	Heap []byte
-	// TranspiledSHA256 is the hash of the JavaScript that was executed.
+	// TranspiledSHA256 is the hash of the JavaScript that V8 received, in lowercase hex.
+	// It is empty if V8 received none.
 	TranspiledSHA256 string
-	// CPUTime, PeakHeapBytes and WallTime are the resource usage.
+	// CPUTime is the CPU time that the worker reports, or that its process used if there
+	// is no report. PeakHeapBytes is the peak that the worker reports, 0 if it was
+	// killed before that.
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
@@ -138,8 +160,10 @@ type Outcome struct {
 	// cancelled because the run failed.
 	TimersCancelled int
 	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
-	// isolate. It is nil if there was no heap or it was not compared.
+	// isolate. It is nil if there was no heap or it was not compared. It is not
+	// verified: a script may have taken over the worker that reports it.
 	Pristine *bool
-	// Warnings lists deviations from the Task, and what the heap contains.
+	// Warnings are the warnings about the run. Those about Task.Heap come first: changed
+	// built-in objects, accessors and read-only globals, timers and finalizers.
 	Warnings []string
 }
