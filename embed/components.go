@@ -43,12 +43,12 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			MaxAge:            d.opts.WorkerMaxAge,
 			Logger:            d.opts.Logger,
 		})
-		engine, err := d.pool.Engine(ctx)
+		engine, err := d.pool.Engine(ctx, true)
 		if err != nil {
 			return err
 		}
 		if !d.opts.Stateless {
-			opts.EngineID = engine.ID()
+			opts.EngineID = engine.ID
 			err := d.setBaseHeap(ctx, opts.EngineID)
 			if isTransient(err) { // the server starts for reading; watchDisk stores the base heap later
 				d.baseHeapOf = opts.EngineID
@@ -159,7 +159,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Work:           d.store,
 		Heaps:          d.store,
 		Texts:          d.store,
-		Workers:        workers{d.pool},
+		Workers:        d.pool,
 		Memory:         runMemory{d.budget},
 		DrainTimeout:   d.opts.DrainWait,
 		CheckRecording: d.store.Silent,

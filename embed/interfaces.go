@@ -45,11 +45,11 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	})
 	info := httpapi.Version{Version: d.opts.Version, GoVersion: runtime.Version()}
 	if d.pool != nil {
-		engine, err := d.pool.Engine(ctx)
+		engine, err := d.pool.Engine(ctx, true)
 		if err != nil {
 			return err
 		}
-		info.V8Version, info.EngineID = engine.V8Version, engine.ID()
+		info.V8Version, info.EngineID = engine.V8Version, engine.ID
 	}
 	var err error
 	d.handler, err = httpapi.New(httpapi.Options{
@@ -193,11 +193,11 @@ type VersionInfo struct {
 func Versions(ctx context.Context) (_ VersionInfo, err error) {
 	pool := worker.New(worker.Options{Idle: -1, BestEffort: true}) // no script runs
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	engine, err := pool.Engine(ctx)
+	engine, err := pool.Engine(ctx, true)
 	if err != nil {
 		return VersionInfo{}, err
 	}
-	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID(), SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
+	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID, SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
 }
 
 // pageBytes is the approximate size of the part of the ledger that an answer holds in

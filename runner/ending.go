@@ -17,7 +17,7 @@ var errNotFinalized = errors.New("the run has ended but is not finalized")
 // finish ends the execution with the outcome of its script. It stores the heap before
 // the terminal event that references it, and releases the heap's memory.
 func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, res ledger.Result) error {
-	status, ok := events.ParseStatus(outcome.Status)
+	status, ok := events.ParseStatus(string(outcome.Status))
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
 		return fmt.Errorf("the worker reported the status %q", outcome.Status)
 	}

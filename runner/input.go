@@ -24,10 +24,6 @@ const (
 	ReasonHeapCollected      = "heap_collected"
 )
 
-// ReasonSyntaxError is the reason that Workers report for a script that was refused
-// before any part of it ran.
-const ReasonSyntaxError = "syntax_error"
-
 // maxHeapReadTries is the number of tries of this runner to read the heap of a run
 // before the run fails. With the default delays that takes about three minutes; a blob
 // store that recovers earlier costs the run nothing.

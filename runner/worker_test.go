@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,47 +17,8 @@ import (
 	"daybook/runner"
 )
 
-// processes drives real worker processes.
-type processes struct{ pool *worker.Pool }
-
-func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
-	task := worker.Task{
-		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
-		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers, Globals: t.Globals, HideNames: t.HideNames,
-	}
-	if t.Host != nil {
-		task.Host = host{t.Host}
-	}
-	out, err := p.pool.Run(ctx, task, func(ctx context.Context, batch []worker.Line) error {
-		converted := make([]events.Line, len(batch))
-		for i, l := range batch {
-			converted[i] = events.Line{Text: l.Text, Level: events.Level(l.Level.String()), TimeMillis: l.At.UnixMilli(), Continued: l.Continued}
-		}
-		return lines(ctx, converted)
-	})
-	return runner.Outcome(out), err
-}
-
-// host passes the host calls of a worker to the runner.
-type host struct{ runner.Host }
-
-func (h host) Next(ctx context.Context, due time.Time) (worker.Answer, error) {
-	a, err := h.Host.Next(ctx, due)
-	return worker.Answer(a), err
-}
-
-func (p processes) Engine(ctx context.Context, stateful bool) (events.Engine, error) {
-	e, err := p.pool.Engine(ctx)
-	return events.Engine{ID: fmt.Sprintf("%s/%v", e.ID(), stateful), V8Version: e.V8Version}, err
-}
-
-func (p processes) Layers(ctx context.Context, stateful bool) ([]string, error) {
-	return p.pool.Layers(ctx, stateful)
-}
-
 // newProcesses returns a pool that lives as long as the test.
-func newProcesses(t *testing.T) processes {
+func newProcesses(t *testing.T) *worker.Pool {
 	t.Helper()
 	pool := worker.New(worker.Options{Logger: storetest.Logger(t)})
 	t.Cleanup(func() {
@@ -66,7 +26,7 @@ func newProcesses(t *testing.T) processes {
 			t.Errorf("close the workers: %v", err)
 		}
 	})
-	return processes{pool}
+	return pool
 }
 
 // script submits code and waits for its end.

@@ -131,11 +131,24 @@ type HostAnswer struct {
 	At time.Time
 }
 
+// Reasons of an Outcome that did not complete.
+const (
+	ReasonException          = "exception"           // uncaught error or unhandled rejection
+	ReasonSyntaxError        = "syntax_error"        // refused before it ran
+	ReasonOutOfMemory        = "out_of_memory"       // the limit of the heap or of the process
+	ReasonWorkerDied         = "worker_died"         // the process exited; Error has the reason
+	ReasonNeverSettled       = "never_settled"       // an await that nothing can resume
+	ReasonUnserializableHeap = "unserializable_heap" // the script ran, but V8 cannot save its heap
+	ReasonProtocol           = "protocol"            // the worker broke protocol and was killed
+	ReasonTimeout            = "timeout"
+	ReasonSandboxViolation   = "sandbox_violation" // a system call that the filter refuses
+)
+
 // Outcome describes how a script ended. A script that fails has an Outcome and is no
 // error.
 type Outcome struct {
-	// Status is "completed", "failed" or "timed_out".
-	Status string
+	// Status is StatusCompleted, StatusFailed or StatusTimedOut.
+	Status events.Status
 	// Result is the script's value; nil for undefined. ResultTruncated is true if it was
 	// cut at 16 MiB.
 	Result          *string

@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"internal/exec/v8":               {"C"},
 	"internal/exec/sandbox":          {},
 	"internal/exec/typescript":       {},
-	"internal/exec/worker":           {"internal/exec/v8", "internal/exec/sandbox", "internal/exec/typescript"},
+	"internal/exec/worker":           {"events", "runner", "internal/exec/v8", "internal/exec/sandbox", "internal/exec/typescript"},
 	"internal/dev/conformance":       {"mcp", "embed"},
 	"internal/dev/frozen":            {},
 	"internal/dev/torture":           {"embed", "events", "internal/cli"},

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // Workers that received their base heap save the same heaps, byte for byte, as the worker that
@@ -21,12 +23,12 @@ func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 		"globalThis.m = new Map([[{a: 1}, new Set([1n, Symbol.iterator])]]); setTimeout(() => {}, 1); enum E { A = 1 }; E.A",
 		"globalThis.g = (function* () { yield 1; yield 2 })(); g.next(); new Intl.NumberFormat('de').format(1.5)",
 	} {
-		run := func(p *worker.Pool, heap []byte) worker.Outcome {
+		run := func(p *worker.Pool, heap []byte) runner.Outcome {
 			t.Helper()
 			task := patient(code)
 			task.Heap = heap
 			o, err := p.Run(t.Context(), task, discard)
-			if err != nil || o.Status != worker.StatusCompleted {
+			if err != nil || o.Status != events.StatusCompleted {
 				t.Fatalf("%q: %+v, %v", code, o, err)
 			}
 			return o
@@ -52,7 +54,7 @@ func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		pool := worker.New(worker.Options{Idle: 6, Stateless: stateless})
 		defer pool.Close()
-		if _, err := pool.Engine(t.Context()); err != nil {
+		if _, err := pool.Engine(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		waitUntil(t, "all workers are ready", func() bool { return len(pool.IdleWorkers()) >= 6 })
@@ -67,7 +69,7 @@ func TestBaseHeapIsMadeByTheNext(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"not ready", "huge base heap", "more base heap than announced", "less base heap than announced"} {
 		pool := hostilePool(t, how)
-		if _, err := pool.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "broke protocol") && !strings.Contains(err.Error(), "read the base heap") {
+		if _, err := pool.Engine(t.Context(), true); err == nil || !strings.Contains(err.Error(), "broke protocol") && !strings.Contains(err.Error(), "read the base heap") {
 			t.Errorf("%s: %v", how, err)
 		}
 		pool.UseProgram("/proc/self/exe", worker.WorkerArgs(2<<30)...)

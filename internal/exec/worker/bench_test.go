@@ -7,15 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
-func discard(context.Context, []worker.Line) error { return nil }
+func discard(context.Context, []events.Line) error { return nil }
 
 func benchmarkRun(b *testing.B, stateful bool) {
 	p := worker.New(worker.Options{Idle: 1, MaxRuns: 1 << 30})
 	defer p.Close()
-	task := worker.Task{
+	task := runner.Task{
 		Tenant: "bench", Code: []byte("1+1"), Stateful: stateful, Timeout: 10 * time.Second,
 		HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20, Start: time.Unix(1_700_000_000, 0),
 	}
@@ -26,7 +28,7 @@ func benchmarkRun(b *testing.B, stateful bool) {
 	}
 	for b.Loop() {
 		o, err := p.Run(b.Context(), task, discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			b.Fatalf("%+v %v", o, err)
 		}
 	}
@@ -58,11 +60,11 @@ func BenchmarkTypeScript(b *testing.B) {
 					}
 					fmt.Fprintf(&code, "%d", n)
 					begin := time.Now()
-					o, err := p.Run(b.Context(), worker.Task{
+					o, err := p.Run(b.Context(), runner.Task{
 						Tenant: "bench", Code: []byte(code.String()), Stateful: true, Timeout: 10 * time.Second,
 						HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20, Start: time.Unix(1_700_000_000, 0),
 					}, discard)
-					if err != nil || o.Status != worker.StatusCompleted {
+					if err != nil || o.Status != events.StatusCompleted {
 						b.Fatalf("%+v %v", o, err)
 					}
 					took[i] = append(took[i], ms(time.Since(begin)))

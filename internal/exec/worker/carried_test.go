@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // The outcome reports whether the input heap is pristine and which timers it has, in all ways that a
@@ -15,7 +16,7 @@ func TestWhatAHeapCarries(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
-	run := func(code string, heap []byte) worker.Outcome {
+	run := func(code string, heap []byte) runner.Outcome {
 		t.Helper()
 		task := patient(code)
 		task.Stateful, task.Heap = true, heap
@@ -102,7 +103,7 @@ func TestLinkedErrors(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
 	const chain = "const first = (function make(n) { const e = new Error('e' + n); READ; if (n > 0) e.cause = make(n - 1); return e })(30); 'made'"
-	for read, want := range map[string]string{"0": worker.ReasonUnserializableHeap, "e.stack": ""} {
+	for read, want := range map[string]string{"0": runner.ReasonUnserializableHeap, "e.stack": ""} {
 		task := hostileTask(strings.Replace(chain, "READ", read, 1))
 		task.Timeout = 20 * time.Second
 		o, err := pool.Run(t.Context(), task, discard)

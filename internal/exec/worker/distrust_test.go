@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 func hostilePool(t *testing.T, how string) *worker.Pool {
@@ -34,7 +36,7 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 			task.Timeout = 20 * time.Second
 			task.Servers, task.Host = map[string][]string{"s": {"t"}}, &silent{make(chan struct{})}
 			o, err := pool.Run(t.Context(), task, discard)
-			if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonProtocol || !strings.HasPrefix(o.Error, "Worker broke protocol: ") || o.Heap != nil {
+			if err != nil || o.Status != events.StatusFailed || o.Reason != runner.ReasonProtocol || !strings.HasPrefix(o.Error, "Worker broke protocol: ") || o.Heap != nil {
 				t.Fatalf("%+v, %v", o, err)
 			}
 			if idle := pool.IdleWorkers(); len(idle) != 0 {
@@ -47,18 +49,18 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 func TestWorkerMisbehaves(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ how, reason, text string }{
-		{"promises a heap and hangs", worker.ReasonTimeout, "Execution timed out"},
-		{"floods lines", worker.ReasonTimeout, "Execution timed out"},
-		{"closes its output", worker.ReasonWorkerDied, "The worker process died: killed by SIGKILL"},
-		{"exits in the middle", worker.ReasonWorkerDied, "The worker process died: exit status 42"},
-		{"floods standard error", worker.ReasonWorkerDied, "The worker process died: exit status 43: noise"},
-		{"leaves a child with the pipes", worker.ReasonWorkerDied, "The worker process died: exit status 44"},
+		{"promises a heap and hangs", runner.ReasonTimeout, "Execution timed out"},
+		{"floods lines", runner.ReasonTimeout, "Execution timed out"},
+		{"closes its output", runner.ReasonWorkerDied, "The worker process died: killed by SIGKILL"},
+		{"exits in the middle", runner.ReasonWorkerDied, "The worker process died: exit status 42"},
+		{"floods standard error", runner.ReasonWorkerDied, "The worker process died: exit status 43: noise"},
+		{"leaves a child with the pipes", runner.ReasonWorkerDied, "The worker process died: exit status 44"},
 		{"speaks after the end", "", ""},
 	} {
 		t.Run(test.how, func(t *testing.T) {
 			pool := hostilePool(t, test.how)
 			task := hostileTask("1+1")
-			if test.reason != worker.ReasonTimeout {
+			if test.reason != runner.ReasonTimeout {
 				task.Timeout = 20 * time.Second // the run ends before it, on a slow machine too
 			}
 			o, err := pool.Run(t.Context(), task, discard)
@@ -81,13 +83,13 @@ func TestMemoryOfTheRunBefore(t *testing.T) {
 	defer pool.Close()
 	for n := range 4 {
 		o, err := pool.Run(t.Context(), patient("1+1"), discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			t.Errorf("run %d: %+v, %v", n+1, o, err)
 		}
 	}
 	fresh := hostilePool(t, "has no memory for its task")
 	o, err := fresh.Run(t.Context(), patient("1+1"), discard)
-	if err != nil || o.Reason != worker.ReasonOutOfMemory || o.Error != worker.OutOfMemory {
+	if err != nil || o.Reason != runner.ReasonOutOfMemory || o.Error != worker.OutOfMemory {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -107,21 +109,21 @@ func TestWorkerDoesNotStart(t *testing.T) {
 	slow := worker.New(worker.Options{Idle: -1, StartTimeout: 100 * time.Millisecond})
 	slow.UseProgram("/proc/self/exe", "hostile-worker", "never ready")
 	defer slow.Close()
-	if _, err := slow.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
+	if _, err := slow.Engine(t.Context(), true); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
 		t.Errorf("never ready: %v", err)
 	}
 
 	missing := worker.New(worker.Options{Idle: -1})
 	missing.UseProgram("/nonexistent/program")
 	defer missing.Close()
-	if _, err := missing.Engine(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start worker: ") {
+	if _, err := missing.Engine(t.Context(), true); err == nil || !strings.HasPrefix(err.Error(), "start worker: ") {
 		t.Errorf("missing program: %v", err)
 	}
 
 	other := worker.New(worker.Options{Idle: -1})
 	other.UseProgram("/bin/true", "true")
 	defer other.Close()
-	if _, err := other.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "ended before it was ready") {
+	if _, err := other.Engine(t.Context(), true); err == nil || !strings.Contains(err.Error(), "ended before it was ready") {
 		t.Errorf("another program: %v", err)
 	}
 }
@@ -135,7 +137,7 @@ func TestIdleWorkersDie(t *testing.T) {
 	task.Timeout = 20 * time.Second
 	for range 5 {
 		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		pool.KillIdle()

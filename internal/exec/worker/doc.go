@@ -7,12 +7,12 @@
 // and has no files, no environment and no network.
 //
 // A program that imports the package is its own worker: a process that was started as
-// one never reaches main. The package does not know the ledger. It turns a Task into
-// lines of output and an Outcome.
+// one never reaches main. The package records nothing. It turns a runner.Task into
+// lines of output and a runner.Outcome.
 //
 // The files that run in the parent, in reading order:
 //
-//   - task.go: Task, which is one script with its inputs and limits, and Outcome
+//   - task.go: checks a runner.Task; the memory that it may take
 //   - pool.go: Pool and its options: which worker runs a task, and which are started ahead
 //   - reuse.go: which runs may share a worker
 //   - startway.go: the ways to start a worker, and which of them the system permits
@@ -22,7 +22,7 @@
 //   - run.go: one run of a task on a worker, and how it is stopped
 //   - framechecker.go: checks the frames of one run
 //   - carried.go: checks what a worker reports of its input heap, and the warnings about it
-//   - hostcall.go: host calls: limits, frames, and the interface of the host
+//   - hostcall.go: host calls: limits and frames
 //   - memory.go: limits the memory of running workers
 //   - cputime.go: measures the CPU time of a run from outside the worker
 //

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"slices"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/sandbox"
+	"daybook/runner"
 )
 
 // Helpers for tests that need internals of the package.
@@ -49,8 +52,8 @@ func (p *Pool) BaseHeaps() (made, received int) {
 
 // NotePID returns a callback for Run that records the process that the lines come from. The pool
 // must run one task only.
-func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
-	return func(context.Context, []Line) error {
+func (p *Pool) NotePID(pid *int) func(context.Context, []events.Line) error {
+	return func(context.Context, []events.Line) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for w := range p.running {
@@ -80,6 +83,9 @@ func (p *Pool) NewLayers(ctx context.Context) ([]string, error) {
 	defer w.close()
 	return w.ready.Layers, nil
 }
+
+// LevelNumber returns the number of a level in frames.
+func LevelNumber(l events.Level) uint8 { return uint8(slices.Index(levels[:], l)) }
 
 // KeepIdle sets how many workers wait for tasks.
 func (p *Pool) KeepIdle(n int) { p.opts.Idle = n }
@@ -162,7 +168,7 @@ func NewCallingConversation(maxHeap int64) *Conversation {
 
 // Reply lets the host answer a call, or report a due timer for call 0.
 func (c *frameChecker) Reply(number int) error {
-	return c.calls.takeAnswer(Answer{Number: number, At: time.Unix(0, 0)})
+	return c.calls.takeAnswer(runner.HostAnswer{Number: number, At: time.Unix(0, 0)})
 }
 
 // Called returns the number of the call that the last frame completed, 0 for none.
@@ -173,12 +179,12 @@ func (c *frameChecker) Called() (number, size int) {
 	return c.call.Number, len(c.call.arguments)
 }
 
-func (c *frameChecker) Take(t byte, payload []byte) ([]Line, error) {
+func (c *frameChecker) Take(t byte, payload []byte) ([]events.Line, error) {
 	return c.take(frameType(t), payload)
 }
-func (c *frameChecker) Complete() bool   { return c.isComplete }
-func (c *frameChecker) Outcome() Outcome { return c.outcome() }
-func (c *frameChecker) Held() int        { return cap(c.heap) + cap(c.text) }
+func (c *frameChecker) Complete() bool          { return c.isComplete }
+func (c *frameChecker) Outcome() runner.Outcome { return c.outcome() }
+func (c *frameChecker) Held() int               { return cap(c.heap) + cap(c.text) }
 
 func (f *frameReader) Next() (byte, []byte, error) {
 	t, payload, err := f.next()

@@ -8,7 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"daybook/events"
 	"daybook/internal/exec/v8"
+	"daybook/runner"
 )
 
 const maxText = 16 << 20
@@ -42,7 +44,7 @@ type frameChecker struct {
 }
 
 // take checks and processes one frame. It returns the lines in it, if any.
-func (c *frameChecker) take(t frameType, payload []byte) ([]Line, error) {
+func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) {
 	switch {
 	case c.isComplete:
 		return nil, fmt.Errorf("%w: frame %q after the end", errProtocol, t)
@@ -234,9 +236,9 @@ func (c *frameChecker) cost(clock cpuClock, reportedPeak func() int64) (cpu time
 }
 
 // outcome returns the outcome of a complete run.
-func (c *frameChecker) outcome() Outcome {
-	o := Outcome{
-		Status:           StatusFailed,
+func (c *frameChecker) outcome() runner.Outcome {
+	o := runner.Outcome{
+		Status:           events.StatusFailed,
 		TranspiledSHA256: c.end.TranspiledSHA256,
 		TimersCancelled:  c.end.TimersCancelled,
 		Warnings:         c.end.Warnings,
@@ -247,27 +249,27 @@ func (c *frameChecker) outcome() Outcome {
 	text := string(c.text)
 	switch c.end.End {
 	case endCompleted:
-		o.Status = StatusCompleted
+		o.Status = events.StatusCompleted
 		if c.end.HasText {
 			o.Result = &text
 			o.ResultTruncated = c.end.Truncated
 		}
 		return o
 	case endOutOfMemory:
-		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+		o.Reason, o.Error = runner.ReasonOutOfMemory, outOfMemoryText
 	case endSyntax:
-		o.Reason, o.Error = ReasonSyntaxError, text
+		o.Reason, o.Error = runner.ReasonSyntaxError, text
 	case endNeverSettled:
-		o.Reason, o.Error = ReasonNeverSettled, text
+		o.Reason, o.Error = runner.ReasonNeverSettled, text
 	case endUnserializable:
-		o.Reason, o.Error = ReasonUnserializableHeap, text
+		o.Reason, o.Error = runner.ReasonUnserializableHeap, text
 	case endTerminated:
 		// The parent did not ask for it: after a request, perform returns another outcome.
-		o.Reason, o.Error = ReasonWorkerDied, "The worker ended the execution without being asked to"
+		o.Reason, o.Error = runner.ReasonWorkerDied, "The worker ended the execution without being asked to"
 	case endInternal:
-		o.Reason, o.Error = ReasonWorkerDied, text
+		o.Reason, o.Error = runner.ReasonWorkerDied, text
 	default:
-		o.Reason, o.Error = ReasonException, text
+		o.Reason, o.Error = runner.ReasonException, text
 	}
 	return o
 }

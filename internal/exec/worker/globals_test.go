@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
 )
 
@@ -66,7 +67,7 @@ func TestRefusedGlobals(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	before, err := pool.Run(t.Context(), patient("Object.freeze(globalThis); 1"), discard)
-	if err != nil || before.Status != worker.StatusCompleted {
+	if err != nil || before.Status != events.StatusCompleted {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	task := patient("typeof a")
@@ -87,7 +88,7 @@ func TestHiddenGlobals(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
 	before, err := pool.Run(t.Context(), patient("let prompt = 'spoofed'"), discard)
-	if err != nil || before.Status != worker.StatusCompleted {
+	if err != nil || before.Status != events.StatusCompleted {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	task := patient("prompt")

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"daybook/runner"
 )
 
 // Limits of host calls. The prelude enforces them, and the parent kills a worker that
@@ -21,38 +23,9 @@ const (
 	// MaxAnswer is the maximum size of the text of one answer, in bytes.
 	MaxAnswer = 16 << 20
 	// maxCallName is the maximum length of the name of a tool server or a tool, in bytes.
-	// Only names in Task.Servers leave the worker, never others that a script uses.
+	// Only names in runner.Task.Servers leave the worker, never others that a script uses.
 	maxCallName = 256
 )
-
-// Host performs the host calls of a script. Its methods are not called concurrently.
-type Host interface {
-	// Call starts a call. It MUST NOT wait for the answer. It may keep and modify
-	// arguments. Calls of a run are numbered from 1; server and tool are names in
-	// Task.Servers. An error ends the run.
-	Call(ctx context.Context, number int, server, tool string, arguments []byte) error
-	// Next is called while calls are pending. It blocks until a call is answered or the
-	// script's clock reaches due. due is zero if the script waits for no timer. ctx is
-	// done when the run is stopped.
-	//
-	// The order of answers and timers determines what the script does. So after an
-	// Answer that reports a due timer, no later answer may have a time before due. The
-	// time of an answer to a call MUST NOT be before that of the previous answer, and it
-	// MUST be before due: at due, the timer comes first.
-	Next(ctx context.Context, due time.Time) (Answer, error)
-}
-
-// Answer is an answer to a call, or the report that a timer is due.
-type Answer struct {
-	// Number is the number of the answered call. 0 means that the timer is due.
-	Number int
-	// OK reports whether the call succeeded. Text is then a value as JSON, else the
-	// message of an error. Text is valid UTF-8 of at most MaxAnswer bytes.
-	OK   bool
-	Text []byte
-	// At is the time of the answer on the script's clock.
-	At time.Time
-}
 
 // callHeader precedes the arguments of a call.
 type callHeader struct {
@@ -169,7 +142,7 @@ func (c *calls) takeWait(payload []byte) error {
 var latestDue = latestLine + (1<<31)*1000
 
 // takeAnswer checks an answer of the host. An error is a fault of the host.
-func (c *calls) takeAnswer(a Answer) error {
+func (c *calls) takeAnswer(a runner.HostAnswer) error {
 	switch {
 	case a.Number == 0 && c.due.IsZero():
 		return errors.New("the host let a timer fire that nobody waits for")
@@ -188,7 +161,7 @@ func (c *calls) takeAnswer(a Answer) error {
 
 // serveHostCalls passes a complete call to the host, or lets the host answer a worker that
 // waits.
-func (p *process) serveHostCalls(ctx context.Context, c *frameChecker, host Host) error {
+func (p *process) serveHostCalls(ctx context.Context, c *frameChecker, host runner.Host) error {
 	if made := c.call; made != nil {
 		c.call = nil
 		return host.Call(ctx, made.Number, made.Server, made.Tool, made.arguments)
@@ -223,7 +196,7 @@ func (p *process) serveHostCalls(ctx context.Context, c *frameChecker, host Host
 
 // sendAnswer sends an answer to the worker. It ignores write errors: if the worker is dead,
 // perform notices it when it reads.
-func (p *process) sendAnswer(a Answer) error {
+func (p *process) sendAnswer(a runner.HostAnswer) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	h := answerHeader{Number: a.Number, OK: a.OK, AtMicros: a.At.UnixMicro(), Size: len(a.Text)}

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
 )
 
@@ -14,7 +15,7 @@ func BenchmarkHostCall(b *testing.B) {
 	const calls = 1000
 	for b.Loop() {
 		o, err := pool.Run(b.Context(), calling("for (let n = 0; n < 1000; n++) await mcp.files.read({ n })", &script{answer: echo}), discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			b.Fatalf("%s %s, %v", o.Status, o.Error, err)
 		}
 	}

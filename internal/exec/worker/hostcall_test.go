@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // script is a host with fixed answers, which do not depend on a clock.
@@ -23,7 +25,7 @@ type script struct {
 
 	mu      sync.Mutex
 	made    []string
-	pending []worker.Answer
+	pending []runner.HostAnswer
 	given   int
 	most    int // maximum number of calls in flight
 }
@@ -33,12 +35,12 @@ func (s *script) Call(_ context.Context, number int, server, tool string, argume
 	defer s.mu.Unlock()
 	s.made = append(s.made, fmt.Sprintf("%d %s.%s %s", number, server, tool, arguments))
 	ok, text := s.answer(number, server, tool, string(arguments))
-	s.pending = append(s.pending, worker.Answer{Number: number, OK: ok, Text: []byte(text)})
+	s.pending = append(s.pending, runner.HostAnswer{Number: number, OK: ok, Text: []byte(text)})
 	s.most = max(s.most, len(s.pending))
 	return nil
 }
 
-func (s *script) Next(_ context.Context, due time.Time) (worker.Answer, error) {
+func (s *script) Next(_ context.Context, due time.Time) (runner.HostAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := time.Duration(s.given+1) * time.Millisecond
@@ -47,7 +49,7 @@ func (s *script) Next(_ context.Context, due time.Time) (worker.Answer, error) {
 	}
 	when := begin.Add(at)
 	if !due.IsZero() && !due.After(when) {
-		return worker.Answer{}, nil
+		return runner.HostAnswer{}, nil
 	}
 	i := 0
 	if s.last {
@@ -63,7 +65,7 @@ func (s *script) Next(_ context.Context, due time.Time) (worker.Answer, error) {
 var begin = time.Unix(1_700_000_000, 0).UTC()
 
 // value returns the result of a run, or "<none>".
-func value(o worker.Outcome) string {
+func value(o runner.Outcome) string {
 	if o.Result == nil {
 		return "<none>"
 	}
@@ -73,7 +75,7 @@ func value(o worker.Outcome) string {
 func echo(number int, server, tool, arguments string) (bool, string) { return true, arguments }
 
 // calling returns a task with two tool servers.
-func calling(code string, host worker.Host) worker.Task {
+func calling(code string, host runner.Host) runner.Task {
 	t := patient(code)
 	t.Start = begin
 	t.Host = host
@@ -118,7 +120,7 @@ func TestHostCalls(t *testing.T) {
 			task.Stateful = stateful
 			o, err := pool.Run(t.Context(), task, discard)
 			got := value(o)
-			if err != nil || o.Status != worker.StatusCompleted || got != test.want {
+			if err != nil || o.Status != events.StatusCompleted || got != test.want {
 				t.Errorf("%s (stateful %t): %q, want %q (%s %s, %v)", test.name, stateful, got, test.want, o.Status, o.Error, err)
 			}
 			if host.most > 16 {
@@ -176,7 +178,7 @@ func TestCallsAreDeterministic(t *testing.T) {
 	var heap []byte
 	for range 3 {
 		o, err := pool.Run(t.Context(), calling(code, &script{answer: echo, at: func(n int) time.Duration { return time.Duration(n) * 4 * time.Millisecond }}), discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			t.Fatalf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 		}
 		if heap == nil {
@@ -208,7 +210,7 @@ func TestFailedCall(t *testing.T) {
 	defer pool.Close()
 	host := &script{answer: func(int, string, string, string) (bool, string) { return false, "no such file" }}
 	o, err := pool.Run(t.Context(), calling("async function f() {\n  await mcp.files.read()\n}\nawait f()", host), discard)
-	if err != nil || o.Reason != worker.ReasonException || !strings.HasPrefix(o.Error, "McpError: files.read: no such file\n") || !strings.Contains(o.Error, "cell.ts:2:") {
+	if err != nil || o.Reason != runner.ReasonException || !strings.HasPrefix(o.Error, "McpError: files.read: no such file\n") || !strings.Contains(o.Error, "cell.ts:2:") {
 		t.Errorf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 	}
 	// A malformed answer fails its call only.
@@ -224,7 +226,7 @@ func TestFailureWithCallsPending(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	o, err := pool.Run(t.Context(), calling(`let answered = 0; const p = mcp.files.read().then(() => answered++); throw new Error("stop")`, &script{answer: echo}), discard)
-	if err != nil || o.Reason != worker.ReasonException || len(o.Heap) == 0 {
+	if err != nil || o.Reason != runner.ReasonException || len(o.Heap) == 0 {
 		t.Fatalf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 	}
 	task := calling(`(await mcp.files.read({ v: 8 })).v + answered`, &script{answer: echo})
@@ -239,10 +241,10 @@ type silent struct{ started chan struct{} }
 
 func (s *silent) Call(context.Context, int, string, string, []byte) error { return nil }
 
-func (s *silent) Next(ctx context.Context, _ time.Time) (worker.Answer, error) {
+func (s *silent) Next(ctx context.Context, _ time.Time) (runner.HostAnswer, error) {
 	close(s.started)
 	<-ctx.Done()
-	return worker.Answer{}, context.Cause(ctx)
+	return runner.HostAnswer{}, context.Cause(ctx)
 }
 
 // A pending call does not prevent a run from ending at its time limit or when its context is done.
@@ -252,7 +254,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 	defer pool.Close()
 	task := calling("await mcp.files.read()", &silent{make(chan struct{})})
 	task.Timeout = time.Second
-	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusTimedOut {
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != events.StatusTimedOut {
 		t.Errorf("%s %s %s, %v", o.Status, o.Reason, o.Error, err)
 	}
 	host := &silent{make(chan struct{})}
@@ -270,8 +272,8 @@ func TestStoppedWhileWaiting(t *testing.T) {
 // A host that fails ends the run with its error.
 type broken struct{ script }
 
-func (b *broken) Next(context.Context, time.Time) (worker.Answer, error) {
-	return worker.Answer{}, errors.New("the ledger is gone")
+func (b *broken) Next(context.Context, time.Time) (runner.HostAnswer, error) {
+	return runner.HostAnswer{}, errors.New("the ledger is gone")
 }
 
 func TestHostThatFails(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // Verdicts that a hostile script may end with.
@@ -125,8 +127,8 @@ var hostileScripts = []hostileScript{
 }
 
 // hostileRun returns a task with the small limits of these tests.
-func hostileTask(code string) worker.Task {
-	return worker.Task{
+func hostileTask(code string) runner.Task {
+	return runner.Task{
 		Tenant: "t", Code: []byte(code), FileName: "cell.ts", Stateful: true, Start: time.Unix(1_700_000_000, 0),
 		HeapLimitBytes: 32 << 20, ArrayBufferLimitBytes: 64 << 20, Timeout: time.Second,
 	}
@@ -161,7 +163,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 				task.Timeout = 20 * time.Second // the script ends before it, on a slow machine too
 			}
 			var bytes int
-			o, err := pool.Run(t.Context(), task, func(_ context.Context, lines []worker.Line) error {
+			o, err := pool.Run(t.Context(), task, func(_ context.Context, lines []events.Line) error {
 				for _, l := range lines {
 					bytes += len(l.Text) + 1
 				}
@@ -170,7 +172,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			verdict := o.Status + "/" + o.Reason
+			verdict := string(o.Status) + "/" + o.Reason
 			if !strings.Contains(" "+strings.Join(test.want, " ")+" ", " "+verdict+" ") {
 				t.Errorf("ended as %s (%.200s), want one of %q", verdict, o.Error, test.want)
 			}
@@ -195,23 +197,23 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 }
 
 // checkShape checks the properties that every outcome must have.
-func checkShape(t *testing.T, o worker.Outcome) {
+func checkShape(t *testing.T, o runner.Outcome) {
 	t.Helper()
-	saved := o.Status == worker.StatusCompleted || o.Reason == worker.ReasonException || o.Reason == worker.ReasonNeverSettled
+	saved := o.Status == events.StatusCompleted || o.Reason == runner.ReasonException || o.Reason == runner.ReasonNeverSettled
 	switch {
-	case (o.Status == worker.StatusCompleted) != (o.Reason == ""):
+	case (o.Status == events.StatusCompleted) != (o.Reason == ""):
 		t.Errorf("status %s with reason %q", o.Status, o.Reason)
-	case (o.Status == worker.StatusCompleted) != (o.Error == ""):
+	case (o.Status == events.StatusCompleted) != (o.Error == ""):
 		t.Errorf("status %s with error %q", o.Status, o.Error)
-	case o.Status != worker.StatusCompleted && o.Result != nil:
+	case o.Status != events.StatusCompleted && o.Result != nil:
 		t.Errorf("status %s with a result", o.Status)
 	case len(o.Heap) > 0 && !saved:
 		t.Errorf("%s/%s with a heap", o.Status, o.Reason)
-	case len(o.Heap) == 0 && o.Status == worker.StatusCompleted:
+	case len(o.Heap) == 0 && o.Status == events.StatusCompleted:
 		t.Error("completed without a heap")
-	case o.Status == worker.StatusTimedOut && o.Error != "Execution timed out":
+	case o.Status == events.StatusTimedOut && o.Error != "Execution timed out":
 		t.Errorf("timed out with error %q", o.Error)
-	case o.Reason == worker.ReasonOutOfMemory && (!strings.HasPrefix(o.Error, "Out of memory: ") || !strings.HasSuffix(o.Error, ". Try increasing heap_memory_max_mb.")):
+	case o.Reason == runner.ReasonOutOfMemory && (!strings.HasPrefix(o.Error, "Out of memory: ") || !strings.HasSuffix(o.Error, ". Try increasing heap_memory_max_mb.")):
 		t.Errorf("out of memory with error %q", o.Error)
 	}
 }

@@ -15,8 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"daybook/events"
 	"daybook/internal/exec/sandbox"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // pollution is a script that changes everything that it can reach and leaves pending work.
@@ -38,11 +40,11 @@ func TestHeapsDoNotMeet(t *testing.T) {
 			t.Parallel()
 			pool := worker.New(worker.Options{Idle: 1, Stateless: !stateful})
 			defer pool.Close()
-			run := func(code string, heap []byte) (worker.Outcome, []worker.Line) {
+			run := func(code string, heap []byte) (runner.Outcome, []events.Line) {
 				t.Helper()
 				task := patient(code)
 				task.Stateful, task.Heap = stateful, heap
-				var lines []worker.Line
+				var lines []events.Line
 				o, err := pool.Run(t.Context(), task, collect(&lines))
 				if err != nil {
 					t.Fatal(err)
@@ -58,7 +60,7 @@ func TestHeapsDoNotMeet(t *testing.T) {
 			check("nothing")
 			before := workersOf(pool, "t")
 			for _, end := range []string{"throw 1", "await new Promise(() => {})", "clearInterval = null; throw new Proxy({}, {})", "null.x"} {
-				if o, _ := run("const Error = null;"+pollution+end, nil); o.Status != worker.StatusFailed {
+				if o, _ := run("const Error = null;"+pollution+end, nil); o.Status != events.StatusFailed {
 					t.Errorf("%s: %+v", end, o)
 				}
 				check(end)
@@ -155,7 +157,7 @@ func TestMemoryWatch(t *testing.T) {
 	task := patient("let a = []; for (;;) { const m = new WebAssembly.Memory({initial: 512}); new Uint8Array(m.buffer).fill(1); a.push(m) }")
 	task.Stateful, task.HeapLimitBytes, task.ArrayBufferLimitBytes = false, 8<<20, 8<<20
 	o, err := pool.Run(t.Context(), task, discard)
-	if err != nil || o.Reason != worker.ReasonOutOfMemory || !strings.HasPrefix(o.Error, "Out of memory: the worker process used ") || !strings.Contains(o.Error, "416 MiB are allowed") {
+	if err != nil || o.Reason != runner.ReasonOutOfMemory || !strings.HasPrefix(o.Error, "Out of memory: the worker process used ") || !strings.Contains(o.Error, "416 MiB are allowed") {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -170,7 +172,7 @@ func TestViolationIsOnRecord(t *testing.T) {
 	} {
 		pool := hostilePool(t, how)
 		o, err := pool.Run(t.Context(), patient("1+1"), discard)
-		if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonSandboxViolation || o.Error != want {
+		if err != nil || o.Status != events.StatusFailed || o.Reason != runner.ReasonSandboxViolation || o.Error != want {
 			t.Errorf("%s: %+v, %v", how, o, err)
 		}
 	}
@@ -181,14 +183,14 @@ func TestSIGSYSEndsARun(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	o, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(ctx context.Context, lines []worker.Line) error {
+	o, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(ctx context.Context, lines []events.Line) error {
 		var pid int
 		if err := pool.NotePID(&pid)(ctx, lines); err != nil {
 			return err
 		}
 		return syscall.Kill(pid, syscall.SIGSYS)
 	})
-	if err != nil || o.Reason != worker.ReasonSandboxViolation || o.Error != "sandbox violation: an unknown system call" {
+	if err != nil || o.Reason != runner.ReasonSandboxViolation || o.Error != "sandbox violation: an unknown system call" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := pool.Run(t.Context(), patient("1+1"), discard); err != nil || o.Result == nil || *o.Result != "2" {
@@ -206,7 +208,7 @@ func TestMissingLayer(t *testing.T) {
 		"with an unknown layer": "it reached a layer",
 	} {
 		pool := hostilePool(t, how)
-		if _, err := pool.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := pool.Engine(t.Context(), true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
@@ -215,7 +217,7 @@ func TestMissingLayer(t *testing.T) {
 	pool.UseProgram("/proc/self/exe", "hostile-worker", "without landlock")
 	defer pool.Close()
 	for range 3 {
-		if _, err := pool.Engine(t.Context()); err != nil {
+		if _, err := pool.Engine(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -363,11 +365,11 @@ func TestShortageIsNamed(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
-	_, err := pool.Run(t.Context(), worker.Task{Tenant: "acme", Code: []byte("1"), Timeout: time.Second}, nil)
+	_, err := pool.Run(t.Context(), runner.Task{Tenant: "acme", Code: []byte("1"), Timeout: time.Second}, nil)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if _, short := errors.AsType[*worker.ShortageError](err); !short || !errors.Is(err, unix.EMFILE) {
+	if _, short := errors.AsType[*runner.NotStartedError](err); !short || !errors.Is(err, unix.EMFILE) {
 		t.Errorf("a run without descriptors ends with %v", err)
 	}
 }
@@ -396,7 +398,7 @@ func TestStartCopiesNoMemory(t *testing.T) {
 	touch()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	if _, err := pool.Engine(t.Context()); err != nil {
+	if _, err := pool.Engine(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	if faults := touch(); faults > pages/2 {

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // The smallest limit that a user may set is enough for a small script.
@@ -33,7 +35,7 @@ func TestRestoreBeyondLimits(t *testing.T) {
 		task := patient(code)
 		task.HeapLimitBytes, task.ArrayBufferLimitBytes = 128<<20, 128<<20
 		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		return o.Heap
@@ -42,7 +44,7 @@ func TestRestoreBeyondLimits(t *testing.T) {
 	task := patient("big.length")
 	task.Heap = save("let big = Array.from({length: 3e5}, (_, i) => ({i, s: 's' + i})); 0")
 	task.HeapLimitBytes = 8 << 20
-	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Reason != worker.ReasonOutOfMemory || o.Heap != nil {
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Reason != runner.ReasonOutOfMemory || o.Heap != nil {
 		t.Errorf("objects: %s/%s %q, %v", o.Status, o.Reason, o.Error, err)
 	}
 
@@ -68,10 +70,10 @@ func TestDamagedHeap(t *testing.T) {
 		task := patient("1")
 		task.Heap = heap
 		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonWorkerDied || o.Error == "" {
+		if err != nil || o.Status != events.StatusFailed || o.Reason != runner.ReasonWorkerDied || o.Error == "" {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
-		if o, err := pool.Run(t.Context(), patient("1"), discard); err != nil || o.Status != worker.StatusCompleted {
+		if o, err := pool.Run(t.Context(), patient("1"), discard); err != nil || o.Status != events.StatusCompleted {
 			t.Errorf("after %s: %+v, %v", name, o, err)
 		}
 	}
@@ -87,9 +89,9 @@ func TestPeakHeapOfDeaths(t *testing.T) {
 		code, reason string
 		least        int64
 	}{
-		"far beyond the limit": {fill + "new Array(3e7).fill({})", worker.ReasonOutOfMemory, 4 << 20},
-		"a long name":          {"let key = 'k'.repeat(2e5), o = {}; o[key] = 1", worker.ReasonUnserializableHeap, 1 << 10},
-		"linked errors":        {fill + "let e = null; for (let i = 0; i < 40; i++) { const f = new Error('x' + i); f.cause = e; e = f } 1", worker.ReasonUnserializableHeap, 4 << 20},
+		"far beyond the limit": {fill + "new Array(3e7).fill({})", runner.ReasonOutOfMemory, 4 << 20},
+		"a long name":          {"let key = 'k'.repeat(2e5), o = {}; o[key] = 1", runner.ReasonUnserializableHeap, 1 << 10},
+		"linked errors":        {fill + "let e = null; for (let i = 0; i < 40; i++) { const f = new Error('x' + i); f.cause = e; e = f } 1", runner.ReasonUnserializableHeap, 4 << 20},
 	} {
 		task := patient(c.code)
 		task.HeapLimitBytes = 64 << 20

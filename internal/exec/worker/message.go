@@ -55,9 +55,9 @@ type taskHeader struct {
 	BufferLimit int64    `json:"buffer_limit"`
 	Seed        [16]byte `json:"seed"`
 	StartMicros int64    `json:"start_micros"`
-	// ServersSize is the size of Task.Servers as JSON, the first part.
+	// ServersSize is the size of runner.Task.Servers as JSON, the first part.
 	ServersSize int `json:"servers_size"`
-	// GlobalsSize is the size of Task.Globals, the second part.
+	// GlobalsSize is the size of runner.Task.Globals, the second part.
 	GlobalsSize int `json:"globals_size,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func (h *taskHeader) check() error {
 	return nil
 }
 
-// maxServers limits the JSON of Task.Servers in the protocol, in bytes. No task reaches it.
+// maxServers limits the JSON of runner.Task.Servers in the protocol, in bytes. No task reaches it.
 const maxServers = math.MaxInt32
 
 // How a run ended, as a worker reports it. The parent translates it to a status and a reason.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/exec/worker"
 )
@@ -72,7 +73,7 @@ func TestTypeScriptAsInNode(t *testing.T) {
 		}
 		task := patient(c.Code)
 		task.Stateful, task.FileName = false, "case.ts"
-		var lines []worker.Line
+		var lines []events.Line
 		o, err := pool.Run(t.Context(), task, collect(&lines))
 		if err != nil {
 			t.Fatalf("%s: %v", c.Code, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
 )
 
@@ -80,7 +81,7 @@ func FuzzOrder(f *testing.F) {
 	for _, seed := range []string{"ALE5D2D3", "ALLE91D9D1", "E", "AA", "ADE", "AE1D1D1", "AE1D1L", "AE0", "LA", "aZRTHX", "AE12D1D1D1", "AE21D2D1", "AE21D3", "AC3D3WNE1D1", "AC3D1D2C1D1WNWNWE", "AC3L", "AC2D3", "AC0", "AW", "AcD1", "AC1D1WL", "AC1D1WC", "AC1D1E1D1", "AC1D1WEN", "AC1D1WWN", "AC1D1NW"} {
 		f.Add([]byte(seed))
 	}
-	line := worker.AppendLine(nil, worker.LevelLog, time.Unix(1, 0).UnixMicro(), false, []byte("x"))
+	line := worker.AppendLine(nil, worker.LevelNumber(events.LevelLog), time.Unix(1, 0).UnixMicro(), false, []byte("x"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		c, o := worker.NewCallingConversation(1<<20), rules{}
 		for i := 0; i < len(script); i++ {

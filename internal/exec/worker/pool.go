@@ -10,15 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/sandbox"
-	"daybook/internal/exec/v8"
+	"daybook/runner"
 )
 
 // ErrClosed is returned when a Pool is used after Close.
 var ErrClosed = errors.New("the worker pool is closed")
-
-// Engine identifies the engine that runs the scripts; see v8.Engine.
-type Engine = v8.Engine
 
 // Options configures a Pool. The zero value selects the defaults.
 type Options struct {
@@ -135,11 +133,21 @@ func New(opts Options) *Pool {
 	return p
 }
 
-// Engine returns the identity of the engine, as a worker reports it. It fails if no
-// worker can be started.
-func (p *Pool) Engine(ctx context.Context) (Engine, error) {
+// Engine returns the engine of stateful or of stateless runs, as a worker reports it. It
+// fails if no worker can be started.
+func (p *Pool) Engine(ctx context.Context, stateful bool) (events.Engine, error) {
 	r, err := p.report(ctx, !p.opts.Stateless)
-	return r.Engine, err
+	if err != nil {
+		return events.Engine{}, err
+	}
+	e := r.Engine
+	if !stateful {
+		// Plain isolates have the optimizing compiler and save nothing.
+		e.JIT, e.SnapshotFormat = true, 0
+	}
+	return events.Engine{
+		ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
+	}, nil
 }
 
 // Layers returns the names of the sandbox layers that workers have on this machine.
@@ -156,13 +164,13 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := Task{Stateful: true, Timeout: p.opts.StartTimeout, Start: time.Unix(0, 0)}
-	o, clean, err := w.perform(ctx, &t, func(context.Context, []Line) error { return nil })
+	t := runner.Task{Stateful: true, Timeout: p.opts.StartTimeout, Start: time.Unix(0, 0)}
+	o, clean, err := w.perform(ctx, &t, func(context.Context, []events.Line) error { return nil })
 	p.release(w, clean)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("make the base heap: %w", err)
-	case o.Status != StatusCompleted:
+	case o.Status != events.StatusCompleted:
 		return nil, fmt.Errorf("make the base heap: %s", o.Error)
 	}
 	return o.Heap, nil
@@ -185,12 +193,12 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 // the worker wrote before that. lines MUST then return soon: the worker is killed 300 ms
 // after its time limit, or 500 ms after another stop.
 //
-// A script that fails is an Outcome and no error. Run returns the cause of ctx if ctx is
+// A script that fails is an outcome and no error. Run returns the cause of ctx if ctx is
 // done, the error of lines, ErrClosed after Close, or why the task could not run. The last
-// is a *ShortageError if the cause is temporary and no part of the script ran.
-func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Line) error) (Outcome, error) {
-	if err := t.check(p.opts.MaxHeapLimitBytes); err != nil {
-		return Outcome{}, err
+// is a *runner.NotStartedError if the cause is temporary and no part of the script ran.
+func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	if err := checkTask(&t, p.opts.MaxHeapLimitBytes); err != nil {
+		return runner.Outcome{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -202,10 +210,10 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	for attempt := 1; ; attempt++ {
 		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1)
 		if isShort(err) {
-			return Outcome{}, &ShortageError{err}
+			return runner.Outcome{}, &runner.NotStartedError{Err: err}
 		}
 		if err != nil {
-			return Outcome{}, err
+			return runner.Outcome{}, err
 		}
 		o, clean, err := w.perform(ctx, &t, lines)
 		// Parsing a large source can leave the process with a stack so large that V8

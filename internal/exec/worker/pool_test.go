@@ -13,20 +13,22 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/sandbox"
 	"daybook/internal/exec/v8"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // collect returns a callback that appends lines.
-func collect(to *[]worker.Line) func(context.Context, []worker.Line) error {
-	return func(_ context.Context, lines []worker.Line) error {
+func collect(to *[]events.Line) func(context.Context, []events.Line) error {
+	return func(_ context.Context, lines []events.Line) error {
 		*to = append(*to, lines...)
 		return nil
 	}
 }
 
-func patient(code string) worker.Task {
+func patient(code string) runner.Task {
 	task := hostileTask(code)
 	task.Timeout = 30 * time.Second
 	return task
@@ -40,12 +42,12 @@ func TestRunKeepsState(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		task := patient("var n: number = (globalThis.n ?? 0) + 1; console.warn(`run ${n}`); n")
 		task.Heap = heap
-		var lines []worker.Line
+		var lines []events.Line
 		o, err := pool.Run(t.Context(), task, collect(&lines))
 		if err != nil || o.Result == nil || *o.Result != strconv.Itoa(i) {
 			t.Fatalf("run %d: %+v, %v", i, o, err)
 		}
-		want := []worker.Line{{Level: worker.LevelWarn, At: task.Start.UTC(), Text: fmt.Sprintf("[WARN] run %d", i)}}
+		want := []events.Line{{Level: events.LevelWarn, TimeMillis: task.Start.UnixMilli(), Text: fmt.Sprintf("[WARN] run %d", i)}}
 		if !slices.Equal(lines, want) {
 			t.Errorf("run %d wrote %+v, want %+v", i, lines, want)
 		}
@@ -62,7 +64,7 @@ func TestStatelessRun(t *testing.T) {
 	defer pool.Close()
 	task := patient("console.log(typeof WebAssembly); 6 * 7")
 	task.Stateful = false
-	var lines []worker.Line
+	var lines []events.Line
 	for range 2 { // the second time in the same worker, after a stateful run
 		o, err := pool.Run(t.Context(), task, collect(&lines))
 		if err != nil || o.Result == nil || *o.Result != "42" || o.Heap != nil {
@@ -82,10 +84,10 @@ func TestWorkersAgree(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1}) // every run in a process of its own
 	defer pool.Close()
-	var first worker.Outcome
+	var first runner.Outcome
 	for i := range 3 {
 		o, err := pool.Run(t.Context(), patient("let s = new Set; for (let i = 0; i < 1e4; i++) s.add({i, r: Math.random()}); s.size"), discard)
-		if err != nil || o.Status != worker.StatusCompleted {
+		if err != nil || o.Status != events.StatusCompleted {
 			t.Fatalf("%+v, %v", o, err)
 		}
 		if i == 0 {
@@ -100,23 +102,23 @@ func TestBadTasks(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
-	for want, change := range map[string]func(*worker.Task){
-		"tenant is empty":         func(t *worker.Task) { t.Tenant = "" },
-		"NUL byte":                func(t *worker.Task) { t.Code = []byte("1\x00") },
-		"not valid UTF-8":         func(t *worker.Task) { t.Code = []byte("'\xff'") },
-		"at most 16777216":        func(t *worker.Task) { t.Code = make([]byte, worker.MaxCode+1) },
-		"file name":               func(t *worker.Task) { t.FileName = "a\nb" },
-		"1024 bytes":              func(t *worker.Task) { t.FileName = strings.Repeat("x", worker.MaxFileName+1) },
-		"UTF-8 without control":   func(t *worker.Task) { t.FileName = "\xff" },
-		"stateless":               func(t *worker.Task) { t.Stateful, t.Heap = false, []byte("x") },
-		"the ceiling is":          func(t *worker.Task) { t.HeapLimitBytes = 1 << 40 },
-		"timeout is missing":      func(t *worker.Task) { t.Timeout = 0 },
-		"not the JSON of an obj":  func(t *worker.Task) { t.Globals = []byte("[1]") },
-		"the JSON of an object":   func(t *worker.Task) { t.Globals = []byte("null") },
-		"are not the JSON":        func(t *worker.Task) { t.Globals = []byte("{\"a\":\"\xff\"}") },
-		"globals have 16777217":   func(t *worker.Task) { t.Globals = make([]byte, worker.MaxGlobals+1) },
-		"outside the years":       func(t *worker.Task) { t.Start = time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"array buffer limit is n": func(t *worker.Task) { t.ArrayBufferLimitBytes = -1 },
+	for want, change := range map[string]func(*runner.Task){
+		"tenant is empty":         func(t *runner.Task) { t.Tenant = "" },
+		"NUL byte":                func(t *runner.Task) { t.Code = []byte("1\x00") },
+		"not valid UTF-8":         func(t *runner.Task) { t.Code = []byte("'\xff'") },
+		"at most 16777216":        func(t *runner.Task) { t.Code = make([]byte, worker.MaxCode+1) },
+		"file name":               func(t *runner.Task) { t.FileName = "a\nb" },
+		"1024 bytes":              func(t *runner.Task) { t.FileName = strings.Repeat("x", worker.MaxFileName+1) },
+		"UTF-8 without control":   func(t *runner.Task) { t.FileName = "\xff" },
+		"stateless":               func(t *runner.Task) { t.Stateful, t.Heap = false, []byte("x") },
+		"the ceiling is":          func(t *runner.Task) { t.HeapLimitBytes = 1 << 40 },
+		"timeout is missing":      func(t *runner.Task) { t.Timeout = 0 },
+		"not the JSON of an obj":  func(t *runner.Task) { t.Globals = []byte("[1]") },
+		"the JSON of an object":   func(t *runner.Task) { t.Globals = []byte("null") },
+		"are not the JSON":        func(t *runner.Task) { t.Globals = []byte("{\"a\":\"\xff\"}") },
+		"globals have 16777217":   func(t *runner.Task) { t.Globals = make([]byte, worker.MaxGlobals+1) },
+		"outside the years":       func(t *runner.Task) { t.Start = time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"array buffer limit is n": func(t *runner.Task) { t.ArrayBufferLimitBytes = -1 },
 	} {
 		task := patient("1")
 		change(&task)
@@ -133,7 +135,7 @@ func TestLinesArriveAtOnce(t *testing.T) {
 	defer pool.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	seen := errors.New("seen")
-	_, err := pool.Run(ctx, patient("console.log('first'); for (;;);"), func(_ context.Context, lines []worker.Line) error {
+	_, err := pool.Run(ctx, patient("console.log('first'); for (;;);"), func(_ context.Context, lines []events.Line) error {
 		if lines[0].Text == "first" {
 			cancel(seen)
 		}
@@ -158,7 +160,7 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var once sync.Once
 		var asked time.Time
-		o, err := pool.Run(ctx, patient(code), func(context.Context, []worker.Line) error {
+		o, err := pool.Run(ctx, patient(code), func(context.Context, []events.Line) error {
 			once.Do(func() { asked = time.Now(); cancel(why) })
 			return nil
 		})
@@ -183,7 +185,7 @@ func TestLinesBeforeACancelArrive(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user asked")
 	var texts []string
-	_, err := pool.Run(ctx, patient("1"), func(_ context.Context, lines []worker.Line) error {
+	_, err := pool.Run(ctx, patient("1"), func(_ context.Context, lines []events.Line) error {
 		for _, l := range lines {
 			texts = append(texts, l.Text)
 		}
@@ -200,7 +202,7 @@ func TestOutputErrorEndsTheRun(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	full := errors.New("disk full")
-	_, err := pool.Run(t.Context(), patient("for (;;) console.log(1)"), func(context.Context, []worker.Line) error { return full })
+	_, err := pool.Run(t.Context(), patient("for (;;) console.log(1)"), func(context.Context, []events.Line) error { return full })
 	if !errors.Is(err, full) {
 		t.Errorf("ended with %v", err)
 	}
@@ -211,11 +213,11 @@ func TestTimeoutReachesTheCallback(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	o, err := pool.Run(t.Context(), hostileTask("console.log(1); for (;;);"), func(ctx context.Context, _ []worker.Line) error {
+	o, err := pool.Run(t.Context(), hostileTask("console.log(1); for (;;);"), func(ctx context.Context, _ []events.Line) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	if err != nil || o.Status != worker.StatusTimedOut || o.Heap != nil {
+	if err != nil || o.Status != events.StatusTimedOut || o.Heap != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -224,11 +226,15 @@ func TestEngineAndLayers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	engine, err := pool.Engine(t.Context())
-	if err != nil || engine != v8.CurrentEngine() {
-		t.Errorf("engine %+v, %v", engine, err)
-	}
 	for _, stateful := range []bool{true, false} {
+		e := v8.CurrentEngine()
+		if !stateful {
+			e.JIT, e.SnapshotFormat = true, 0
+		}
+		want := events.Engine{ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat}
+		if engine, err := pool.Engine(t.Context(), stateful); err != nil || engine != want {
+			t.Errorf("stateful %t: engine %+v, %v, want %+v", stateful, engine, err, want)
+		}
 		layers, err := pool.Layers(t.Context(), stateful)
 		layers = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Namespaces }) // some systems do not permit them
 		if err != nil || !slices.Equal(layers, sandbox.Required(stateful)) {
@@ -291,7 +297,7 @@ func TestMaxAge(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1, MaxAge: time.Nanosecond})
 	defer pool.Close()
 	for range 3 {
-		if o, err := pool.Run(t.Context(), patient("1"), discard); err != nil || o.Status != worker.StatusCompleted {
+		if o, err := pool.Run(t.Context(), patient("1"), discard); err != nil || o.Status != events.StatusCompleted {
 			t.Fatalf("%+v, %v", o, err)
 		}
 	}
@@ -306,7 +312,7 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			task := patient(fmt.Sprintf("console.log(%d); await new Promise(r => setTimeout(r, 20)); %d", i, i))
 			task.Tenant = fmt.Sprint("tenant", i%3)
-			var lines []worker.Line
+			var lines []events.Line
 			o, err := pool.Run(t.Context(), task, collect(&lines))
 			if want := strconv.Itoa(i); err != nil || o.Result == nil || *o.Result != want || len(lines) != 1 || lines[0].Text != want {
 				t.Errorf("run %d: %+v, %v, %v", i, o, lines, err)
@@ -323,7 +329,7 @@ func TestCloseEndsRuns(t *testing.T) {
 	var once sync.Once
 	done := make(chan error)
 	go func() {
-		_, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(context.Context, []worker.Line) error {
+		_, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(context.Context, []events.Line) error {
 			once.Do(func() { close(running) })
 			return nil
 		})
@@ -342,7 +348,7 @@ func TestCloseEndsRuns(t *testing.T) {
 	if _, err := pool.Run(t.Context(), patient("1"), discard); !errors.Is(err, worker.ErrClosed) {
 		t.Errorf("run after close: %v", err)
 	}
-	if _, err := pool.Engine(t.Context()); !errors.Is(err, worker.ErrClosed) {
+	if _, err := pool.Engine(t.Context(), true); !errors.Is(err, worker.ErrClosed) {
 		t.Errorf("engine after close: %v", err)
 	}
 }

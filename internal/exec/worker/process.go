@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/internal/exec/sandbox"
+	"daybook/runner"
 )
 
 // process is one worker process as the parent sees it.
@@ -225,7 +226,7 @@ func (p *process) close() {
 }
 
 // send writes a task to the worker. It fails if the process dies.
-func (p *process) send(t *Task) error {
+func (p *process) send(t *runner.Task) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	header := taskHeader{

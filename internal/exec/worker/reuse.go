@@ -1,6 +1,10 @@
 package worker
 
-import "fmt"
+import (
+	"fmt"
+
+	"daybook/runner"
+)
 
 // Reuse selects which runs may share a worker process, one after another. Runs of different
 // tenants never share one.
@@ -30,7 +34,7 @@ func ParseReuse(s string) (Reuse, error) {
 type owner struct{ tenant, session string }
 
 // owner returns the owner of the workers that may run the task.
-func (o Options) owner(t *Task) owner {
+func (o Options) owner(t *runner.Task) owner {
 	if o.Reuse == ReuseSession {
 		return owner{t.Tenant, t.Session}
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"daybook/events"
+	"daybook/runner"
 )
 
 // How long a worker may take to end a run after it was asked to. Then it is killed.
@@ -112,7 +115,7 @@ func (w *runWatch) finish() (timedOut bool, cause error, spent bool) {
 
 // perform runs the task on p. clean reports whether p may be used again. With an error the
 // outcome has only the times and the peak heap of the run, and the report on the input heap.
-func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
+func (p *process) perform(ctx context.Context, t *runner.Task, lines func(context.Context, []events.Line) error) (o runner.Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &runWatch{p: p}
 	// Host calls and output stop waiting when the run is stopped, because a worker whose
@@ -130,10 +133,10 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := frameChecker{maxHeap: t.maxHeap(), hasInputHeap: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
+	c := frameChecker{maxHeap: maxHeap(t), hasInputHeap: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
 	p.from.allocate = c.payloadBuffer
 	defer func() { p.from.allocate = nil }()
-	p.boundMemory(w, t.maxResident())
+	p.boundMemory(w, maxResident(t))
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	w.repeatRequest()
@@ -146,14 +149,14 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		if ft, payload, err = p.from.next(); err != nil {
 			break
 		}
-		var got []Line
+		var got []events.Line
 		if got, err = c.take(ft, payload); err != nil {
 			break
 		}
-		if c.accepted && t.HeapSent != nil {
+		if c.accepted && t.OnHeapReceived != nil {
 			t.Heap, t.Code = nil, nil
-			t.HeapSent()
-			t.HeapSent = nil
+			t.OnHeapReceived()
+			t.OnHeapReceived = nil
 		}
 		if c.hasEnd && !reserved {
 			reserved = true
@@ -196,9 +199,9 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 
 	switch {
 	case cause != nil:
-		return Outcome{}, stopped, cause
+		return runner.Outcome{}, stopped, cause
 	case timedOut:
-		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
+		o := runner.Outcome{Status: events.StatusTimedOut, Reason: runner.ReasonTimeout, Error: timedOutText}
 		if c.isComplete {
 			o.Warnings, o.TranspiledSHA256 = c.end.Warnings, c.end.TranspiledSHA256
 		}
@@ -207,7 +210,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		return c.outcome(), c.isReusable(), nil
 	case errors.Is(err, errProtocol):
 		p.kill()
-		return Outcome{Status: StatusFailed, Reason: ReasonProtocol, Error: upperFirst(err.Error())}, false, nil
+		return runner.Outcome{Status: events.StatusFailed, Reason: runner.ReasonProtocol, Error: upperFirst(err.Error())}, false, nil
 	}
 
 	// The pipe broke: the process is dying or has closed it.
@@ -217,23 +220,23 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	lacksMemory := p.ranOutOfMemory() || p.memory.killedAt.Load() > 0
 	// In a worker that served before, the previous run may have used the memory.
 	if !c.accepted && (!lacksMemory || p.runs > 1) {
-		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.exitReason())
+		return runner.Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.exitReason())
 	}
-	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.exitReason()}
+	o = runner.Outcome{Status: events.StatusFailed, Reason: runner.ReasonWorkerDied, Error: "The worker process died: " + p.exitReason()}
 	switch {
 	case p.ranOutOfMemory():
-		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+		o.Reason, o.Error = runner.ReasonOutOfMemory, outOfMemoryText
 	case p.diedOfErrors():
-		o.Reason, o.Error = ReasonUnserializableHeap, linkedErrorsText
+		o.Reason, o.Error = runner.ReasonUnserializableHeap, linkedErrorsText
 	case p.diedOnLongString():
-		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
+		o.Reason, o.Error = runner.ReasonUnserializableHeap, longStringText
 	}
 	if used := p.memory.killedAt.Load(); used > 0 {
-		o.Reason = ReasonOutOfMemory
-		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, t.maxResident()>>20)
+		o.Reason = runner.ReasonOutOfMemory
+		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, maxResident(t)>>20)
 	}
 	if call, ok := p.sandboxViolation(); ok {
-		o.Reason, o.Error = ReasonSandboxViolation, "sandbox violation: "+call
+		o.Reason, o.Error = runner.ReasonSandboxViolation, "sandbox violation: "+call
 	}
 	return o, false, nil
 }

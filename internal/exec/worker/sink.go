@@ -40,7 +40,7 @@ func newLineSink(write func([]byte) error) *lineSink {
 // much output waits for the pipe.
 func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 	micros := min(max(at.UnixMicro(), earliestLine), latestLine)
-	if int(level) >= len(levelNames) {
+	if int(level) >= len(levels) {
 		level = 0
 	}
 	for {
@@ -50,12 +50,12 @@ func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 			for !utf8.RuneStart(line[n]) {
 				n--
 			}
-			if err := s.add(Level(level), micros, true, line[:n]); err != nil {
+			if err := s.add(level, micros, true, line[:n]); err != nil {
 				return err
 			}
 			line = line[n:]
 		}
-		if err := s.add(Level(level), micros, false, line); err != nil {
+		if err := s.add(level, micros, false, line); err != nil {
 			return err
 		}
 		if !more {
@@ -65,7 +65,7 @@ func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 	}
 }
 
-func (s *lineSink) add(level Level, at int64, continued bool, text []byte) error {
+func (s *lineSink) add(level uint8, at int64, continued bool, text []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.pending) >= sinkChunks && s.err == nil {

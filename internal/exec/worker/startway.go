@@ -58,17 +58,8 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 	}
 }
 
-// ShortageError is returned by Pool.Run when no worker can be started because the process
-// or the machine is short of descriptors, memory or processes. No part of the script ran.
-type ShortageError struct{ err error }
-
-// Error returns the message of the error.
-func (e *ShortageError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error of the system.
-func (e *ShortageError) Unwrap() error { return e.err }
-
-// isShort reports whether a start failed because of a shortage.
+// isShort reports whether a start failed because the process or the machine is short of
+// descriptors, memory or processes.
 func isShort(err error) bool {
 	return isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE)
 }

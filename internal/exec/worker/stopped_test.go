@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // endless has scripts that end only when they are stopped.
@@ -42,7 +44,7 @@ func TestStoppedWorkerServesOn(t *testing.T) {
 		var err error
 		if i%2 == 0 {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			_, err = pool.Run(ctx, patient(script), func(ctx context.Context, lines []worker.Line) error {
+			_, err = pool.Run(ctx, patient(script), func(ctx context.Context, lines []events.Line) error {
 				cancel(why)
 				return note(ctx, lines)
 			})
@@ -52,8 +54,8 @@ func TestStoppedWorkerServesOn(t *testing.T) {
 		} else {
 			task := patient(script)
 			task.Timeout = 200 * time.Millisecond
-			var o worker.Outcome
-			if o, err = pool.Run(t.Context(), task, note); err != nil || o.Status != worker.StatusTimedOut {
+			var o runner.Outcome
+			if o, err = pool.Run(t.Context(), task, note); err != nil || o.Status != events.StatusTimedOut {
 				t.Errorf("%s: %+v, %v", script, o, err)
 			}
 		}
@@ -109,7 +111,7 @@ func TestStopMeetsTheEnd(t *testing.T) {
 			time.Sleep(time.Duration(rand.IntN(12)) * time.Millisecond) // until some moment of a run
 			cancel(why)
 		})
-		if o, err := pool.Run(ctx, patient("1"), discard); err != nil && !errors.Is(err, why) || err == nil && o.Status != worker.StatusCompleted {
+		if o, err := pool.Run(ctx, patient("1"), discard); err != nil && !errors.Is(err, why) || err == nil && o.Status != events.StatusCompleted {
 			t.Fatalf("run %d, which is cancelled: %+v, %v", i, o, err)
 		}
 		if o, err := pool.Run(t.Context(), patient("2"), discard); err != nil || o.Result == nil || *o.Result != "2" {
@@ -127,7 +129,7 @@ func TestStoppedWorkerBreaksProtocol(t *testing.T) {
 	task := hostileTask("1+1")
 	task.Timeout = 100 * time.Millisecond
 	o, err := pool.Run(t.Context(), task, discard)
-	if err != nil || o.Status != worker.StatusTimedOut {
+	if err != nil || o.Status != events.StatusTimedOut {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	for pid, tenant := range pool.IdleWorkers() {
@@ -181,7 +183,7 @@ func TestStoppedWhileItsOutputWaits(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var pid, refused int
 		note := pool.NotePID(&pid)
-		refuse := func(ctx context.Context, lines []worker.Line) error {
+		refuse := func(ctx context.Context, lines []events.Line) error {
 			if i%2 == 0 {
 				time.AfterFunc(20*time.Millisecond, func() { cancel(why) }) // the pipe is full by then
 			}
@@ -194,7 +196,7 @@ func TestStoppedWhileItsOutputWaits(t *testing.T) {
 			task.Timeout = 300 * time.Millisecond
 		}
 		o, err := pool.Run(ctx, task, refuse)
-		if i%2 == 0 && !errors.Is(err, why) || i%2 == 1 && (err != nil || o.Status != worker.StatusTimedOut) {
+		if i%2 == 0 && !errors.Is(err, why) || i%2 == 1 && (err != nil || o.Status != events.StatusTimedOut) {
 			t.Errorf("run %d: %+v, %v", i, o, err)
 		}
 		if refused > 1 || refused == 0 && i%2 == 0 { // on a busy machine the time limit may come before the first line
@@ -231,7 +233,7 @@ func TestStoppedWhileItsHeapWaits(t *testing.T) {
 			return ctx.Err()
 		}
 		o, err := pool.Run(ctx, task, pool.NotePID(&pid))
-		if i < runs-1 && !errors.Is(err, why) || i == runs-1 && (err != nil || o.Status != worker.StatusTimedOut) || o.Heap != nil {
+		if i < runs-1 && !errors.Is(err, why) || i == runs-1 && (err != nil || o.Status != events.StatusTimedOut) || o.Heap != nil {
 			t.Errorf("run %d: %+v, %v", i, o.Status, err)
 		}
 		cancel(nil)

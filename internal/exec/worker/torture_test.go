@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/exec/worker"
 )
@@ -114,7 +115,7 @@ func TestManyRunsLeaveNothing(t *testing.T) {
 			for next.Add(1) <= int64(runs) {
 				task := patient("globalThis.n = 1; console.log(n); setTimeout(() => {}, 1); n")
 				task.Tenant = fmt.Sprint("tenant", lane)
-				if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusCompleted {
+				if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != events.StatusCompleted {
 					t.Errorf("%+v, %v", o, err)
 					return
 				}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 // The value of a run is that of its last expression, even if a transpiler takes it for dead code.
@@ -39,7 +41,7 @@ func TestValueOfTheLastExpression(t *testing.T) {
 		if o.Result != nil {
 			got = *o.Result
 		}
-		if err != nil || o.Status != worker.StatusCompleted || got != test.want {
+		if err != nil || o.Status != events.StatusCompleted || got != test.want {
 			t.Errorf("%s is %s, want %s (%s %s, %v)", test.code, got, test.want, o.Status, o.Error, err)
 		}
 	}
@@ -74,7 +76,7 @@ func TestPrintedPositions(t *testing.T) {
 	defer pool.Close()
 	task := patient("// one\n\nfunction f() {\n  throw new Error('x')\n}\ntry { f() } catch (e) { console.log(e) }\nf()")
 	task.FileName = "my notes.js"
-	var lines []worker.Line
+	var lines []events.Line
 	o, err := pool.Run(t.Context(), task, collect(&lines))
 	if err != nil || !strings.Contains(o.Error, "at f (my notes.js:4:9)") || !strings.Contains(o.Error, "at my notes.js:7:1") {
 		t.Errorf("the run ended with %q, %v", o.Error, err)
@@ -112,7 +114,7 @@ func TestPositionsInEarlierRuns(t *testing.T) {
 		} {
 			task := patient(then)
 			task.FileName, task.Heap = "", o.Heap
-			var lines []worker.Line
+			var lines []events.Line
 			got, err := pool.Run(t.Context(), task, collect(&lines))
 			want := "Error: x\n    at fail (" + earlier + ")\n    at main.ts:4:1"
 			if err != nil || got.Error != want {
@@ -131,19 +133,19 @@ func TestFailureCancelsTimers(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	failed, err := pool.Run(t.Context(), patient("setInterval(() => {}, 1000); setTimeout(() => {}, 9).unref(); oops()"), discard)
-	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || failed.TimersCancelled != 2 {
+	if err != nil || failed.Status != events.StatusFailed || len(failed.Heap) == 0 || failed.TimersCancelled != 2 {
 		t.Fatalf("the first run is %s, %d timers cancelled, heap of %d bytes, %v", failed.Status, failed.TimersCancelled, len(failed.Heap), err)
 	}
 	task := patient("'ended'")
 	task.Heap = failed.Heap
 	o, err := pool.Run(t.Context(), task, discard)
-	if err != nil || o.Status != worker.StatusCompleted || o.TimersCancelled != 0 {
+	if err != nil || o.Status != events.StatusCompleted || o.TimersCancelled != 0 {
 		t.Errorf("the second run is %s %s, %d timers cancelled, %v", o.Status, o.Error, o.TimersCancelled, err)
 	}
 	// The run saves no heap, so its timers do not matter.
 	task = patient("setInterval(() => {}, 1000); oops()")
 	task.Stateful = false
-	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusFailed || o.TimersCancelled != 0 {
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != events.StatusFailed || o.TimersCancelled != 0 {
 		t.Errorf("a stateless run is %s, %d timers cancelled, %v", o.Status, o.TimersCancelled, err)
 	}
 }
@@ -190,7 +192,7 @@ func TestHints(t *testing.T) {
 	} {
 		o, err := pool.Run(t.Context(), patient(test.code), discard)
 		first, _, _ := strings.Cut(o.Error, "\n")
-		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || !strings.Contains(first, test.hint) || test.hint == "" && strings.Contains(first, "; ") {
+		if err != nil || o.Status != events.StatusFailed || !strings.HasPrefix(o.Error, test.first) || !strings.Contains(first, test.hint) || test.hint == "" && strings.Contains(first, "; ") {
 			t.Errorf("%s: %s %q, %v; want %q with %q", test.code, o.Status, o.Error, err, test.first, test.hint)
 		}
 		if !strings.Contains(o.Error, "cell.ts:1:") {
@@ -219,7 +221,7 @@ func TestTakenNames(t *testing.T) {
 		task.Heap = first.Heap
 		o, err := pool.Run(t.Context(), task, discard)
 		said := fmt.Sprintf("has already been declared; an earlier run (cell.ts#%x) declared it: ", hash[:4])
-		if err != nil || o.Reason != worker.ReasonSyntaxError || !strings.Contains(o.Error, said) || strings.Count(o.Error, "\n    at cell.ts:1:") != 1 {
+		if err != nil || o.Reason != runner.ReasonSyntaxError || !strings.Contains(o.Error, said) || strings.Count(o.Error, "\n    at cell.ts:1:") != 1 {
 			t.Errorf("%s: %s %q, %v; want %q", code, o.Reason, o.Error, err, said)
 		}
 	}
