@@ -1,0 +1,178 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// maxAnswer is the maximum size of a decoded answer, and of one message of a stream, in
+// bytes. It is far above every answer of a server.
+const maxAnswer = 1 << 30
+
+// Doer sends requests. *http.Client implements it.
+type Doer interface {
+	// Do returns the answer to a request. The caller MUST close its body.
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// Options configure a Client.
+type Options struct {
+	// Token is sent with each request as a bearer token; empty sends none.
+	Token string
+	// HTTP sends the requests; nil uses http.DefaultTransport. The client uses a copy of
+	// an *http.Client that follows no redirects, so that the token reaches only the
+	// server that the caller named. Any other Doer MUST follow none.
+	HTTP Doer
+	// UserAgent is sent as User-Agent; empty sends that of net/http.
+	UserAgent string
+}
+
+// Client sends requests to one server. Its methods block until the answer is read or the
+// context is done, and are safe for concurrent use. They return *Error if the server
+// answers with an error, and ErrNoServer if it gives no answer that can be decoded.
+type Client struct {
+	base string
+	opts Options
+}
+
+// New returns a client of the server at base, a URL such as http://127.0.0.1:8080. It
+// sends no request.
+func New(base string, o Options) *Client {
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{}
+	}
+	if h, ok := o.HTTP.(*http.Client); ok {
+		stay := *h
+		stay.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		o.HTTP = &stay
+	}
+	return &Client{base: strings.TrimSuffix(base, "/"), opts: o}
+}
+
+// Answer is a decoded answer.
+type Answer[T any] struct {
+	Body T
+	// JSON is the text that Body was decoded from. It also has the members that this
+	// version does not know.
+	JSON json.RawMessage
+	// Sequence is the position of a write in the ledger; 0 for reads.
+	Sequence uint64
+}
+
+// OK is the answer to writes that have nothing to report.
+type OK struct {
+	OK bool `json:"ok"`
+}
+
+// call sends a request, with header names and values in pairs, and decodes the answer.
+func call[T any](ctx context.Context, c *Client, method, path string, body any, header ...string) (Answer[T], error) {
+	var a Answer[T]
+	resp, err := c.Send(ctx, method, path, body, append(header, "Accept", "application/json")...)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	if a.JSON, err = io.ReadAll(limit(resp.Body)); err == nil {
+		err = json.Unmarshal(a.JSON, &a.Body)
+	}
+	if err != nil {
+		return a, noServer(ctx, fmt.Errorf("read the server's answer: %w", err))
+	}
+	a.Sequence, _ = strconv.ParseUint(resp.Header.Get("Daybook-Sequence"), 10, 64) // reads have none
+	return a, nil
+}
+
+// Send sends a request for which there is no other method, with header names and values in
+// pairs and body as JSON unless it is nil. The caller MUST close the body of the answer.
+func (c *Client) Send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return nil, fmt.Errorf("make a request to %s: %w", c.base, err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	if c.opts.UserAgent != "" {
+		req.Header.Set("User-Agent", c.opts.UserAgent)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
+	resp, err := c.opts.HTTP.Do(req)
+	if err != nil {
+		return nil, noServer(ctx, err)
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return nil, answerError(resp)
+	}
+	return resp, nil
+}
+
+// query returns the non-empty parameters as the query of a URL.
+func query(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// number returns a number as a parameter; 0 is left out.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// keyHeader returns the header for an idempotency key; an empty key has none.
+func keyHeader(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return []string{"Idempotency-Key", key}
+}
+
+var errTooLarge = errors.New("the answer is larger than 1 GiB")
+
+// limited reads at most left bytes, and then returns errTooLarge.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+func limit(r io.Reader) *limited { return &limited{r, maxAnswer} }
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,15 @@
+// Package client is a typed client of the REST interface. The commands use it, and tests
+// that look at a running server. It has the requests that these make and no others.
+//
+// The bodies of answers are the types that the server encodes, so a renamed member breaks
+// the build of the client. The few types that package httpapi keeps to itself are declared
+// here once more, each with the members that a caller reads.
+//
+// The files, in reading order:
+//
+//   - client.go: Client, Answer, how a request is sent and an answer is read
+//   - errors.go: Error, ErrNoServer
+//   - stream.go: streams of server-sent events, which continue after a broken connection
+//   - executions.go, events.go, heaps.go, sessions.go, context.go, ledger.go, webhooks.go:
+//     the requests
+package client

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+)
+
+// From selects events of the ledger. Zero members select all.
+type From struct {
+	// After is the position to start after.
+	After uint64
+	// Types are types of events, such as daybook.execution.completed.v1.
+	Types []string
+	// Execution is the id of an execution. Session is a name, intent, ref or id of a
+	// session, or a unique prefix.
+	Execution, Session string
+}
+
+// Events reads the events of the ledger in order and follows new ones, until the loop
+// over it ends. A broken connection is replaced; no event is missing or comes twice. The
+// mark CaughtUp follows the newest event that was recorded when the reading began.
+func (c *Client) Events(ctx context.Context, from From) iter.Seq2[Event, error] {
+	params := []string{"after", strconv.FormatUint(from.After, 10), "execution", from.Execution, "session", from.Session}
+	for _, t := range from.Types {
+		params = append(params, "type", t)
+	}
+	return func(yield func(Event, error) bool) {
+		for m, err := range c.follow(ctx, "/api/events"+query(params...)) {
+			e := Event{CaughtUp: m.name == "caught-up", JSON: json.RawMessage(m.data)}
+			if err == nil && !e.CaughtUp {
+				if err = json.Unmarshal(e.JSON, &e.CloudEvent); err != nil {
+					err = fmt.Errorf("read the server's answer: %w", err)
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}

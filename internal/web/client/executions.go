@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// Bodies of the requests about executions.
+type (
+	Execution        = projections.ExecutionDetail
+	ExecutionSummary = projections.ExecutionSummary
+	ExecutionPage    = projections.ExecutionPage
+	OutputPage       = projections.OutputPage
+	OutputLine       = projections.OutputLine
+)
+
+// Run is a script to run. Zero members take the defaults of the server.
+type Run struct {
+	Code     string `json:"code"`
+	FileName string `json:"file_name,omitempty"`
+	// Heap is the key of the heap to restore. With RequireHeap an unknown one is an
+	// error; without, the run starts from a fresh isolate.
+	Heap        string `json:"heap,omitempty"`
+	RequireHeap bool   `json:"require_heap,omitempty"`
+	// Session is the name of the session to log the run under. LogicalSession is the id
+	// of the session to run in.
+	Session        string            `json:"session,omitempty"`
+	LogicalSession string            `json:"logical_session,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+	// ExecutionTimeoutSecs is in seconds, HeapMemoryMaxMB in MiB.
+	ExecutionTimeoutSecs *int `json:"execution_timeout_secs,omitempty"`
+	HeapMemoryMaxMB      *int `json:"heap_memory_max_mb,omitempty"`
+	// Key is the idempotency key; empty for none.
+	Key string `json:"-"`
+}
+
+// Receipt is the answer to a run that was recorded.
+type Receipt struct {
+	ExecutionID string `json:"execution_id"`
+}
+
+// Submit requests a run. It returns once the request is recorded.
+func (c *Client) Submit(ctx context.Context, r Run) (Answer[Receipt], error) {
+	return call[Receipt](ctx, c, http.MethodPost, "/api/exec", r, keyHeader(r.Key)...)
+}
+
+func executionPath(id string) string { return "/api/executions/" + id }
+
+// Execution returns an execution.
+func (c *Client) Execution(ctx context.Context, id string) (Answer[Execution], error) {
+	return call[Execution](ctx, c, http.MethodGet, executionPath(id), nil)
+}
+
+// MaxWait is the longest time that Await accepts.
+const MaxWait = 60 * time.Second
+
+// Await returns an execution once it has ended, or as it is after a time of at most
+// MaxWait, of which whole seconds count.
+func (c *Client) Await(ctx context.Context, id string, most time.Duration) (Answer[Execution], error) {
+	return call[Execution](ctx, c, http.MethodGet, executionPath(id)+query("wait", strconv.Itoa(int(most/time.Second))), nil)
+}
+
+// Wait returns an execution once it has ended.
+func (c *Client) Wait(ctx context.Context, id string) (Answer[Execution], error) {
+	for {
+		a, err := c.Await(ctx, id, MaxWait)
+		if err != nil || a.Body.Status.Terminal() {
+			return a, err
+		}
+	}
+}
+
+// Cancel cancels an execution. It returns once the cancellation is recorded.
+func (c *Client) Cancel(ctx context.Context, id string) (Answer[OK], error) {
+	return call[OK](ctx, c, http.MethodPost, executionPath(id)+"/cancel", nil)
+}
+
+// ExecutionFilter selects executions. Zero members select all.
+type ExecutionFilter struct {
+	Status  string
+	Session string
+	// Since is a time in RFC 3339.
+	Since string
+	// Text is part of the source.
+	Text string
+	// Tags are KEY=VALUE pairs of the output heap.
+	Tags []string
+	// Limit is the maximum size of the page; 0 for the default of the server. Cursor is
+	// that of the page before.
+	Limit  int
+	Cursor string
+}
+
+// Executions returns a page of executions, newest first.
+func (c *Client) Executions(ctx context.Context, f ExecutionFilter) (Answer[ExecutionPage], error) {
+	params := []string{"status", f.Status, "session", f.Session, "since", f.Since, "text", f.Text, "limit", number(f.Limit), "cursor", f.Cursor}
+	return call[ExecutionPage](ctx, c, http.MethodGet, "/api/executions"+query(withTags(params, f.Tags)...), nil)
+}
+
+func withTags(params, tags []string) []string {
+	for _, t := range tags {
+		params = append(params, "tag", t)
+	}
+	return params
+}
+
+// Text opens a text of an execution: code, result or error. The caller MUST close it.
+func (c *Client) Text(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/texts/"+url.PathEscape(name), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &text{ctx, resp.Body}, nil
+}
+
+// text is a body whose errors are those of an answer.
+type text struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (t *text) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = noServer(t.ctx, fmt.Errorf("read the server's answer: %w", err))
+	}
+	return n, err
+}
+
+// Calls are the host calls of an execution.
+type Calls struct {
+	Calls []projections.Call `json:"calls"`
+}
+
+// Calls returns the host calls of an execution.
+func (c *Client) Calls(ctx context.Context, id string) (Answer[Calls], error) {
+	return call[Calls](ctx, c, http.MethodGet, executionPath(id)+"/calls", nil)
+}
+
+// Output returns output of an execution from a byte on, at most the given number of
+// bytes.
+func (c *Client) Output(ctx context.Context, id string, offset, most int64) (Answer[OutputPage], error) {
+	window := "?byte_offset=" + strconv.FormatInt(offset, 10) + "&byte_limit=" + strconv.FormatInt(most, 10)
+	return call[OutputPage](ctx, c, http.MethodGet, executionPath(id)+"/output"+window, nil)
+}
+
+// Truncated says that a part of the output of an execution was not stored.
+type Truncated struct {
+	ExecutionID string `json:"execution_id"`
+	// TotalLines and TotalBytes count the stored output, WrittenLines and WrittenBytes
+	// all that the script wrote; nil if that was not counted to the end.
+	TotalLines   int64   `json:"total_lines"`
+	TotalBytes   int64   `json:"total_bytes"`
+	WrittenLines *int64  `json:"written_lines"`
+	WrittenBytes *int64  `json:"written_bytes"`
+	SHA256       *string `json:"sha256"`
+}
+
+// Output is a message of FollowOutput: a line, or Truncated after the last one.
+type Output struct {
+	Line      OutputLine
+	Truncated *Truncated
+	// JSON is the text that Line or Truncated was decoded from.
+	JSON json.RawMessage
+}
+
+// FollowOutput reads the lines of an execution until it has ended. A broken connection is
+// replaced; no line is missing or comes twice.
+func (c *Client) FollowOutput(ctx context.Context, id string) iter.Seq2[Output, error] {
+	return func(yield func(Output, error) bool) {
+		for m, err := range c.follow(ctx, executionPath(id)+"/output") {
+			if err != nil {
+				yield(Output{}, err)
+				return
+			}
+			o := Output{JSON: json.RawMessage(m.data)}
+			switch m.name {
+			case "end":
+				return
+			case "truncated":
+				o.Truncated = new(Truncated)
+				err = json.Unmarshal(o.JSON, o.Truncated)
+			default:
+				err = json.Unmarshal(o.JSON, &o.Line)
+			}
+			if err != nil {
+				err = fmt.Errorf("read output: %w", err)
+			}
+			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ExecutionEvents reads the events of an execution, oldest first.
+func (c *Client) ExecutionEvents(ctx context.Context, id string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/events", nil, "Accept", "application/json")
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		body := limit(resp.Body)
+		in := json.NewDecoder(body)
+		_, err = in.Token() // the beginning of the array
+		for err == nil && in.More() {
+			body.left = maxAnswer
+			var e Event
+			if err = in.Decode(&e.JSON); err == nil {
+				err = json.Unmarshal(e.JSON, &e.CloudEvent)
+			}
+			if err == nil && !yield(e, nil) {
+				return
+			}
+		}
+		if err == nil {
+			_, err = in.Token() // its end
+		}
+		if err != nil {
+			yield(Event{}, noServer(ctx, fmt.Errorf("read the server's answer: %w", err)))
+		}
+	}
+}
+
+// Event is an event of the ledger, as a CloudEvent.
+type Event struct {
+	events.CloudEvent
+	// CaughtUp is true for the mark that Events yields after the newest recorded event.
+	// The mark is no event.
+	CaughtUp bool
+	// JSON is the text that the event was decoded from.
+	JSON json.RawMessage
+}

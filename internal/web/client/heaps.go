@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"daybook/internal/lifecycle/retention"
+	"daybook/projections"
+)
+
+// Bodies of the requests about heaps.
+type (
+	Heap       = projections.Heap
+	HeapPage   = projections.HeapPage
+	Collection = retention.Report
+)
+
+// HeapFilter selects heaps. Zero members select all.
+type HeapFilter struct {
+	// Tags are KEY=VALUE pairs.
+	Tags []string
+	// Limit is the maximum size of the page; 0 for the default of the server. Cursor is
+	// that of the page before.
+	Limit  int
+	Cursor string
+}
+
+// Heaps returns a page of heaps, newest first.
+func (c *Client) Heaps(ctx context.Context, f HeapFilter) (Answer[HeapPage], error) {
+	params := withTags([]string{"limit", number(f.Limit), "cursor", f.Cursor}, f.Tags)
+	return call[HeapPage](ctx, c, http.MethodGet, "/api/heaps"+query(params...), nil)
+}
+
+func heapPath(key string) string { return "/api/heaps/" + key }
+
+// Heap returns a heap.
+func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {
+	return call[Heap](ctx, c, http.MethodGet, heapPath(key), nil)
+}
+
+// Lineage are a heap and the heaps that it was made from, newest first.
+type Lineage struct {
+	Lineage []projections.HeapOrigin `json:"lineage"`
+}
+
+// Lineage returns the origin of a heap.
+func (c *Client) Lineage(ctx context.Context, key string) (Answer[Lineage], error) {
+	return call[Lineage](ctx, c, http.MethodGet, heapPath(key)+"/lineage", nil)
+}
+
+// Tags are the tags of a heap, with a page of their edits if that was requested.
+type Tags struct {
+	Tags       map[string]string     `json:"tags"`
+	History    []projections.TagEdit `json:"history,omitempty"`
+	NextCursor string                `json:"next_cursor,omitempty"`
+}
+
+// Tags returns the tags of a heap. A heap that is not known has none.
+func (c *Client) Tags(ctx context.Context, key string) (Answer[Tags], error) {
+	return call[Tags](ctx, c, http.MethodGet, heapPath(key)+"/tags", nil)
+}
+
+// TagHistory returns the tags of a heap with a page of their edits, oldest first.
+func (c *Client) TagHistory(ctx context.Context, key string, limit int, cursor string) (Answer[Tags], error) {
+	return call[Tags](ctx, c, http.MethodGet, heapPath(key)+"/tags"+query("history", "1", "limit", number(limit), "cursor", cursor), nil)
+}
+
+// SetTags replaces the tags of a heap.
+func (c *Client) SetTags(ctx context.Context, key string, tags map[string]string) (Answer[OK], error) {
+	return call[OK](ctx, c, http.MethodPut, heapPath(key)+"/tags", map[string]any{"tags": tags})
+}
+
+// DeleteTags deletes tags of a heap; without keys all of them.
+func (c *Client) DeleteTags(ctx context.Context, key string, keys []string) (Answer[OK], error) {
+	return call[OK](ctx, c, http.MethodDelete, heapPath(key)+"/tags"+query("keys", strings.Join(keys, ",")), nil)
+}
+
+// Resolve returns the id that a text means: a unique prefix of one, or @last for the
+// newest of a kind, which is execution or heap. With @last, session restricts it to the
+// runs of a session.
+func (c *Client) Resolve(ctx context.Context, kind, text, session string) (string, error) {
+	type resolved struct {
+		ID string `json:"id"`
+	}
+	a, err := call[resolved](ctx, c, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil)
+	return a.Body.ID, err
+}
+
+// CollectRule selects the heaps that a collection deletes.
+type CollectRule struct {
+	// OlderThanSecs is the minimum time since the last use of a heap, in seconds.
+	OlderThanSecs int64 `json:"older_than_secs"`
+	// KeepEntries is the number of newest entries of each session that keep their heaps.
+	KeepEntries int  `json:"keep_entries"`
+	DryRun      bool `json:"dry_run"`
+}
+
+// Collect deletes unused heaps.
+func (c *Client) Collect(ctx context.Context, rule CollectRule) (Answer[Collection], error) {
+	return call[Collection](ctx, c, http.MethodPost, "/api/heaps/collect", rule)
+}
