@@ -13,7 +13,7 @@ import (
 // besides those of the system.
 func (f clientFlags) httpClient() (*http.Client, error) {
 	if f.CA == "" {
-		return client, nil
+		return direct, nil
 	}
 	raw, err := os.ReadFile(f.CA)
 	if err != nil {
@@ -26,7 +26,7 @@ func (f clientFlags) httpClient() (*http.Client, error) {
 	if !roots.AppendCertsFromPEM(raw) {
 		return nil, usageError{fmt.Errorf("--ca %s: the file holds no certificate in PEM", f.CA)}
 	}
-	return &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{
+	return &http.Client{CheckRedirect: direct.CheckRedirect, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}}, nil

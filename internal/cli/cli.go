@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/internal/web/client"
 )
 
 // Exit statuses of every command.
@@ -162,8 +164,7 @@ func helpOf(v *kong.Value) string {
 func exitStatus(err error, stderr io.Writer) int {
 	var code exitError
 	var usage usageError
-	var refused *serverError
-	var silent *unavailableError
+	var refused *client.Error
 	switch {
 	case err == nil:
 		return exitOK
@@ -174,11 +175,11 @@ func exitStatus(err error, stderr io.Writer) int {
 		return exitUsage
 	case errors.As(err, &refused):
 		fmt.Fprintln(stderr, "daybook:", err)
-		if refused.temporary() {
+		if refused.IsTemporary() {
 			return exitUnavailable
 		}
 		return exitUsage
-	case errors.As(err, &silent):
+	case errors.Is(err, client.ErrNoServer):
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitUnavailable
 	case errors.Is(err, context.Canceled):

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"daybook/internal/web/client"
 )
 
 // clientFlags are the flags of the commands that send requests to a server.
@@ -38,95 +39,12 @@ func (f clientFlags) Validate() error {
 	return nil
 }
 
-// call sends a request, with header names and values in pairs, and decodes the JSON
-// answer into out unless out is nil.
-func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
-	resp, err := f.send(ctx, method, path, body, append(header, "Accept", "application/json")...)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if out == nil {
-		return nil
-	}
-	if raw, ok := out.(*json.RawMessage); ok {
-		if *raw, err = io.ReadAll(resp.Body); err != nil {
-			return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
-		}
-		return nil
-	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
-	}
-	return nil
-}
-
-// send sends a request, with header names and values in pairs. It returns an answer
-// with an error status as *serverError. The caller MUST close the body of the answer.
-func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
-	var payload io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-		payload = bytes.NewReader(raw)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(cmp.Or(f.Server, defaultServer), "/")+path, payload)
-	if err != nil {
-		return nil, fmt.Errorf("--server %q: %w", f.Server, err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	req.Header.Set("User-Agent", "daybook-cli/"+version())
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
+// api returns a client of the server that the flags name. It sends no request; a mistake
+// in the flags is the error of the first one.
+func (f clientFlags) api() *client.Client {
 	token, err := f.token()
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		if req.URL.Scheme == "http" && !isLoopback(req.URL.Hostname()) && !f.Insecure {
-			return nil, usageError{fmt.Errorf("--server %s: refusing to send a token over plain HTTP; use https, or --insecure on a trusted network", f.Server)}
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := f.do(req)
-	if _, ok := errors.AsType[usageError](err); ok {
-		return nil, err
-	}
-	if err != nil {
-		return nil, asUnavailable(ctx, err)
-	}
-	if isRedirect(resp) {
-		resp.Body.Close()
-		return nil, usageError{fmt.Errorf("--server %s redirects to %s; name that URL", f.Server, resp.Header.Get("Location"))}
-	}
-	if resp.StatusCode >= 400 {
-		defer resp.Body.Close()
-		return nil, answerError(resp)
-	}
-	return resp, nil
+	return client.New(cmp.Or(f.Server, defaultServer), client.Options{Token: token, HTTP: reach{f, err}, UserAgent: "daybook-cli/" + version()})
 }
-
-// unavailableError is returned if a server gives no answer, or none that can be
-// decoded.
-type unavailableError struct{ error }
-
-// asUnavailable returns err as *unavailableError, or unchanged if ctx is done: an
-// interrupt is no fault of the server.
-func asUnavailable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	return &unavailableError{err}
-}
-
-// client follows no redirects, because a token must reach only the server that the user
-// named.
-var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // token returns the token, or an empty string. A flag takes precedence over an
 // environment variable, for --token and --token-file alike.
@@ -155,52 +73,42 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// serverError is an error answer of the server.
-type serverError struct {
-	status  int
-	message string
-	// code is the class of the error, may be empty.
-	code string
-	// field is the rejected part of the request, may be empty.
-	field string
-	// permanent is true for a limit that waiting does not lift.
-	permanent bool
-}
-
-func (e *serverError) Error() string { return e.message }
-
-// Status returns the HTTP status of the answer.
-func (e *serverError) Status() int { return e.status }
-
-// Code returns the class of the error, as in the answer.
-func (e *serverError) Code() string { return e.code }
-
-// temporary reports whether the same request may succeed later.
-func (e *serverError) temporary() bool {
-	return !e.permanent && (e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests)
-}
-
-func answerError(resp *http.Response) error {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	var problem struct {
-		Error  string `json:"error"`
-		Detail string `json:"detail"`
-		Field  string `json:"field"`
-		Code   string `json:"code"`
-
-		Permanent bool `json:"permanent"`
+// call sends a request, with header names and values in pairs, and decodes the JSON
+// answer into out unless out is nil.
+func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
+	resp, err := f.send(ctx, method, path, body, append(header, "Accept", "application/json")...)
+	if err != nil {
+		return err
 	}
-	message := strings.TrimSpace(string(raw))
-	if json.Unmarshal(raw, &problem) == nil && problem.Error+problem.Detail != "" {
-		message = problem.Error
-		if message == "" {
-			message = problem.Detail
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if raw, ok := out.(*json.RawMessage); ok {
+		if *raw, err = io.ReadAll(resp.Body); err != nil {
+			return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 		}
+		return nil
 	}
-	if message == "" {
-		message = "the server answered " + resp.Status
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
-	return &serverError{status: resp.StatusCode, message: message, code: problem.Code, field: problem.Field, permanent: problem.Permanent}
+	return nil
+}
+
+// send sends a request, with header names and values in pairs. It returns an answer
+// with an error status as *client.Error. The caller MUST close the body of the answer.
+func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
+	return f.api().Send(ctx, method, path, body, header...)
+}
+
+// asUnavailable returns err as client.ErrNoServer, or unchanged if ctx is done: an
+// interrupt is no fault of the server.
+func asUnavailable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w%.0w", err, client.ErrNoServer)
 }
 
 // query returns the non-empty parameters as the query of a URL.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"daybook/embed"
+	"daybook/internal/web/client"
 )
 
 type eventsExportCmd struct {
@@ -110,10 +111,31 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 
 // post sends a POST request without a body.
 func (f clientFlags) post(ctx context.Context, path string, header ...string) (*http.Response, error) {
-	return f.send(ctx, http.MethodPost, path, nil, header...)
+	resp, err := f.api().Send(ctx, http.MethodPost, path, nil, header...)
+	return resp, asRemote(err)
 }
 
 // get sends a GET request.
 func (f clientFlags) get(ctx context.Context, path string, header ...string) (*http.Response, error) {
-	return f.send(ctx, http.MethodGet, path, nil, header...)
+	resp, err := f.api().Send(ctx, http.MethodGet, path, nil, header...)
+	return resp, asRemote(err)
 }
+
+// remoteError is an error of the server with the methods that an export looks for.
+type remoteError struct{ cause *client.Error }
+
+func asRemote(err error) error {
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		return remoteError{refused}
+	}
+	return err
+}
+
+func (e remoteError) Error() string { return e.cause.Message }
+func (e remoteError) Unwrap() error { return e.cause }
+
+// Status returns the HTTP status of the answer.
+func (e remoteError) Status() int { return e.cause.Status }
+
+// Code returns the class of the error, as in the answer.
+func (e remoteError) Code() string { return e.cause.Code }

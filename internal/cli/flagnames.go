@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/internal/web/client"
 )
 
 // flagNames maps fields of requests to flags of other names.
@@ -28,30 +30,30 @@ func withFlagNames(err error, command *kong.Node) error {
 
 // replaceFieldNames is withFlagNames for a list of flags.
 func replaceFieldNames(err error, names []string) error {
-	var refused *serverError
+	var refused *client.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
 	for field, flag := range flagNames {
 		if strings.Contains(field, "_") && slices.Contains(names, flag) {
-			refused.message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.message, "--"+flag)
+			refused.Message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.Message, "--"+flag)
 		}
 	}
 	// The command sets this field, not the user.
-	if before, _, found := strings.Cut(refused.message, " is not recorded here and require_heap is set"); found {
-		refused.message = "--" + before + ` is not recorded; check the key: "daybook heap list" lists heaps`
+	if before, _, found := strings.Cut(refused.Message, " is not recorded here and require_heap is set"); found {
+		refused.Message = "--" + before + ` is not recorded; check the key: "daybook heap list" lists heaps`
 	}
-	if refused.status == http.StatusUnauthorized && slices.Contains(names, "token-file") {
-		refused.message = strings.Replace(refused.message, `send the header "Authorization: Bearer TOKEN"`, "name its file with --token-file, or set DAYBOOK_TOKEN", 1)
+	if refused.Status == http.StatusUnauthorized && slices.Contains(names, "token-file") {
+		refused.Message = strings.Replace(refused.Message, `send the header "Authorization: Bearer TOKEN"`, "name its file with --token-file, or set DAYBOOK_TOKEN", 1)
 	}
-	flag, renamed := flagNames[refused.field]
+	flag, renamed := flagNames[refused.Field]
 	if !renamed {
-		flag = strings.ReplaceAll(refused.field, "_", "-")
+		flag = strings.ReplaceAll(refused.Field, "_", "-")
 	}
-	if rest, begins := strings.CutPrefix(refused.message, refused.field+" "); begins && refused.field != "" && slices.Contains(names, flag) {
-		refused.message = "--" + flag + " " + rest
-	} else if rest, begins := strings.CutPrefix(refused.message, refused.field+": "); begins && refused.field != "" && slices.Contains(names, flag) {
-		refused.message = "--" + flag + ": " + rest
+	if rest, begins := strings.CutPrefix(refused.Message, refused.Field+" "); begins && refused.Field != "" && slices.Contains(names, flag) {
+		refused.Message = "--" + flag + " " + rest
+	} else if rest, begins := strings.CutPrefix(refused.Message, refused.Field+": "); begins && refused.Field != "" && slices.Contains(names, flag) {
+		refused.Message = "--" + flag + ": " + rest
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"daybook/internal/web/client"
 )
 
 type heapCmd struct {
@@ -192,8 +194,8 @@ func (c *heapTagsCmd) checkKnown(ctx context.Context, path string) error {
 
 // isNotFound reports whether the server answered 404.
 func isNotFound(err error) bool {
-	refused, ok := errors.AsType[*serverError](err)
-	return ok && refused.status == http.StatusNotFound
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Status == http.StatusNotFound
 }
 
 // printTags prints one tag per line.

@@ -22,6 +22,34 @@ const defaultServer = "http://" + defaultHTTPAddr
 // to be a Daybook server.
 const lookWait = 5 * time.Second
 
+// direct follows no redirects, because a token must reach only the server that the user
+// named.
+var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// reach sends the requests of a client.
+type reach struct {
+	clientFlags
+	// mistake is the error of the flags for the token, or nil.
+	mistake error
+}
+
+// Do sends a request where the flags say. It sends a token over plain HTTP only to this
+// machine, unless --insecure is set.
+func (r reach) Do(req *http.Request) (*http.Response, error) {
+	if r.mistake != nil {
+		return nil, r.mistake
+	}
+	if req.Header.Get("Authorization") != "" && req.URL.Scheme == "http" && !isLoopback(req.URL.Hostname()) && !r.Insecure {
+		return nil, usageError{fmt.Errorf("--server %s: refusing to send a token over plain HTTP; use https, or --insecure on a trusted network", r.Server)}
+	}
+	resp, err := r.do(req)
+	if err == nil && isRedirect(resp) {
+		resp.Body.Close()
+		return nil, usageError{fmt.Errorf("--server %s redirects to %s; name that URL", r.Server, resp.Header.Get("Location"))}
+	}
+	return resp, err
+}
+
 // do sends a request to the named server, else to the owner of the named data
 // directory, else to the default server, and if that does not answer to the owner of
 // the default data directory. Another program at the default address receives neither
@@ -35,7 +63,7 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 		stranger, err := probeServer(req.Context(), address(req))
 		switch {
 		case err == nil && stranger == "":
-			resp, err := client.Do(req)
+			resp, err := direct.Do(req)
 			if !isRefusedConnection(err) {
 				return resp, wrapRequestError(err)
 			}
@@ -49,7 +77,7 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 		}
 	}
 	dir := cmp.Or(f.DataDir, defaultDataDir())
-	owner := &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{
+	owner := &http.Client{CheckRedirect: direct.CheckRedirect, Transport: &http.Transport{
 		DisableKeepAlives: true, // no connection stays open
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
 	}}
@@ -72,11 +100,11 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 
 // doNamed sends a request to the server that the user named.
 func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
-	client, err := f.httpClient()
+	named, err := f.httpClient()
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := named.Do(req)
 	switch {
 	case isRefusedConnection(err):
 		return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", address(req))
@@ -96,7 +124,7 @@ func probeServer(ctx context.Context, address string) (stranger string, err erro
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Do(req)
+	resp, err := direct.Do(req)
 	switch {
 	case isRefusedConnection(err):
 		return "", err

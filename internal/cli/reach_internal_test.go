@@ -27,7 +27,7 @@ func TestStrangerAtTheDefaultAddress(t *testing.T) {
 		http.Error(w, "<html>no such page</html>", http.StatusNotFound)
 	}))
 	defer stranger.Close()
-	defer client.CloseIdleConnections()
+	defer direct.CloseIdleConnections()
 	ask := func(token string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, stranger.URL+"/api/exec", bytes.NewReader([]byte(`{"code":"1"}`)))
 		if err != nil {
@@ -81,7 +81,7 @@ func TestNamedStranger(t *testing.T) {
 		}
 		stranger.Close()
 	}
-	client.CloseIdleConnections()
+	direct.CloseIdleConnections()
 }
 
 // A program that speaks another protocol is no server either, and where nothing

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"daybook/internal/web/client"
 )
 
 type replCmd struct {
@@ -147,7 +149,6 @@ func (r *repl) loop(ctx context.Context) error {
 			return err
 		}
 		text := strings.TrimSpace(input)
-		var lost *unavailableError
 		switch {
 		case text == "":
 		case text == ".exit":
@@ -161,8 +162,8 @@ func (r *repl) loop(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			exitStatus(err, r.std.err)
-			if r.last = exitError(exitUsage); errors.As(err, &lost) {
+			r.last = exitError(exitUsage)
+			if exitStatus(err, r.std.err) == exitUnavailable && errors.Is(err, client.ErrNoServer) {
 				r.last = exitError(exitUnavailable)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"daybook/internal/web/client"
 )
 
 // sessionHelp describes the argument for a session. Completion recognizes the argument
@@ -39,15 +41,15 @@ const (
 // withSessionHint adds a hint to the error of an unknown session.
 func withSessionHint(err error, hint string) error {
 	if refused := unknownSession(err); refused != nil {
-		refused.message = strings.TrimSuffix(refused.message, "; call open_session to open one") + "; " + hint
+		refused.Message = strings.TrimSuffix(refused.Message, "; call open_session to open one") + "; " + hint
 	}
 	return err
 }
 
 // unknownSession returns the error of the server for an unknown session, or nil.
-func unknownSession(err error) *serverError {
-	var refused *serverError
-	if errors.As(err, &refused) && refused.status == http.StatusNotFound && (refused.field == "session" || refused.field == "logical_session") {
+func unknownSession(err error) *client.Error {
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound && (refused.Field == "session" || refused.Field == "logical_session") {
 		return refused
 	}
 	return nil

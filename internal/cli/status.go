@@ -11,6 +11,7 @@ import (
 
 	"daybook/embed"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/web/client"
 )
 
 type statusCmd struct{ clientFlags }
@@ -113,8 +114,8 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 // other failure is returned.
 func (c *statusCmd) readiness(ctx context.Context, s *serverStatus) error {
 	err := c.call(ctx, http.MethodGet, "/readyz", nil, nil)
-	if refused, ok := errors.AsType[*serverError](err); ok && refused.status == http.StatusServiceUnavailable {
-		s.NotReady = strings.TrimPrefix(refused.message, "not ready: ")
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusServiceUnavailable {
+		s.NotReady = strings.TrimPrefix(refused.Message, "not ready: ")
 		return nil
 	}
 	s.Ready = err == nil
