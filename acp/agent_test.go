@@ -8,8 +8,8 @@ import (
 	"daybook/embed"
 )
 
-// serveAgent makes the test binary an agent on its standard streams: with a ledger
-// of its own, or as a client of the process that owns the directory.
+// serveAgent runs the test binary as an agent on its standard streams, with its own
+// ledger or as a client of the process that owns the directory.
 func serveAgent(dir string) {
 	ctx := context.Background()
 	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NoSync: true, DrainWait: -1})

@@ -14,14 +14,14 @@ import (
 	"daybook/events"
 )
 
-// problemWait is how long the announcement of a session waits for its MCP servers.
-// A server that takes longer is reported as not connected yet.
+// problemWait bounds the wait of an announcement for the MCP servers of its session. A
+// server that takes longer is reported as not connected yet.
 const problemWait = 3 * time.Second
 
-// announce sends the first updates of a session that was opened: what of the
-// session is not available, if anything, and the commands. It waits until the
-// request that opened the session is answered. A client that is reattached has
-// received it from another owner; /tools lists the servers as they are now.
+// announce sends the first updates of an opened session: the directories and servers
+// that are not available, and the commands. It waits until the request that opened the
+// session is answered. A reattached client gets the commands only, because the owner
+// before sent it the rest; /tools lists the current state of the servers.
 func (c *client) announce(ctx context.Context, n *session, where events.AgentWorkspace) {
 	defer close(n.announced)
 	problems := directoryProblems(where)
@@ -45,13 +45,14 @@ func (c *client) announce(ctx context.Context, n *session, where events.AgentWor
 			text += "\n/tools lists the servers and their tools.\n"
 		}
 		for _, u := range chunks(events.NewID(time.Now()), text) {
-			_ = c.tellAnnounced(ctx, n.id, u) // a client that has left needs no answer
+			_ = c.tellAnnounced(ctx, n.id, u) // an error ends the connection
 		}
 	}
 	_ = c.tellAnnounced(ctx, n.id, commandsUpdate())
 }
 
-// directoryProblems lists the directories of a session that cannot be used.
+// directoryProblems returns a sentence for each directory of a session that cannot be
+// used.
 func directoryProblems(where events.AgentWorkspace) (problems []string) {
 	for _, dir := range roots(where) {
 		info, err := os.Stat(dir)
@@ -67,7 +68,7 @@ func directoryProblems(where events.AgentWorkspace) (problems []string) {
 	return problems
 }
 
-// roots are the directories of a session: its working directory comes first.
+// roots returns the directories of a session, its working directory first.
 func roots(where events.AgentWorkspace) []string {
 	return append([]string{where.Cwd}, where.AdditionalDirectories...)
 }

@@ -15,8 +15,8 @@ import (
 	"daybook/events"
 )
 
-// TestAttachmentsLeaveTheCodeAlone: whatever is attached, a prompt runs, and is
-// recorded, as it was sent: its value, its positions and its directives are its own.
+// TestAttachmentsLeaveTheCodeAlone: a prompt with attachments runs and is recorded as
+// it was sent. Attachments change neither its value nor its positions and directives.
 func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -53,7 +53,7 @@ func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
 			matches = strings.Contains(got, test.want)
 		}
 		if !matches {
-			t.Errorf("%q says %q, want %q", test.code, got, test.want)
+			t.Errorf("%q returns %q, want %q", test.code, got, test.want)
 		}
 		for _, u := range list {
 			if u.ToolCall == nil {
@@ -78,8 +78,8 @@ func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
 	}
 }
 
-// TestPromptIsAName: scripts may use the name prompt for themselves, and the first
-// prompt after a load runs as it was sent.
+// TestPromptIsAName: scripts may declare the name prompt, and the first prompt after a
+// load runs as it was sent.
 func TestPromptIsAName(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -87,7 +87,7 @@ func TestPromptIsAName(t *testing.T) {
 	expect := func(code, want string) {
 		t.Helper()
 		if got := p.says(id, code); strings.Join(got, "\n") != want {
-			t.Errorf("%q says %q, want %q", code, got, want)
+			t.Errorf("%q returns %q, want %q", code, got, want)
 		}
 	}
 	expect("let prompt = 'mine'", "")
@@ -116,10 +116,10 @@ func TestLargeAttachment(t *testing.T) {
 	mark := p.mark()
 	p.must("session/prompt", obj{"sessionId": id, "prompt": attach("globalThis.kept = prompt.resources[0].text; kept.split('\\n').length", large)}, nil)
 	if got := said(updates(t, p.since(mark), id)); !slices.Equal(got, []string{"40001"}) {
-		t.Errorf("the run says %q", got)
+		t.Errorf("the run returns %q", got)
 	}
 	if got := p.says(id, "kept.length + '|' + prompt.resources.length"); !slices.Equal(got, []string{"1040000|0"}) {
-		t.Errorf("the next run says %q", got)
+		t.Errorf("the next run returns %q", got)
 	}
 	// The line has 9 MiB, and JSON that Daybook writes escapes each of its characters.
 	p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":999,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"1"},{"type":"resource","resource":{"uri":"file:///l","text":"%s"}}]}}`, id, strings.Repeat("\u2028", 3<<20)))
@@ -132,8 +132,8 @@ func TestLargeAttachment(t *testing.T) {
 	}
 }
 
-// TestSearchFindsWhatWasSent: a search of the code, a replay and the record of a run
-// show the code of a prompt as it was sent.
+// TestSearchFindsWhatWasSent: the search for code, a replay and the recorded run show
+// the code of a prompt as it was sent.
 func TestSearchFindsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -157,7 +157,7 @@ func TestSearchFindsWhatWasSent(t *testing.T) {
 	if n := count("secret8462"); n != 0 {
 		t.Errorf("a search for the attachment finds %d runs by their code", n)
 	}
-	// The replay and the run's own record show the code alone.
+	// The replay and the recorded run show only the code.
 	mark := p.mark()
 	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	list := updates(t, p.since(mark), id)

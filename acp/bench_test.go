@@ -8,8 +8,8 @@ import (
 	"daybook/embed"
 )
 
-// BenchmarkThousandPrompts takes up a session of 1,000 prompts, each with a line
-// of output and a result, on a Daybook that syncs to disk.
+// BenchmarkThousandPrompts resumes a session of 1,000 prompts, each with a line of
+// output and a result, on a Daybook that syncs to disk.
 func BenchmarkThousandPrompts(b *testing.B) {
 	book, err := embed.Start(within(b), embed.Options{DataDir: b.TempDir(), DrainWait: -1})
 	if err != nil {

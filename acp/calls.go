@@ -12,23 +12,24 @@ import (
 	"daybook/events"
 )
 
-// Call is a call of a tool by the run of a prompt.
+// Call is a tool call by the run of a prompt.
 type Call struct {
-	// Session is the session of the prompt, Execution its run.
+	// Session is the session of the prompt, Execution the id of its run.
 	Session, Execution string
-	// Number counts the calls of the run from 1.
+	// Number is the 1-based number of the call in its run.
 	Number       int
 	Server, Tool string
 	// Arguments is a JSON object.
 	Arguments []byte
 }
 
-// CallResult is what a call came to. Text is a value as JSON when the Outcome is
-// events.HostOK, and otherwise a message for the code that called.
+// CallResult is the result of a tool call. Text is a JSON value if Outcome is
+// events.HostOK, and otherwise a message for the calling code.
 type CallResult struct {
 	Outcome events.HostOutcome
 	Text    []byte
-	// Release, if set, gives back the memory that Text takes. The caller MUST call it.
+	// Release, if set, releases the memory that is counted for Text. The caller MUST
+	// call it.
 	Release func()
 }
 
@@ -36,8 +37,9 @@ func failed(format string, args ...any) CallResult {
 	return CallResult{Outcome: events.HostError, Text: fmt.Appendf(nil, format, args...)}
 }
 
-// Servers names the tools that the runs of a session may call, by server. They are
-// those that its client brought along, in this process only.
+// Servers returns the names of the tools that the runs of a session may call, by
+// server. They are tools of the servers that the client of the session named in this
+// process.
 func (s *Server) Servers(ctx context.Context, session string) map[string][]string {
 	names := map[string][]string{}
 	n := s.session(session)
@@ -57,8 +59,9 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 	return names
 }
 
-// Call calls a tool of a session if its mode, and where that says so its user,
-// allow it. ctx ends with the run. There is always a result.
+// Call calls a tool of a session if the mode of the session allows it. In mode ask it
+// asks the user before it calls a destructive tool. ctx is done when the run ends. A
+// call that is refused or fails has a result with another outcome than events.HostOK.
 func (s *Server) Call(ctx context.Context, call Call) CallResult {
 	n := s.session(call.Session)
 	if n == nil || n.tools == nil {
@@ -70,10 +73,10 @@ func (s *Server) Call(ctx context.Context, call Call) CallResult {
 	return n.tools.Call(ctx, call.Server, call.Tool, call.Arguments)
 }
 
-// unrecorded refuses a call that the ledger cannot answer for.
+// unrecorded refuses a call for which no decision could be recorded.
 const unrecorded = "not called: the decision about it could not be recorded"
 
-// permit decides whether a call may be made, and says why not.
+// permit decides whether a call is allowed, and returns the reason if it is not.
 func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	mode := n.settings().Mode
 	tool := n.tool(call)
@@ -116,7 +119,8 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	return "not called: its user did not allow it"
 }
 
-// tool is what a call is of. Nothing good is assumed of one that has gone.
+// tool returns the tool of a call. A tool that is not offered any more counts as
+// destructive.
 func (n *session) tool(call Call) Tool {
 	n.mu.Lock()
 	tools := n.offered
@@ -128,7 +132,7 @@ func (n *session) tool(call Call) Tool {
 	return tools[at]
 }
 
-// outcomes are the words of the ledger for what a user may choose.
+// outcomes are the recorded names of the user's choices.
 var outcomes = map[sdk.PermissionOptionKind]string{
 	sdk.PermissionOptionKindAllowOnce:    "allowed",
 	sdk.PermissionOptionKindAllowAlways:  "allowed_always",
@@ -136,14 +140,14 @@ var outcomes = map[sdk.PermissionOptionKind]string{
 	sdk.PermissionOptionKindRejectAlways: "rejected_always",
 }
 
-// ask has the user decide.
+// ask asks the user for permission and returns the outcome to record.
 func (n *session) ask(ctx context.Context, call Call) (outcome string) {
 	const gone = "cancelled"
 	turn := n.client.turnOf(n.id)
 	if turn == nil {
 		return gone
 	}
-	// Whoever cancels the prompt takes the question back with it.
+	// Cancelling the prompt cancels the question.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(turn.ctx, cancel)
@@ -169,7 +173,7 @@ func (n *session) ask(ctx context.Context, call Call) (outcome string) {
 	case err != nil:
 		return gone
 	case answer.Outcome.Selected == nil:
-		// The client cancels the prompt, and says so by this.
+		// The client answers "cancelled" when it cancels the prompt.
 		turn.cancel()
 		return gone
 	}
@@ -185,7 +189,7 @@ func (n *session) ask(ctx context.Context, call Call) (outcome string) {
 	}
 }
 
-// decided records a decision, even if the run has ended meanwhile.
+// decided records a decision, also if the run has ended meanwhile.
 func (n *session) decided(ctx context.Context, call Call, outcome string, mode events.AgentMode) error {
 	_, err := n.client.server.opts.Commands.DecidePermission(context.WithoutCancel(ctx), tenant, events.AgentPermissionDecided{
 		SessionID: n.id, ExecutionID: call.Execution, Server: call.Server, Tool: call.Tool, Outcome: outcome, Mode: mode, Actor: n.client.actor(),
@@ -196,13 +200,13 @@ func (n *session) decided(ctx context.Context, call Call, outcome string, mode e
 	return err
 }
 
-// callID names a call of a run among the tool calls of a session.
+// callID returns the id of a tool call of a run, which is unique in its session.
 func callID(execution string, number int) sdk.ToolCallId {
 	return sdk.ToolCallId(fmt.Sprintf("%s/%d", execution, number))
 }
 
-// rawJSON is a JSON text for the raw members of a tool call: what it says, or how
-// it begins where it is long.
+// rawJSON returns a recorded JSON text for the raw members of a tool call: the value,
+// or the beginning of a long text.
 func rawJSON(b *events.Body) any {
 	switch {
 	case b == nil:

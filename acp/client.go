@@ -19,88 +19,89 @@ import (
 	"daybook/internal/link"
 )
 
-// ErrDetached is the cause of a context whose client asks another server next:
-// its prompts are neither cancelled nor answered.
+// ErrDetached is the cause of a cancelled context if another server serves the client
+// next. Serve then neither cancels nor answers the prompts of the client.
 var ErrDetached = errors.New("another server serves the client next")
 
-// errClosed is returned by Serve when the server ended before its client did.
+// errClosed is returned by Serve if the server is closed before the client disconnects.
 var errClosed = errors.New("the server has ended")
 
-// MaxMessageBytes bounds one message of a client, without its line end.
+// MaxMessageBytes is the largest size of a message of a client, without its line end.
 const MaxMessageBytes = maxLine
 
 const (
-	// eofGrace is how long what a client asked may take once it has closed its end:
-	// long enough for what was piped in to be answered, shorter than clients wait
-	// before they kill.
+	// eofGrace bounds the time for the pending requests of a client that has closed
+	// its end. It is long enough to answer requests that were piped in, and shorter
+	// than the time after which clients kill the process.
 	eofGrace = 1500 * time.Millisecond
-	// endGrace is how long a cancelled prompt may take to say so: its runner has 2 s.
+	// endGrace bounds the wait for the end of a cancelled prompt. Its runner takes at
+	// most 2 s.
 	endGrace = 10 * time.Second
-	// maxPending bounds the requests of a client that are not answered.
+	// maxPending bounds the unanswered requests of a client.
 	maxPending = 1024
 )
 
-// client is one connection. It stands between the streams and the SDK: requests
-// that change sessions reach it one after another, prompts of one session one at
-// a time, and cancellations at once.
+// client is one connection. It passes messages between the streams and the SDK and
+// decides their order: requests that change sessions are handled one after another,
+// each session runs one prompt at a time, and cancellations take effect at once.
 type client struct {
 	server *Server
 	rpc    *sdk.Connection
 
-	writing  sync.Mutex
+	writing  sync.Mutex // guards the next three
 	out      io.Writer
-	writeErr error         // the first
-	broken   chan struct{} // closed with it
+	writeErr error         // the first error of a write
+	broken   chan struct{} // closed when writeErr is set
 
-	mu      sync.Mutex
-	pending map[string]*call // by idKey: read and not answered
-	// answering counts those whose answer is being written.
+	mu      sync.Mutex       // guards the fields up to resumed
+	pending map[string]*call // requests that were read and not answered, by idKey
+	// answering counts the requests whose answer is being written.
 	answering int
-	idle      chan struct{}    // closed when nothing is left to answer; nil if nobody waits
+	idle      chan struct{}    // closed when no request is left; nil if there is no waiter
 	turns     map[string]*turn // by session
 	resumed   map[string]bool  // sessions that were resumed without being counted
 
 	// restoring is true while the resume being handled is a line of the link.
 	restoring atomic.Bool
 
-	// after is what the request being handled wants done once it is answered. Only
-	// one of those that use it is handled at a time.
+	// after is called once the current request is answered. Only requests that
+	// inOrder names set it, and those are handled one after another.
 	after func()
 
-	detached chan struct{} // closed when the client asks another server next
-	// forget leaves a session to another client, at this owner and the next ones.
+	detached chan struct{} // closed when another server serves the client next
+	// forget removes a session from the client's link, which then does not resume it
+	// at the next owner.
 	forget func(session string)
 
 	greeted atomic.Bool
-	name    atomic.Value // of string: what the client calls itself
+	name    atomic.Value // of string: the name and version of the client
 }
 
-// call is a request that is being handled.
+// call is an unanswered request.
 type call struct {
-	// session has the turn that ends with the answer; empty for none.
+	// session is the session whose turn ends with the answer; "" for none.
 	session  string
 	answered chan struct{}
 }
 
-// turn is a prompt that is being handled.
+// turn is the prompt that a session is running.
 type turn struct {
-	ctx    context.Context //nolint:containedctx // the turn's own: cancelled by a notification
+	ctx    context.Context //nolint:containedctx // a notification cancels it
 	cancel context.CancelFunc
-	// delivery identifies the prompt where a link may bring it to several servers.
+	// delivery identifies a prompt that a link may send to several owners.
 	delivery link.Delivery
-	// finished is closed when nothing more is done about the prompt.
+	// finished is closed when the prompt is no longer handled.
 	finished chan struct{}
 	once     sync.Once
 }
 
-// Serve serves one client over a pair of streams, one JSON-RPC message a line,
-// until in ends, ctx is done or the server is closed. What runs then is
-// cancelled, unless the cause of ctx is ErrDetached. Nothing but messages is
-// written to out.
+// Serve serves one client over a pair of streams until in ends, ctx is done or the
+// server is closed. Each line is one JSON-RPC message, and Serve writes nothing else
+// to out. Before it returns it cancels the running prompts, unless the cause of ctx is
+// ErrDetached. It returns an error if a stream fails or the server is closed.
 //
-// When Serve returns for another reason than the end of in, a Read of in may
-// still be waiting; it takes at most one more message, which is lost, unless the
-// caller closes in.
+// If Serve returns before in ends, a Read of in may still be blocked. That Read may
+// consume one more message, which is lost. The caller closes in to end it.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if !s.enter() {
 		return errClosed
@@ -126,7 +127,8 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// line is one of a client's, or why there are no more.
+// line is a line from the client, or the error that ended the stream. A nil text is a
+// line that was too long.
 type line struct {
 	text []byte
 	err  error
@@ -161,7 +163,8 @@ func readLines(in io.Reader, ended <-chan struct{}) <-chan line {
 	return out
 }
 
-// relay takes lines in until there is a reason not to.
+// relay handles lines until the input ends, ctx is done, the server is closed or a
+// write has failed.
 func (c *client) relay(ctx context.Context, lines <-chan line, to io.Writer) error {
 	for {
 		select {
@@ -186,7 +189,7 @@ func (c *client) relay(ctx context.Context, lines <-chan line, to io.Writer) err
 	}
 }
 
-// receive deals with a message: passes it on to the SDK, or answers it.
+// receive passes a message to the SDK, answers it, or cancels a turn.
 func (c *client) receive(ctx context.Context, text []byte, to io.Writer) error {
 	if text == nil {
 		return c.refuse(nil, problem{codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxLine)})
@@ -196,7 +199,7 @@ func (c *client) receive(ctx context.Context, text []byte, to io.Writer) error {
 	case bad != nil:
 		return c.refuse(nil, *bad)
 	case e.Method == nil:
-		return c.pass(to, text) // an answer, which the SDK knows whose it is
+		return c.pass(to, text) // an answer, which the SDK assigns to its request
 	case e.ID != nil:
 		return c.request(ctx, e, text, to)
 	case *e.Method == sdk.AgentMethodSessionCancel:
@@ -204,18 +207,18 @@ func (c *client) receive(ctx context.Context, text []byte, to io.Writer) error {
 	case *e.Method == "$/cancel_request":
 		return c.pass(to, text)
 	}
-	return nil // a notification that is none of ours
+	return nil // an unknown notification is ignored
 }
 
 func (c *client) pass(to io.Writer, text []byte) error {
 	if _, err := to.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("pass a message on: %w", err)
+		return fmt.Errorf("pass a message to the SDK: %w", err)
 	}
 	return nil
 }
 
-// inOrder tells which requests are answered before the next message is read.
-// None of them waits for the client.
+// inOrder reports whether a request is answered before the next message is read. None
+// of these requests waits for the client.
 func inOrder(method string) bool {
 	switch method {
 	case sdk.AgentMethodInitialize, sdk.AgentMethodSessionNew, sdk.AgentMethodSessionLoad, sdk.AgentMethodSessionResume,
@@ -258,7 +261,7 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 	return nil
 }
 
-// begin notes a request, and the turn that it asks for.
+// begin registers a request, and the turn of a prompt.
 func (c *client) begin(key string, r *call, method string, e envelope, delivery link.Delivery) *problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +284,7 @@ func (c *client) begin(key string, r *call, method string, e envelope, delivery 
 	return nil
 }
 
-// turnOf is the prompt that is being handled in a session, or nil.
+// turnOf returns the prompt that a session is running, or nil.
 func (c *client) turnOf(session string) *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,8 +297,7 @@ func (c *client) cancelTurn(session string) {
 	}
 }
 
-// stopTurn cancels the prompt of a session and waits until nothing more is done
-// about it, or for long enough.
+// stopTurn cancels the prompt of a session and waits for its end, for at most endGrace.
 func (c *client) stopTurn(session string) {
 	t := c.turnOf(session)
 	if t == nil {
@@ -312,13 +314,14 @@ func (c *client) stopTurn(session string) {
 
 func (t *turn) finish() { t.once.Do(func() { t.cancel(); close(t.finished) }) }
 
-// Write sends lines of the SDK, each of which is one message.
+// Write writes lines of the SDK, each of which is one message.
 func (c *client) Write(text []byte) (int, error) {
 	key, answer := answerTo(text)
 	if !answer {
 		return c.write(text)
 	}
-	// The client may go on as soon as it reads this.
+	// The turn ends before the write: the client may send its next prompt as soon as
+	// it has read the answer.
 	r := c.release(key)
 	n, err := c.write(text)
 	c.settled(r)
@@ -339,8 +342,8 @@ func (c *client) write(text []byte) (int, error) {
 	return n, err
 }
 
-// release ends the turn of a request that is about to be answered, and gives its
-// id back. It returns nil for a request that is not known.
+// release removes a request that is about to be answered and ends its turn; its id can
+// be used again. It returns nil for an unknown request.
 func (c *client) release(key string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -357,7 +360,7 @@ func (c *client) release(key string) *call {
 	return r
 }
 
-// settled notes that a request was answered.
+// settled registers that the answer of a request was written.
 func (c *client) settled(r *call) {
 	if r == nil {
 		return
@@ -372,11 +375,11 @@ func (c *client) settled(r *call) {
 	}
 }
 
-// settledAll reports whether nothing is left to answer.
+// settledAll reports whether no request is left to answer. The caller must hold mu.
 func (c *client) settledAll() bool { return len(c.pending) == 0 && c.answering == 0 }
 
-// refuse answers a message without the SDK. A message whose id is not known is
-// answered with null.
+// refuse answers a message with an error, without the SDK. The id of the answer is
+// null if id is nil.
 func (c *client) refuse(id json.RawMessage, p problem) error {
 	if id == nil {
 		id = json.RawMessage("null")
@@ -393,14 +396,14 @@ func (c *client) refuse(id json.RawMessage, p problem) error {
 	return err
 }
 
-// failure is why not everything could be written.
+// failure returns the error of the first failed write, or nil.
 func (c *client) failure() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.writeErr
 }
 
-// quiet is closed when no request is being handled.
+// quiet returns a channel that is closed when no request is left to answer.
 func (c *client) quiet() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -416,7 +419,8 @@ func (c *client) quiet() <-chan struct{} {
 	return c.idle
 }
 
-// answerTheRest gives what was asked before the end of in its time.
+// answerTheRest waits until the requests before the end of the input are answered, for
+// at most eofGrace.
 func (c *client) answerTheRest(ctx context.Context) {
 	timer := time.NewTimer(eofGrace)
 	defer timer.Stop()
@@ -429,8 +433,8 @@ func (c *client) answerTheRest(ctx context.Context) {
 	}
 }
 
-// finish cancels what still runs, unless another server serves the client next,
-// and waits until nothing is done about it here.
+// finish cancels the running prompts, unless another server serves the client next,
+// and waits until no request is handled, for at most endGrace.
 func (c *client) finish() {
 	select {
 	case <-c.detached:
@@ -458,18 +462,19 @@ func (c *client) isDetached() bool {
 	}
 }
 
-// actor is who is behind what the client does.
+// actor returns the recorded actor of the client's requests.
 func (c *client) actor() events.Actor {
 	name, _ := c.name.Load().(string)
 	return events.Actor{Principal: "anonymous", Transport: "acp", Client: name}
 }
 
-// tell sends an update of a session.
+// tell sends an update of a session to the client.
 func (c *client) tell(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{SessionId: sdk.SessionId(session), Update: u})
 }
 
-// tellAnnounced sends an update of a session that belongs to no prompt.
+// tellAnnounced sends an update of a session that belongs to no prompt, with the mark
+// that the link looks for.
 func (c *client) tellAnnounced(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{
 		Meta: map[string]any{link.Announced: true}, SessionId: sdk.SessionId(session), Update: u,

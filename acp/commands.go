@@ -15,33 +15,33 @@ import (
 	"daybook/projections"
 )
 
-// command is one to a session rather than to the engine.
+// command is a prompt that acts on the session and runs no code.
 type command struct {
 	name, description string
-	// hint is what may be given with it; empty for nothing.
+	// hint describes the argument; empty if the command takes none.
 	hint string
 	do   func(c *client, ctx context.Context, n *session, argument string) (reply, error)
 }
 
-// reply is what a command answers, in Markdown.
+// reply is the answer to a command, in Markdown.
 type reply struct {
 	text string
-	// cleared puts the conversation so far aside.
+	// cleared is set if the conversation starts after this command.
 	cleared bool
 }
 
-// commandList is all of them, in the order in which they are offered.
+// commandList returns the commands, in the order in which clients list them.
 func commandList() []command {
 	return []command{
-		{"help", "What can be done here", "", (*client).help},
+		{"help", "Describe prompts and list the commands", "", (*client).help},
 		{"heap", "Show the heap that the next prompt starts from", "", (*client).showHeap},
 		{"tags", "Show the tags of that heap, or set them", "key=value ...", (*client).tags},
 		{"history", "List the prompts of this session", "", (*client).history},
-		{"fork", "Split a new session off from this one", "", (*client).forkHere},
-		{"load", "Let the next prompt start from another heap", "the heap's hash", (*client).loadHeap},
-		{"tools", "List the MCP servers of this session and what they offer", "", (*client).listTools},
-		{"reset", "Let the next prompt start from an empty heap", "", (*client).reset},
-		{"clear", "Forget the conversation so far; the heap stays", "", (*client).clear},
+		{"fork", "Create a session that continues from this one", "", (*client).forkHere},
+		{"load", "Start the next prompt from another heap", "the heap's hash", (*client).loadHeap},
+		{"tools", "List the MCP servers of this session and their tools", "", (*client).listTools},
+		{"reset", "Start the next prompt from an empty heap", "", (*client).reset},
+		{"clear", "Clear the conversation and keep the heap", "", (*client).clear},
 	}
 }
 
@@ -61,12 +61,12 @@ func commandsUpdate() sdk.SessionUpdate {
 	return sdk.SessionUpdate{AvailableCommandsUpdate: &sdk.SessionAvailableCommandsUpdate{AvailableCommands: list}}
 }
 
-// command carries a command out. What is wrong with it is its answer: the prompt
-// itself was fine.
+// command performs a command and records its answer. An error of the command is its
+// answer, because the prompt itself was valid.
 func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.PromptResponse, error) {
 	answer := reply{text: r.asked.note}
 	if answer.text == "" {
-		answer.text = fmt.Sprintf("There is no command /%s. /help lists those there are.", r.asked.command)
+		answer.text = fmt.Sprintf("Unknown command /%s. /help lists the commands.", r.asked.command)
 	}
 	for _, one := range commandList() {
 		if one.name != r.asked.command {
@@ -78,7 +78,7 @@ func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.Prom
 			if !errors.As(err, &known) && !errors.Is(err, events.ErrNotFound) {
 				return sdk.PromptResponse{}, err
 			}
-			answer = reply{text: "That could not be done: " + err.Error()}
+			answer = reply{text: "The command failed: " + err.Error()}
 		}
 	}
 	seq, err := c.server.opts.Commands.AnswerCommand(ctx, tenant, n.id, r.prompt.PromptID, answer.text, answer.cleared)
@@ -93,7 +93,7 @@ func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.Prom
 
 func (c *client) help(context.Context, *session, string) (reply, error) {
 	var b strings.Builder
-	b.WriteString("Prompts are JavaScript or TypeScript. They run in the heap of this session: what one defines the next can use. Code in ```js fences is run without what stands around them.\n\n")
+	b.WriteString("Prompts are JavaScript or TypeScript. They run in the heap of this session, so a prompt can use the definitions of earlier ones. If a prompt has ```js fences, only the code in them is run.\n\n")
 	for _, one := range commandList() {
 		fmt.Fprintf(&b, "- `/%s`", one.name)
 		if one.hint != "" {
@@ -120,10 +120,10 @@ func (c *client) showHeap(ctx context.Context, n *session, _ string) (reply, err
 		text += fmt.Sprintf(", %d KiB", *h.Size>>10)
 	}
 	if h.CreatedAt != nil {
-		text += ", made at " + *h.CreatedAt
+		text += ", created at " + *h.CreatedAt
 	}
 	if h.Lost != nil {
-		text += fmt.Sprintf(", which was lost: event %d", *h.Lost)
+		text += fmt.Sprintf(", which is lost (event %d)", *h.Lost)
 	}
 	return reply{text: text + "."}, nil
 }
@@ -174,7 +174,7 @@ func (c *client) history(ctx context.Context, n *session, _ string) (reply, erro
 	if err != nil {
 		return reply{}, err
 	}
-	prompts = prompts[:max(len(prompts)-1, 0)] // but for this one
+	prompts = prompts[:max(len(prompts)-1, 0)] // without the current one
 	var b strings.Builder
 	if len(prompts) == 0 {
 		return reply{text: "This is the first prompt."}, nil
@@ -209,12 +209,12 @@ func (c *client) forkHere(ctx context.Context, n *session, _ string) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{text: fmt.Sprintf("Session `%s` goes on from here, apart from this one. Load it to use it.", id)}, c.server.opts.Queries.Wait(ctx, seq)
+	return reply{text: fmt.Sprintf("Session `%s` continues from this point, independently of this one. Load it to use it.", id)}, c.server.opts.Queries.Wait(ctx, seq)
 }
 
 func (c *client) loadHeap(ctx context.Context, n *session, hash string) (reply, error) {
 	if hash == "" {
-		return reply{text: "Give the hash of a heap: `/load 3f79bb…`. /reset starts from an empty one."}, nil
+		return reply{text: "Give the hash of a heap: `/load 3f79bb…`. To start from an empty heap, use /reset."}, nil
 	}
 	if _, err := c.server.opts.Commands.SetSessionHeap(ctx, tenant, n.id, hash, c.actor()); err != nil {
 		return reply{}, err

@@ -10,14 +10,14 @@ import (
 	"daybook/events"
 )
 
-// modeTexts describe the modes, in the order in which they are offered.
+// modeTexts describes the modes, in the order in which clients list them.
 var modeTexts = []struct {
 	mode              events.AgentMode
 	name, description string
 }{
-	{events.AgentModeAsk, "Ask", "Ask before a tool is called that may destroy something"},
+	{events.AgentModeAsk, "Ask", "Ask before calling a tool that may destroy data"},
 	{events.AgentModeAuto, "Auto", "Call every tool without asking"},
-	{events.AgentModeReadOnly, "Read only", "Call only tools that say that they change nothing"},
+	{events.AgentModeReadOnly, "Read only", "Call only tools that declare that they change nothing"},
 }
 
 func modes(c events.AgentConfig) *sdk.SessionModeState {
@@ -35,13 +35,13 @@ const (
 	optionTimeout = "timeout"
 )
 
-// Values offered for the limits of a run.
+// The values that a client can choose for the limits of a run, in MB and seconds.
 var (
 	memoryChoices  = []int{8, 16, 32, 64, 128, 256, 512, 1024}
 	timeoutChoices = []int{5, 10, 30, 60, 120, 300}
 )
 
-// options describes the options as they are set.
+// options returns the options of a session with their current values.
 func (s *Server) options(c events.AgentConfig) []sdk.SessionConfigOption {
 	byMode := make([]choice, 0, len(modeTexts))
 	for _, t := range modeTexts {
@@ -56,15 +56,16 @@ func (s *Server) options(c events.AgentConfig) []sdk.SessionConfigOption {
 		timeout = s.opts.TimeoutSecs
 	}
 	return []sdk.SessionConfigOption{
-		option(optionMode, "Mode", "What tools may be called without asking", "mode", string(c.Mode), byMode),
-		option(optionMemory, "Heap memory", "The most memory a script may use", "", strconv.Itoa(memory), numbers(memoryChoices, memory, s.opts.HeapMemoryCeilingMB, "%d MB")),
-		option(optionTimeout, "Time limit", "How long a script may run", "", strconv.Itoa(timeout), numbers(timeoutChoices, timeout, 300, "%d s")),
+		option(optionMode, "Mode", "Tools that may be called without asking", "mode", string(c.Mode), byMode),
+		option(optionMemory, "Heap memory", "Memory limit of a script", "", strconv.Itoa(memory), numbers(memoryChoices, memory, s.opts.HeapMemoryCeilingMB, "%d MB")),
+		option(optionTimeout, "Time limit", "Time limit of a script", "", strconv.Itoa(timeout), numbers(timeoutChoices, timeout, 300, "%d s")),
 	}
 }
 
 type choice struct{ value, name, description string }
 
-// numbers offers those up to a limit, and the current one.
+// numberChoices returns the offered values up to limit, and the current value, in
+// ascending order.
 func numbers(offered []int, current, limit int, format string) []choice {
 	var list []choice
 	known := false
@@ -112,7 +113,8 @@ func (c *client) setMode(ctx context.Context, p sdk.SetSessionModeRequest) (sdk.
 	if err != nil {
 		return sdk.SetSessionModeResponse{}, err
 	}
-	// The client knows its mode; the option of the same name has changed with it.
+	// The client knows the new mode from its own request, but not that the option of
+	// the same name has changed.
 	ctx = context.WithoutCancel(ctx)
 	c.after = func() {
 		_ = c.tell(ctx, string(p.SessionId), sdk.SessionUpdate{ConfigOptionUpdate: &sdk.SessionConfigOptionUpdate{ConfigOptions: c.server.options(config)}})
@@ -122,7 +124,7 @@ func (c *client) setMode(ctx context.Context, p sdk.SetSessionModeRequest) (sdk.
 
 func (c *client) setOption(ctx context.Context, p sdk.SetSessionConfigOptionRequest) (sdk.SetSessionConfigOptionResponse, error) {
 	if p.ValueId == nil {
-		return sdk.SetSessionConfigOptionResponse{}, invalid("there is no option that is on or off; value must be the id of one of the option's values")
+		return sdk.SetSessionConfigOptionResponse{}, invalid("no option is a boolean; value must be the id of one of the option's values")
 	}
 	id := string(p.ValueId.SessionId)
 	config, err := c.configure(ctx, id, string(p.ValueId.ConfigId), string(p.ValueId.Value))
@@ -138,8 +140,8 @@ func (c *client) setOption(ctx context.Context, p sdk.SetSessionConfigOptionRequ
 	return sdk.SetSessionConfigOptionResponse{ConfigOptions: c.server.options(config)}, nil
 }
 
-// configure sets an option of a session. Requests that do are handled one after
-// another.
+// configure sets an option of a session. It reads and writes n.config in two steps:
+// relay handles the requests that configure a session one after another.
 func (c *client) configure(ctx context.Context, id, option, value string) (events.AgentConfig, error) {
 	n, err := c.session(ctx, id)
 	if err != nil {
@@ -154,7 +156,7 @@ func (c *client) configure(ctx context.Context, id, option, value string) (event
 	case optionTimeout:
 		config.ExecutionTimeoutSecs, err = strconv.Atoi(value)
 	default:
-		return config, invalid(fmt.Sprintf("there is no option %.60q; there are mode, heap_memory and timeout", option))
+		return config, invalid(fmt.Sprintf("unknown option %.60q; use mode, heap_memory or timeout", option))
 	}
 	if err != nil {
 		return config, invalid(fmt.Sprintf("option %s must be a whole number, not %.60q", option, value))

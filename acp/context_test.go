@@ -11,7 +11,7 @@ import (
 	"daybook/embed"
 )
 
-// contextOf is the context of a session, over REST.
+// contextOf returns the conversation context of a session, read over REST.
 func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, calls []toldCall) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t), http.MethodGet, book.URL()+"/api/context?logical_session="+url.QueryEscape(session), nil)
@@ -35,7 +35,7 @@ func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, 
 		t.Fatal(err)
 	}
 	if told.SessionID != session {
-		t.Errorf("the context of %s says it is that of %s", session, told.SessionID)
+		t.Errorf("the context of %s names session %s", session, told.SessionID)
 	}
 	return string(raw), told.Calls
 }
@@ -46,8 +46,8 @@ type toldCall struct {
 	Summary string            `json:"result_summary"`
 }
 
-// Prompts are in the context of their session, and of no other; they are there
-// after a restart, and what they called is, too.
+// Prompts and their tool calls are in the context of their session only, also after a
+// restart.
 func TestPromptsHaveAContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestPromptsHaveAContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = book.Close() }) // once more: what it says is checked below
+		t.Cleanup(func() { _ = book.Close() }) // the second time: the first error is checked below
 		return book
 	}
 	book := serve()

@@ -17,8 +17,8 @@ import (
 	"daybook/ledger"
 )
 
-// Each request of a client is counted, prompts like the others, and one over the rate
-// is refused before anything is done about it.
+// Each request of a client is counted, also a prompt. A request over the rate is
+// refused before it is handled.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	counted := 0
@@ -46,7 +46,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		t.Fatal(a)
 	}
 	for i := range 6 {
-		// The directory is refused where the request is handled.
+		// The handler of the request refuses the directory.
 		a := ask(i+1, sdk.AgentMethodSessionNew, `{"cwd":"relative","mcpServers":[]}`)
 		if over := strings.Contains(a, "over the rate"); over != (i >= 3) {
 			t.Errorf("request %d: %s", i+1, a)
@@ -61,7 +61,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// A link brings a client's requests to the next owner: these are not counted again,
+// A link repeats requests of a client at the next owner. They are not counted again,
 // once for each session.
 func TestRepeatedRequestsAreNotCounted(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestRepeatedRequestsAreNotCounted(t *testing.T) {
 	c.turns["again"].delivery.Again = true
 	resume := json.RawMessage(`{"sessionId":"s","_meta":{"` + link.Reattached + `":true}}`)
 	if err := c.count(sdk.AgentMethodSessionResume, resume); !errors.Is(err, over) {
-		t.Errorf("a client that sends the mark of a link itself: %v, want %v", err, over)
+		t.Errorf("a client that sends the mark of a link: %v, want %v", err, over)
 	}
 	c.restoring.Store(true)
 	for i, one := range []struct {
@@ -91,7 +91,8 @@ func TestRepeatedRequestsAreNotCounted(t *testing.T) {
 	}
 }
 
-// The least recently used session without a prompt gives way to the next one.
+// A client at the limit that opens a session loses the least recently used one that
+// runs no prompt.
 func TestOpenSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := New(Options{})
@@ -118,13 +119,13 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 		t.Fatalf("%d sessions are open", len(s.live))
 	}
 	if err := c.makeSpace(); err != nil || s.live["oldest"] != nil || s.live["prompted"] == nil || s.live["foreign"] == nil || len(s.live) != maxOpen {
-		t.Errorf("at the bound: %v, %d sessions are open", err, len(s.live))
+		t.Errorf("at the limit: %v, %d sessions are open", err, len(s.live))
 	}
 	add(c, "last", 0)
 	for id := range s.live {
 		c.turns[id] = &turn{}
 	}
 	if err := c.makeSpace(); err == nil {
-		t.Error("a session that runs a prompt gave way")
+		t.Error("a session that runs a prompt was ended")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"daybook/projections"
 )
 
-// refusal is the answer to a request that could not be honoured. What is our
-// fault is logged here and told in general terms.
+// refusal returns the answer to a request that failed with err. It logs an internal
+// error and does not show it to the client.
 func (c *client) refusal(err error) *sdk.RequestError {
 	if err == nil {
 		return nil
@@ -42,8 +42,8 @@ func (c *client) refusal(err error) *sdk.RequestError {
 		return answer(codeInternal, err)
 	case ledger.CodeInternal:
 	}
-	c.server.opts.Logger.Error("a request of an ACP client", "error", err)
-	return &sdk.RequestError{Code: codeInternal, Message: "the server could not do this; its log tells more"}
+	c.server.opts.Logger.Error("handle an ACP request", "error", err)
+	return &sdk.RequestError{Code: codeInternal, Message: "internal error; the server's log has the details"}
 }
 
 func invalid(message string) error {

@@ -13,8 +13,8 @@ import (
 	"daybook/projections"
 )
 
-// workspaceFrom is where a client works: what new, load, resume and fork have in common.
-// What it says holds from then on; nothing of what was said before is kept.
+// workspaceFrom returns the directories that a client names when it creates, loads,
+// resumes or forks a session. They replace all earlier directories of the session.
 func workspaceFrom(cwd string, additional []string) (events.AgentWorkspace, error) {
 	for _, dir := range append([]string{cwd}, additional...) {
 		if !filepath.IsAbs(dir) {
@@ -24,7 +24,7 @@ func workspaceFrom(cwd string, additional []string) (events.AgentWorkspace, erro
 	return events.AgentWorkspace{Cwd: cwd, AdditionalDirectories: additional}, nil
 }
 
-// initial is how a session begins.
+// initial returns the configuration of a new session.
 func initial() events.AgentConfig { return events.AgentConfig{Mode: events.AgentModeAsk} }
 
 func (c *client) newSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
@@ -62,7 +62,7 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
 }
 
-// open gives the client a session with its servers, and announces it once the
+// open opens a session with its servers in the client, and announces it once the
 // request is answered. reattached is set for a session that the client opened at
 // another owner.
 func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, reattached bool) {
@@ -71,15 +71,15 @@ func (c *client) open(ctx context.Context, on projections.AgentSession, list ser
 		answered: make(chan struct{}), announced: make(chan struct{}), reattached: reattached,
 	}
 	c.connect(n, list)
-	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // the request's ends with its answer
+	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with the answer to the request
 	go c.announce(ctx, n, where)
 	c.server.open(n)
 	c.after = func() { close(n.answered) }
 }
 
-// attachSession makes a recorded session the client's. What still runs in it is ended,
-// because no client receives its updates, unless the client is reattached: it sends
-// its prompt again.
+// attachSession attaches a recorded session to the client. It ends a run of the
+// session, because no client receives its updates. If the client is reattached, the
+// run continues, because the client sends its prompt again.
 func (c *client) attachSession(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
 	if err := c.makeSpace(); err != nil {
 		return projections.AgentSession{}, err
@@ -146,7 +146,7 @@ func (c *client) listSessions(ctx context.Context, p sdk.ListSessionsRequest) (s
 	}
 	if p.Cursor != nil {
 		if f.Cursor = *p.Cursor; f.Cursor == "" {
-			return sdk.ListSessionsResponse{}, invalid("cursor is empty; leave it out to begin at the newest")
+			return sdk.ListSessionsResponse{}, invalid("cursor is empty; leave it out to start at the newest session")
 		}
 	}
 	page, err := c.server.opts.Queries.AgentSessions(ctx, tenant, f)
@@ -165,7 +165,8 @@ func (c *client) listSessions(ctx context.Context, p sdk.ListSessionsRequest) (s
 	return r, nil
 }
 
-// closeSession puts a session away. One that nobody has open is closed already.
+// closeSession closes a session. If no client has it open, it only checks that the
+// session exists.
 func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (sdk.CloseSessionResponse, error) {
 	id := string(p.SessionId)
 	if c.server.session(id) == nil {
@@ -180,7 +181,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 	return sdk.CloseSessionResponse{}, c.server.opts.Queries.Wait(ctx, seq)
 }
 
-// deleteSession makes sure that a session is not there.
+// deleteSession deletes a session. It succeeds if the session does not exist.
 func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
 	id := string(p.SessionId)
 	c.server.release(id, c)

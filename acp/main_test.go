@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(suite{m},
-		// nats.go may start this goroutine for a stored object only after the
-		// object is stored; it then never learns that it is to end.
+		// nats.go may start this goroutine for a stored object after the object is
+		// stored; the goroutine then never ends.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// patience is how long a test waits for what must happen soon.
+// patience bounds the wait for an event that is expected soon.
 const patience = 60 * time.Second
 
-// within is a context that ends when patience does.
+// within returns a context that is done after patience.
 func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -69,14 +69,14 @@ func (l logTo) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// message is one from the agent.
+// message is a message from the agent.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  *rpcError       `json:"error"`
-	// line is all of it.
+	// line is the whole message.
 	line []byte
 }
 
@@ -85,7 +85,7 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// peer is a client that sees every byte.
+// peer is a client that checks every byte from the agent.
 type peer struct {
 	t     testing.TB
 	in    io.WriteCloser
@@ -96,11 +96,11 @@ type peer struct {
 	next     int
 	messages []message
 	grown    chan struct{} // closed and replaced with each message
-	// answer deals with requests of the agent; nil refuses them.
+	// answer answers requests of the agent; nil refuses them.
 	answer func(m message) any
 }
 
-// connect speaks with a Daybook.
+// connect connects a client to a Daybook.
 func connect(t testing.TB, book *embed.Daybook) *peer {
 	t.Helper()
 	fromClient, toAgent := io.Pipe()
@@ -123,13 +123,13 @@ func newPeer(t testing.TB, in io.WriteCloser, out io.Reader) *peer {
 	return p
 }
 
-// leave ends the connection and waits for the agent to notice.
+// leave closes the connection and waits until the agent ends.
 func (p *peer) leave() {
 	p.in.Close()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.t.Error("the agent goes on after its client has gone")
+		p.t.Error("the agent continues after its client has disconnected")
 	}
 }
 
@@ -183,7 +183,7 @@ func (p *peer) ask(method string, params any) int {
 	return id
 }
 
-// await returns the first message that a test wants.
+// await returns the first message that a test waits for.
 func (p *peer) await(what string, want func(message) bool) message {
 	p.t.Helper()
 	limit := time.After(patience)
@@ -200,14 +200,14 @@ func (p *peer) await(what string, want func(message) bool) message {
 		select {
 		case <-grown:
 		case <-p.done:
-			// What it wrote last may still be on its way.
+			// The last message may not have been read.
 			select {
 			case <-grown:
 			case <-time.After(20 * time.Second):
 				p.t.Fatalf("the agent ended before %s: %v", what, p.ended)
 			}
 		case <-limit:
-			p.t.Fatalf("waited in vain for %s", what)
+			p.t.Fatalf("%s did not arrive", what)
 		}
 	}
 }
@@ -219,13 +219,13 @@ func (p *peer) answered(id int) message {
 	return p.await("the answer to request "+string(want), func(m message) bool { return m.Method == "" && string(m.ID) == string(want) })
 }
 
-// call asks and waits for the answer.
+// call sends a request and returns the answer.
 func (p *peer) call(method string, params any) message {
 	p.t.Helper()
 	return p.answered(p.ask(method, params))
 }
 
-// must is call for what has to succeed.
+// must is call for a request that must succeed.
 func (p *peer) must(method string, params, result any) message {
 	p.t.Helper()
 	m := p.call(method, params)
@@ -240,12 +240,12 @@ func (p *peer) must(method string, params, result any) message {
 	return m
 }
 
-// refused is call for what has to fail with a code.
+// refused is call for a request that must fail with a code.
 func (p *peer) refused(code int, method string, params any) {
 	p.t.Helper()
 	m := p.call(method, params)
 	if m.Error == nil || m.Error.Code != code || m.Error.Message == "" {
-		p.t.Errorf("%s with %v answers %s, want an error %d that says why", method, params, m.line, code)
+		p.t.Errorf("%s with %v answers %s, want an error %d with a reason", method, params, m.line, code)
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *peer) newSession(extra ...obj) string {
 
 func text(s string) []any { return []any{obj{"type": "text", "text": s}} }
 
-// prompt sends a prompt and returns why it stopped.
+// prompt sends a prompt and returns its stop reason.
 func (p *peer) prompt(session, code string) string {
 	p.t.Helper()
 	var r struct{ StopReason string }
@@ -281,22 +281,22 @@ func (p *peer) prompt(session, code string) string {
 	return r.StopReason
 }
 
-// mark is where the messages to come begin.
+// mark returns the number of messages received so far.
 func (p *peer) mark() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.messages)
 }
 
-// since are the messages since a mark.
+// since returns the messages after a mark.
 func (p *peer) since(mark int) []message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.messages[mark:len(p.messages):len(p.messages)]
 }
 
-// updates are those of a session among messages, but for offers of commands,
-// which are no part of the conversation.
+// updates returns the updates of a session among messages, without lists of commands,
+// which are not part of the conversation.
 func updates(t testing.TB, list []message, session string) []sdk.SessionUpdate {
 	t.Helper()
 	var out []sdk.SessionUpdate
@@ -315,7 +315,7 @@ func updates(t testing.TB, list []message, session string) []sdk.SessionUpdate {
 	return out
 }
 
-// said puts the agent's messages together, by their id, in order.
+// said joins the chunks of the agent's messages, by id, and returns them in order.
 func said(list []sdk.SessionUpdate) []string {
 	var texts []string
 	last := ""
@@ -338,7 +338,7 @@ func said(list []sdk.SessionUpdate) []string {
 	return texts
 }
 
-// says runs a prompt and returns what the agent said about it.
+// says runs a prompt and returns the agent's messages.
 func (p *peer) says(session, code string) []string {
 	p.t.Helper()
 	mark := p.mark()
@@ -346,7 +346,7 @@ func (p *peer) says(session, code string) []string {
 	return said(updates(p.t, p.since(mark), session))
 }
 
-// one is a Daybook that many tests use, each through a connection of its own.
+// one is a Daybook that many tests share, each through its own connection.
 var one struct {
 	once sync.Once
 	dir  string
@@ -354,7 +354,7 @@ var one struct {
 	err  error
 }
 
-// shared connects to it.
+// shared connects to the shared Daybook.
 func shared(t testing.TB) *peer {
 	t.Helper()
 	one.once.Do(func() {
@@ -369,7 +369,7 @@ func shared(t testing.TB) *peer {
 	return connect(t, one.book).initialize()
 }
 
-// suite closes the shared Daybook before leaks are looked for.
+// suite closes the shared Daybook before the check for leaks.
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {

@@ -10,10 +10,10 @@ import (
 	"daybook/internal/link"
 )
 
-// handle answers a request. The SDK calls it, each time in a goroutine of its own.
+// handle answers a request. The SDK calls it in a new goroutine for each request.
 func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 	if method == sdk.AgentMethodSessionPrompt {
-		// However it ends: whoever waits for the turn waits no longer.
+		// Every return releases the waiters for the turn.
 		if t := c.turnOf(envelope{Params: params}.session()); t != nil {
 			defer t.finish()
 		}
@@ -34,9 +34,9 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 	return result, nil
 }
 
-// count counts a request, unless a link brings it to another server again: a prompt
-// that the server before has counted, and the first resuming of each session. The mark
-// of a client alone changes nothing.
+// count counts a request. It does not count requests that a link repeats at the next
+// owner: a prompt that an earlier owner counted, and the first session/resume of each
+// session. A client cannot avoid the count by sending the link's mark.
 func (c *client) count(method string, params json.RawMessage) error {
 	if c.server.opts.Count == nil {
 		return nil
@@ -63,8 +63,8 @@ func (c *client) count(method string, params json.RawMessage) error {
 	return c.server.opts.Count()
 }
 
-// firstResume reports whether the client resumes a session for the first time. Beyond
-// maxOpen sessions it reports false.
+// firstResume reports whether the client resumes a session for the first time. It
+// reports false after maxOpen different sessions.
 func (c *client) firstResume(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *client) dispatch(ctx context.Context, method string, params json.RawMes
 	case sdk.AgentMethodInitialize:
 		return with(ctx, params, c.initialize)
 	case sdk.AgentMethodAuthenticate:
-		return nil, invalid("there is nothing to authenticate with: authMethods is empty")
+		return nil, invalid("authentication is not supported: authMethods is empty")
 	case sdk.AgentMethodSessionNew:
 		return with(ctx, params, c.newSession)
 	case sdk.AgentMethodSessionLoad:
@@ -105,14 +105,14 @@ func (c *client) dispatch(ctx context.Context, method string, params json.RawMes
 	case sdk.AgentMethodSessionSetConfigOption:
 		return with(ctx, params, c.setOption)
 	default:
-		return nil, &sdk.RequestError{Code: codeMethodUnknown, Message: fmt.Sprintf("there is no method %.60q", method)}
+		return nil, &sdk.RequestError{Code: codeMethodUnknown, Message: fmt.Sprintf("unknown method %.60q", method)}
 	}
 }
 
-// validator is what the SDK makes of the protocol's rules.
+// validator is implemented by the SDK's parameter types.
 type validator interface{ Validate() error }
 
-// with reads the parameters of a method and calls it.
+// callMethod decodes and validates the parameters of a method and calls it.
 func with[P, R any](ctx context.Context, params json.RawMessage, fn func(context.Context, P) (R, error)) (any, error) {
 	var p P
 	if len(params) == 0 {
@@ -129,8 +129,8 @@ func with[P, R any](ctx context.Context, params json.RawMessage, fn func(context
 	return fn(ctx, p)
 }
 
-// protocolVersion is the one spoken, whatever a client asks for: it is to leave
-// if it cannot.
+// protocolVersion is answered to every client, whatever version it offers. A client
+// that does not know it disconnects.
 const protocolVersion = 1
 
 func (c *client) initialize(_ context.Context, p sdk.InitializeRequest) (sdk.InitializeResponse, error) {
@@ -152,8 +152,8 @@ func (c *client) initialize(_ context.Context, p sdk.InitializeRequest) (sdk.Ini
 	}, nil
 }
 
-// capabilities are what a client may use. A stateless server has only the list of
-// earlier sessions, and lets them be deleted.
+// capabilities returns the capabilities of the agent. A stateless server only lists
+// and deletes the sessions of earlier servers.
 func (s *Server) capabilities() sdk.AgentCapabilities {
 	list, remove := &sdk.SessionListCapabilities{}, &sdk.SessionDeleteCapabilities{}
 	if s.opts.Stateless {
@@ -171,16 +171,16 @@ func (s *Server) capabilities() sdk.AgentCapabilities {
 	}
 }
 
-// refuses returns why a method cannot be used on a stateless server, and nil for a
-// method that can.
+// statelessRefusal returns the error of a method that a stateless server does not
+// offer, and nil for every other method and server.
 func (s *Server) refuses(method string) *sdk.RequestError {
 	if !s.opts.Stateless {
 		return nil
 	}
-	code := codeMethodUnknown // it is not advertised
+	code := codeMethodUnknown // capabilities does not name the method
 	switch method {
 	case sdk.AgentMethodSessionNew, sdk.AgentMethodSessionPrompt, sdk.AgentMethodSessionSetMode, sdk.AgentMethodSessionSetConfigOption:
-		code = codeInvalidRequest // every agent has it
+		code = codeInvalidRequest // the protocol requires the method of every agent
 	case sdk.AgentMethodSessionLoad, sdk.AgentMethodSessionResume, sdk.AgentMethodSessionFork, sdk.AgentMethodSessionClose:
 	default:
 		return nil

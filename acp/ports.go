@@ -17,7 +17,7 @@ type Commands interface {
 	DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error)
 }
 
-// Sessions changes sessions.
+// Sessions is the part of Commands that changes sessions.
 type Sessions interface {
 	OpenAgentSession(ctx context.Context, o ledger.AgentOpening) (id string, seq uint64, err error)
 	AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error)
@@ -28,7 +28,7 @@ type Sessions interface {
 	SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error)
 }
 
-// Runs begins and ends what prompts ask for.
+// Runs is the part of Commands that starts and ends the runs of prompts.
 type Runs interface {
 	Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error)
 	AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error)
@@ -36,12 +36,13 @@ type Runs interface {
 	InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error)
 }
 
-// Queries is the read side. *projections.Store implements it. What is not there
-// is events.ErrNotFound.
+// Queries is the read side. *projections.Store implements it. Its methods return
+// events.ErrNotFound for an object that does not exist.
 type Queries interface {
-	// Wait returns once everything up to seq can be read.
+	// Wait waits until the queries cover the events up to position seq.
 	Wait(ctx context.Context, seq uint64) error
-	// Watch signals after each commit about an execution until stop is called.
+	// Watch signals after each commit that changes an execution. The caller MUST call
+	// stop.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
 	Trace(ctx context.Context, tenant, execution string, after projections.TraceMark) (projections.RunTrace, error)
 	AgentSession(ctx context.Context, tenant, id string) (projections.AgentSession, error)
@@ -50,16 +51,15 @@ type Queries interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 }
 
-// Contexts keeps what happened in each conversation. *contextstore.Store
-// implements it.
+// Contexts holds the conversation contexts. *contextstore.Store implements it.
 type Contexts interface {
-	// Ref names a context for a run that is asked for in it.
+	// Ref returns the reference that the request of a run in context k records.
 	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 }
 
-// ToolServer is an MCP server as a client names it. Env and Headers hold secrets.
+// ToolServer is an MCP server that a client names. Env and Headers hold secrets.
 type ToolServer struct {
-	// Name is what code calls the server: 1 to 64 letters, digits, "_", "-" and ".".
+	// Name is the name of the server in code: 1 to 64 letters, digits, "_", "-" and ".".
 	Name string
 	// Transport is "stdio", "http" or "sse".
 	Transport string
@@ -68,34 +68,35 @@ type ToolServer struct {
 	Args    []string
 	Env     map[string]string
 	Dir     string
-	// URL and Headers reach one of the others.
+	// URL and Headers are used to connect to a server of the other transports.
 	URL     string
 	Headers map[string]string
-	// Roots are absolute paths of directories: the roots that the server is told,
-	// in this order.
+	// Roots are the absolute paths of directories that the server gets as roots, in
+	// this order.
 	Roots []string
 }
 
-// Tool is one that code may call.
+// Tool is a tool that code may call.
 type Tool struct {
 	Server, Name, Description string
-	// ReadOnly is the server's word that the tool changes nothing, Destructive that
-	// it may destroy something. A server that says neither is taken to be the
-	// latter.
+	// ReadOnly is set if the server declares that the tool changes nothing,
+	// Destructive if it declares that the tool may destroy data or declares neither.
 	ReadOnly, Destructive bool
 }
 
-// Toolbox is the tool servers of one session. It is safe for concurrent use.
+// Toolbox is the set of tool servers of one session. Implementations MUST be safe for
+// concurrent use.
 type Toolbox interface {
-	// Tools lists what can be called now, by server and name.
+	// Tools returns the tools that can be called now, sorted by server and name.
 	Tools(ctx context.Context) []Tool
-	// Call calls a tool with arguments that are a JSON object. ctx ends with the run.
+	// Call calls a tool with arguments that are a JSON object. ctx is done when the
+	// run ends.
 	Call(ctx context.Context, server, tool string, arguments []byte) CallResult
-	// Status tells how each server is doing, without secrets.
+	// Status returns the state of each server in words, without secrets.
 	Status() map[string]string
-	// Problems waits for servers that are being connected, at most until ctx is done,
-	// and reports why each one cannot be called that cannot, without secrets.
+	// Problems waits until no server is being connected or ctx is done. It returns the
+	// servers that cannot be called, each with the reason, without secrets.
 	Problems(ctx context.Context) map[string]string
-	// Close ends all connections and the processes behind them.
+	// Close closes all connections and ends the processes of stdio servers.
 	Close() error
 }

@@ -17,7 +17,7 @@ import (
 	"daybook/embed"
 )
 
-// agent is this binary as an agent process.
+// agent is a process of the test binary that serves an agent.
 type agent struct {
 	*peer
 	cmd *exec.Cmd
@@ -61,8 +61,8 @@ func launch(t testing.TB, dir string) *agent {
 	return &agent{p, cmd, raw}
 }
 
-// TestACP20_Restarts: a session outlives its process, however that ends. What ran
-// when it was killed is failed, and not begun anew.
+// TestACP20_Restarts: a session outlives its process, also one that is killed. A run
+// that was killed has failed and is not started again.
 func TestACP20_Restarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestACP20_Restarts(t *testing.T) {
 	second.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	replayed := updates(t, second.since(mark), id)
 	if told := asJSON(t, replayed); !slices.Equal(asJSON(t, live), withoutPrompts(asJSON(t, live), told)) {
-		t.Error("a new process replays something else than was told live")
+		t.Error("the replay of a new process differs from the live updates")
 	}
 	if got := second.says(id, "n + 1"); !slices.Equal(got, []string{"42"}) {
 		t.Errorf("the heap is at %q", got)
@@ -109,7 +109,7 @@ func TestACP20_Restarts(t *testing.T) {
 	told := strings.Join(asJSON(t, all[last:]), "\n")
 	for _, want := range []string{`"status":"failed"`, `"reason":"interrupted"`, `begun\n`} {
 		if !strings.Contains(told, want) {
-			t.Errorf("the run that was killed is told without %s:\n%s", want, told)
+			t.Errorf("the updates of the run that was killed lack %s:\n%s", want, told)
 		}
 	}
 	if got := third.says(id, "n"); !slices.Equal(got, []string{"41"}) {
@@ -117,7 +117,7 @@ func TestACP20_Restarts(t *testing.T) {
 	}
 }
 
-// withoutPrompts are the last of the updates told, as many as were told live, less
+// withoutPrompts returns the newest of the updates, as many as were sent live, without
 // the prompts.
 func withoutPrompts(live, told []string) []string {
 	told = slices.DeleteFunc(slices.Clone(told), func(u string) bool { return strings.Contains(u, `"sessionUpdate":"user_message_chunk"`) })
@@ -136,21 +136,21 @@ func TestTwoProcesses(t *testing.T) {
 	other.initialize()
 	other.must("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []obj{child(t, "tools", "tools")}}, nil)
 	if got := other.says(id, "n + (await mcp.tools.echo({text: 'x'}))"); !slices.Equal(got, []string{"1tools says x"}) {
-		t.Errorf("the second process is told %q", got)
+		t.Errorf("the second process receives %q", got)
 	}
 	own.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
-	// What it has open ends with it.
+	// The sessions of a process end with it.
 	other.begin(id, endless)
 	other.in.Close()
 	<-other.done
 	own.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	if got := own.says(id, "n"); !slices.Equal(got, []string{"1"}) {
-		t.Errorf("the first is told %q", got)
+		t.Errorf("the first process receives %q", got)
 	}
 }
 
-// TestACP39_OnlyMessages: standard output has nothing but messages, one a line,
-// whatever a script or a client does.
+// TestACP39_OnlyMessages: scripts and clients cannot make the agent write anything but
+// messages, one a line, to standard output.
 func TestACP39_OnlyMessages(t *testing.T) {
 	t.Parallel()
 	a := launch(t, t.TempDir())
@@ -176,7 +176,7 @@ func TestACP39_OnlyMessages(t *testing.T) {
 			Method  string `json:"method"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil || m.JSONRPC != "2.0" || m.Method == "forged" {
-			t.Errorf("a line is no message: %.200q", lines.Text())
+			t.Errorf("a line is not a message: %.200q", lines.Text())
 		}
 	}
 	if a.ended != nil {
@@ -184,7 +184,7 @@ func TestACP39_OnlyMessages(t *testing.T) {
 	}
 }
 
-// TestEndOfInput: what was piped in is answered.
+// TestEndOfInput: the agent answers requests that were piped in.
 func TestEndOfInput(t *testing.T) {
 	t.Parallel()
 	shared(t)

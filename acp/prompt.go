@@ -15,13 +15,14 @@ import (
 	"daybook/projections"
 )
 
-// promptRequest keeps the blocks as they were sent.
+// promptRequest is a session/prompt request with the JSON text of its blocks, which is
+// recorded.
 type promptRequest struct {
 	sdk.PromptRequest
 	blocks json.RawMessage
 }
 
-// UnmarshalJSON reads the request twice.
+// UnmarshalJSON decodes the request, and its blocks as raw JSON.
 func (p *promptRequest) UnmarshalJSON(b []byte) error {
 	var raw struct {
 		Prompt json.RawMessage `json:"prompt"`
@@ -50,9 +51,9 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	}
 	t := c.turnOf(id)
 	if t == nil {
-		return cancelled, nil // the connection is at its end
+		return cancelled, nil // the connection is ending
 	}
-	// A request that the client takes back is cancelled like its turn.
+	// $/cancel_request cancels ctx, and the turn with it.
 	stop := context.AfterFunc(ctx, t.cancel)
 	defer stop()
 	select {
@@ -78,8 +79,8 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if err != nil {
 		return sdk.PromptResponse{}, err
 	}
-	// What is begun is carried to its end, even if the client goes: only the turn
-	// is cancelled then.
+	// From here on the prompt is recorded to its end. A client that disconnects
+	// cancels the turn only.
 	ctx = context.WithoutCancel(ctx)
 	done, err := c.server.opts.Commands.Prompt(ctx, asking)
 	if err != nil {
@@ -109,8 +110,8 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	return c.follow(ctx, n, t, r)
 }
 
-// earlierPrompt gives a prompt that came over a link its id. It returns the prompt
-// if a server that has ended since recorded it.
+// earlierPrompt sets the id of a prompt that came over a link. It returns the prompt
+// if an earlier owner recorded it.
 func (c *client) earlierPrompt(ctx context.Context, session string, d link.Delivery, p *ledger.AgentPrompt) (*projections.AgentPrompt, error) {
 	if d.Key == "" {
 		return nil, nil
@@ -143,8 +144,9 @@ func run(code string, globals map[string]json.RawMessage, config events.AgentCon
 	return s
 }
 
-// contextOf is the context of a session, by which others who work in it see what
-// was run. No prompt fails because that cannot be found.
+// contextOf returns the conversation context of a session, which shows its runs to
+// other clients of the session. It logs an error and returns nil: no prompt fails for
+// want of a context.
 func (c *client) contextOf(ctx context.Context, session string) *events.ContextRef {
 	if c.server.opts.Contexts == nil {
 		return nil
@@ -152,7 +154,7 @@ func (c *client) contextOf(ctx context.Context, session string) *events.ContextR
 	ref, err := c.server.opts.Contexts.Ref(ctx, contextstore.Key{Tenant: tenant, Kind: events.ContextLogical, ID: session})
 	if err != nil {
 		if ctx.Err() == nil {
-			c.server.opts.Logger.WarnContext(ctx, "conversation context", "session", session, "err", err)
+			c.server.opts.Logger.WarnContext(ctx, "get the conversation context of an ACP session", "session", session, "err", err)
 		}
 		return nil
 	}
@@ -185,8 +187,8 @@ func (c *client) tellAll(ctx context.Context, session string, list []sdk.Session
 	return nil
 }
 
-// follow sends the updates of a run until it has ended. When the turn is cancelled
-// the run is.
+// follow sends the updates of a run until the run has ended. If the turn is cancelled,
+// it cancels the run.
 func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
 	execution := r.prompt.ExecutionID
 	changed, stop := c.server.opts.Queries.Watch(tenant, execution)
@@ -200,7 +202,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 			return sdk.PromptResponse{}, err
 		}
 		mark = trace.Next
-		// A client that cannot be told has gone, which cancels the turn.
+		// If the client cannot be written to, its connection ends and cancels the turn.
 		_ = c.tellAll(ctx, n.id, r.progress(trace))
 		if !trace.More && trace.Status.Terminal() {
 			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
@@ -228,7 +230,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 			case err == nil:
 				err = c.server.opts.Queries.Wait(ctx, seq)
 			case ledger.CodeOf(err) == ledger.CodeConflict:
-				err = nil // it has ended meanwhile
+				err = nil // the run has ended meanwhile
 			}
 			if err != nil {
 				return sdk.PromptResponse{}, err

@@ -14,22 +14,22 @@ import (
 	"daybook/ledger"
 )
 
-// parsedPrompt is what a prompt asks for.
+// parsedPrompt is the content of a prompt: a command, code or a note.
 type parsedPrompt struct {
-	// command and argument are set for a command to the session, without its slash.
+	// command and argument are set for a command of the session, without its slash.
 	command, argument string
-	// note is the answer to a prompt that runs nothing and is no command.
+	// note is the answer to a prompt that is not run and is not a command.
 	note string
-	// code is the code of the prompt as it was sent; with a note it is not run.
+	// code is the code of the prompt. It is not run if note is set.
 	code string
 	// resources are the files and selections attached to the prompt.
 	resources []resource
-	// title describes it in a line.
+	// title describes the prompt in one line.
 	title string
 }
 
-// readPrompt makes sense of the blocks of a prompt. Text is code; what else there
-// is can be read by the code.
+// readPrompt parses the blocks of a prompt. Text blocks are code; the code can read
+// the other blocks as resources.
 func readPrompt(blocks []sdk.ContentBlock) (parsedPrompt, error) {
 	var text strings.Builder
 	var resources []resource
@@ -68,7 +68,7 @@ func readPrompt(blocks []sdk.ContentBlock) (parsedPrompt, error) {
 // runsNothing reports whether the prompt is answered without a run.
 func (a parsedPrompt) runsNothing() bool { return a.command != "" || a.note != "" }
 
-// resource is what code sees of a block that is not text.
+// resource is a block that is not text, in the form that code reads.
 type resource struct {
 	URI         string  `json:"uri"`
 	Name        string  `json:"name,omitempty"`
@@ -106,13 +106,13 @@ func text(s *string) string {
 	return *s
 }
 
-// globals are the values that the run of the prompt gets: prompt.resources holds the
-// attachments of this prompt, and is an empty list without any. They stand beside the
-// code, so that the code runs and is recorded as it was sent.
+// globals returns the global values of the run. prompt.resources holds the attachments
+// of this prompt; it is an empty list if there are none. They are separate from the
+// code, which runs and is recorded as it was sent.
 func (a parsedPrompt) globals() (map[string]json.RawMessage, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // which makes source files longer
+	e.SetEscapeHTML(false) // escapes would make source files longer
 	if err := e.Encode(map[string][]resource{"resources": append([]resource{}, a.resources...)}); err != nil {
 		panic(err) // strings and numbers always encode
 	}
@@ -126,9 +126,9 @@ func (a parsedPrompt) globals() (map[string]json.RawMessage, error) {
 
 var commandForm = regexp.MustCompile(`^\s*/([a-z]+)(?:\s+(.*?))?\s*$`)
 
-// slashCommand recognises a command: a line that is a slash and a word, and what
-// it is given. Any such line is one, so that a mistyped one is not run; a regular
-// expression has a second slash.
+// slashCommand parses a command: one line with a slash, a word and an argument. An
+// unknown word is a command too, so that a mistyped command does not run as code. A
+// regular expression has a second slash and is code.
 func slashCommand(code string) (command, argument string, ok bool) {
 	m := commandForm.FindStringSubmatch(code)
 	if m == nil || strings.Contains(m[2], "/") && !isCommand(m[1]) {
@@ -137,7 +137,7 @@ func slashCommand(code string) (command, argument string, ok bool) {
 	return m[1], m[2], true
 }
 
-// asksForHelp reports whether a prompt is one of the words for help.
+// asksForHelp reports whether a prompt is a request for help in plain words.
 func asksForHelp(s string) bool {
 	switch strings.ToLower(strings.Trim(s, " \t\r\n.!")) {
 	case "help", "help me", "help?", "?":
@@ -150,14 +150,14 @@ var fenceOpen = regexp.MustCompile("^(`{3,})[ \t]*(?i:js|javascript|ts|typescrip
 
 var anyFenceOpen = regexp.MustCompile("^`{3,}[ \t]*([^\\s`]*)[^`]*$")
 
-// leadIn is a line before a fence that proseForm does not know: "Here:".
+// leadIn matches a line before a fence that proseForm does not match, such as "Here:".
 var leadIn = regexp.MustCompile(`^\pL[\pL\d '’,-]*:$`)
 
-// unusableFence returns the language of the first fence of a prompt that has no fence
-// in one of ours, empty for a fence without a language. It reports false when the
-// prompt is to be run. Only a prompt that begins with the fence, or with prose, counts:
-// code may contain fences in its strings. A fence without a language that a prompt
-// begins with is code.
+// unusableFence returns the language of the first fence of a prompt that has no
+// JavaScript or TypeScript fence; it is empty for a fence without a language. It
+// reports false if the prompt is to be run. That includes a prompt that begins with
+// neither a fence nor prose, because code may contain fences in its strings, and a
+// prompt that begins with a fence without a language.
 func unusableFence(s string) (language string, found bool) {
 	var before []string
 	for line := range strings.Lines(s) {
@@ -181,15 +181,15 @@ func unusableFence(s string) (language string, found bool) {
 	return strings.ToValidUTF8(cut(language, 40), "\uFFFD"), true
 }
 
-// fenceNote answers a prompt with such a fence.
+// fenceNote returns the answer to a prompt with an unusable fence.
 func fenceNote(language string) string {
 	if language == "" {
-		return "Nothing was run: the fence after the text has no language. Mark the fence `js` to run it, or send the code alone. /help tells more."
+		return "Nothing was run: the fence after the text has no language. Mark the fence `js` to run it, or send the code alone. See /help."
 	}
-	return fmt.Sprintf("Nothing was run: the fence is marked `%s`, and prompts are JavaScript or TypeScript. Mark it `js` or `ts`, or send the code alone. /help tells more.", language)
+	return fmt.Sprintf("Nothing was run: the fence is marked `%s`, and prompts are JavaScript or TypeScript. Mark it `js` or `ts`, or send the code alone. See /help.", language)
 }
 
-// codeWords are words that another word may follow in code.
+// codeWords are the words that another word may follow in code.
 var codeWords = map[string]bool{
 	"abstract": true, "async": true, "await": true, "class": true, "const": true, "declare": true, "default": true, "delete": true, "do": true,
 	"else": true, "enum": true, "export": true, "extends": true, "function": true, "import": true, "interface": true, "let": true,
@@ -199,8 +199,8 @@ var codeWords = map[string]bool{
 
 var proseForm = regexp.MustCompile(`^\pL[\pL'’-]*,?(?: +[\pL\d'’"“”()-]+[,.:;!?]*)+`)
 
-// isProse reports whether a text begins with words as sentences do and code does
-// not. It is a guess about text that is no valid code.
+// isProse reports whether a text seems to begin with a sentence. It is a guess, for
+// text that is not valid code.
 func isProse(s string) bool {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	first, rest, _ := strings.Cut(line, " ")
@@ -217,8 +217,8 @@ const noLanguageModel = "Daybook runs JavaScript and TypeScript and has no langu
 
 var oneWord = regexp.MustCompile(`^\s*(\pL+)[.!?]*\s*$`)
 
-// explain returns the answer to a prompt that failed because it may be no code, and
-// false for any other failure. An error of code that ran keeps its text.
+// explain returns the answer to a prompt that failed and may be prose, and false for
+// any other failure. An error of code that ran keeps its text.
 func (a parsedPrompt) explain(reason, failure string) (string, bool) {
 	word := oneWord.FindStringSubmatch(a.code)
 	switch {
@@ -233,9 +233,9 @@ func (a parsedPrompt) explain(reason, failure string) (string, bool) {
 // reasonSyntax is the recorded reason of a run whose code cannot be parsed.
 const reasonSyntax = "syntax_error"
 
-// codeInFences is what stands in the code fences of a text, one after the other. A
-// fence without a language counts if the text begins with it; a text without such
-// a fence is code as a whole.
+// codeInFences returns the content of the code fences of a text, joined. A fence
+// without a language counts if the text begins with it. A text without a code fence is
+// returned unchanged.
 func codeInFences(s string) string {
 	var code []string
 	var fence string
@@ -265,7 +265,8 @@ func codeInFences(s string) string {
 // maxTitle bounds a title, in characters.
 const maxTitle = 60
 
-// titleOf describes code in a line: its first comment, or how it begins.
+// titleOf describes code in one line: its first line that is not empty, without the
+// mark of a comment.
 func titleOf(code string) string {
 	for line := range strings.Lines(code) {
 		line = strings.TrimSpace(line)
@@ -289,7 +290,7 @@ func titleOf(code string) string {
 	return "script"
 }
 
-// promptOf makes sense of a prompt on record.
+// promptOf parses the recorded blocks of a prompt.
 func promptOf(blocks string) parsedPrompt {
 	var list []sdk.ContentBlock
 	if json.Unmarshal([]byte(blocks), &list) != nil {

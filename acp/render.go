@@ -11,24 +11,25 @@ import (
 	"daybook/projections"
 )
 
-// rendering makes updates of what is on record of a prompt. It is the only place
-// that does, live and in a replay, so that both tell the same.
+// rendering renders the recorded events of a prompt as updates. Live updates and
+// replays both use it, and are therefore equal.
 type rendering struct {
 	prompt projections.AgentPrompt
 	asked  parsedPrompt
 }
 
-// Bounds of what one update tells.
+// Limits of one update.
 const (
-	// chunkBytes is the longest text of a chunk: longer ones are cut in pieces.
+	// chunkBytes is the longest text of a chunk. Longer texts are sent as several
+	// chunks.
 	chunkBytes = 256 << 10
-	// detailBytes bounds texts in the details of a tool call.
+	// detailBytes bounds a text in the content of a tool call.
 	detailBytes = 4 << 10
-	// rawBytes bounds results in its raw output. The chunks hold all of it.
+	// rawBytes bounds a value in the raw input or output of a tool call.
 	rawBytes = 64 << 10
 )
 
-// userMessage is the prompt itself, as a client is told it that did not send it.
+// userMessage returns the prompt as a message, for a client that loads the session.
 func userMessage(blocks []sdk.ContentBlock, id string) []sdk.SessionUpdate {
 	list := make([]sdk.SessionUpdate, 0, len(blocks))
 	for _, b := range blocks {
@@ -37,7 +38,7 @@ func userMessage(blocks []sdk.ContentBlock, id string) []sdk.SessionUpdate {
 	return list
 }
 
-// begin tells that the prompt is being dealt with.
+// begin returns the updates for the start of a prompt.
 func (r rendering) begin() []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
 	if r.prompt.Title != "" {
@@ -52,7 +53,7 @@ func (r rendering) begin() []sdk.SessionUpdate {
 	}})
 }
 
-// progress tells what a run did.
+// progress returns the updates for the output and the tool calls of a run.
 func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
 	for _, step := range t.Steps {
@@ -72,7 +73,7 @@ func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
 	return list
 }
 
-// answered tells what a call came to.
+// answered returns the update for the result of a tool call.
 func (r rendering) answered(c *projections.TracedCall) sdk.SessionUpdate {
 	status := sdk.ToolCallStatusFailed
 	if c.Outcome == events.HostOK {
@@ -83,7 +84,7 @@ func (r rendering) answered(c *projections.TracedCall) sdk.SessionUpdate {
 	}}
 }
 
-// end tells how a run ended.
+// end returns the updates for the end of a run.
 func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 	status := sdk.ToolCallStatusFailed
 	raw := map[string]any{"execution_id": r.prompt.ExecutionID, "status": t.Status}
@@ -119,14 +120,14 @@ func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 	return append([]sdk.SessionUpdate{{ToolCallUpdate: &done}}, chunks(r.answerID(), said)...)
 }
 
-// interrupted tells of a run that was never requested: the process died between
-// the prompt and that.
+// interrupted returns the updates for a prompt whose run was not requested, because
+// the process ended after it had recorded the prompt.
 func (r rendering) interrupted() []sdk.SessionUpdate {
 	why := "The prompt was interrupted before it was run. Send it again."
 	return r.end(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"})
 }
 
-// answer tells the answer to a command.
+// answer returns the updates for the answer to a command.
 func (r rendering) answer(text string) []sdk.SessionUpdate {
 	if text == "" {
 		return nil
@@ -134,13 +135,13 @@ func (r rendering) answer(text string) []sdk.SessionUpdate {
 	return chunks(r.answerID(), text)
 }
 
-// answerID is the message that answers the prompt: another one than what its run
-// writes, which has the run's id.
+// answerID returns the id of the message that answers the prompt. The message with the
+// output of the run has another id, that of the run.
 func (r rendering) answerID() string {
 	return events.DerivedID(tenant, "acp answer "+r.prompt.PromptID)
 }
 
-// chunks are a text as parts of a message.
+// chunks returns a text as the parts of a message.
 func chunks(message, s string) []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
 	for s != "" {
@@ -158,7 +159,7 @@ func chunks(message, s string) []sdk.SessionUpdate {
 	return list
 }
 
-// cut shortens a text to about n bytes, and says so.
+// cut shortens a text to at most n bytes and a note with its full length.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

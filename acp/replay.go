@@ -12,7 +12,7 @@ import (
 	"daybook/projections"
 )
 
-// replay tells a client the whole conversation of a session, as it was told live.
+// replay sends the whole conversation of a session to a client, as it was sent live.
 func (c *client) replay(ctx context.Context, id string) error {
 	prompts, err := c.server.opts.Queries.AgentPrompts(ctx, tenant, id)
 	if err != nil {

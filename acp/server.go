@@ -8,47 +8,50 @@ import (
 	"daybook/events"
 )
 
-// Options set up a Server. Commands and Queries are required.
+// Options configure a Server. Commands and Queries are required.
 type Options struct {
 	Commands Commands
 	Queries  Queries
-	// Contexts are those that runs belong to; nil for none.
+	// Contexts holds the conversation contexts of runs. Nil: runs have none.
 	Contexts Contexts
-	// Connect begins to connect to the tool servers of a session and does not wait
-	// for any of them. Nil offers none: sessions are told so.
+	// Connect starts to connect to the tool servers of a session. It MUST NOT wait
+	// for them. Nil: no tool server is available, and a session that names one reports
+	// that to its client.
 	Connect func(servers []ToolServer) (Toolbox, error)
-	// Count counts a request of a client. Its error refuses the request. Nil counts
-	// none.
+	// Count is called for each request of a client. Its error refuses the request.
+	// Nil: requests are not counted.
 	Count func() error
-	// Stateless is set when no heap is kept: then there are no sessions to open.
+	// Stateless is set if the server saves no heaps. Clients then cannot open
+	// sessions.
 	Stateless bool
-	// HeapMemoryMB and HeapMemoryCeilingMB are the heap limit that a run has unless
-	// its session says otherwise, and the largest one it may say.
+	// HeapMemoryMB is the heap limit, in MB, of the runs of a session that sets none.
+	// HeapMemoryCeilingMB is the largest limit that a session may set.
 	HeapMemoryMB, HeapMemoryCeilingMB int
-	// TimeoutSecs is the wall-clock limit of a run likewise.
+	// TimeoutSecs is the wall-clock limit, in seconds, of the runs of a session that
+	// sets none.
 	TimeoutSecs int
 	// Version is reported to clients.
 	Version string
-	// Logger gets what no client is told; default discards.
+	// Logger receives errors that no client can receive. Default: discarded.
 	Logger *slog.Logger
 }
 
-// Server serves any number of clients, each with any number of sessions. It is
-// safe for concurrent use. Close ends it.
+// Server serves any number of clients. Each client has at most maxOpen sessions open.
+// The caller MUST call Close. A Server is safe for concurrent use.
 type Server struct {
 	opts Options
-	// life ends with the server.
+	// life is done when Close is called.
 	life context.Context //nolint:containedctx // the server's own
 	end  context.CancelFunc
 
 	clients sync.WaitGroup
 
 	mu sync.Mutex
-	// live are the sessions that some client has open, by id.
+	// live holds the open sessions by id. Guarded by mu.
 	live map[string]*session
 }
 
-// New makes a server. It starts nothing.
+// New returns a Server. It starts no goroutine.
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -58,7 +61,8 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Close ends every connection, cancels what runs, and returns when that is done.
+// Close ends every connection, cancels the running prompts, and waits for both. It
+// returns nil.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.end()
@@ -67,7 +71,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// enter counts a client in, unless the server has ended.
+// addClient adds a client that Close waits for. It reports false if the server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,5 +82,6 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// tenant owns what clients on a pipe of this machine do.
+// tenant owns the sessions of all clients: they connect through pipes of this machine
+// and have no identity of their own.
 const tenant = events.DefaultTenant

@@ -9,32 +9,34 @@ import (
 	"daybook/events"
 )
 
-// session is one that a client has open. Everything about it that is to last is
-// on record.
+// session is a session that a client has open. Its lasting state is in the ledger.
 type session struct {
 	id     string
 	client *client
-	// tools are the servers that the client brought along; nil without any.
+	// tools are the MCP servers that the client named; nil for none.
 	tools Toolbox
-	// unusable tells of those that could not even be tried, by the client's name.
+	// unusable holds the servers that cannot be connected to, with the reason, by
+	// the client's name.
 	unusable map[string]string
 	// answered is closed when the request that opened the session is answered,
-	// announced when its first updates are sent. closing ends the wait for both.
+	// announced when the first updates of the session are sent. closing cancels the
+	// wait for both.
 	answered, announced chan struct{}
 	// reattached is set for a session that the client opened at another owner.
 	reattached bool
 	closing    context.CancelFunc
 
-	// used is when the session was opened or prompted. It is guarded by Server.mu.
+	// used is the time at which the session was opened or prompted last. Guarded by
+	// Server.mu.
 	used time.Time
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	config events.AgentConfig
-	// titled is true once a prompt has given the session its title.
+	// titled is true once a prompt has set the title of the session.
 	titled bool
-	// offered are the tools that the run was told of.
+	// offered are the tools that the newest run may call.
 	offered []Tool
-	// settled are the calls that the user decided about for good.
+	// settled holds the permanent decisions of the user: true allows a tool.
 	settled map[toolKey]bool
 }
 
@@ -46,13 +48,13 @@ func (n *session) settings() events.AgentConfig {
 	return n.config
 }
 
-// maxOpen bounds the sessions that a client has open. Editors open one for each
+// maxOpen bounds the open sessions of a client. Editors open one for each
 // conversation and close few of them.
 const maxOpen = 256
 
 // makeSpace ends the least recently used session of a client that has maxOpen sessions
-// open. The client loads or resumes it to use it again. An error says that all of them
-// run a prompt.
+// open. The client can load or resume it later. It returns an error if every session
+// runs a prompt.
 func (c *client) makeSpace() error {
 	s := c.server
 	s.mu.Lock()
@@ -83,7 +85,8 @@ func (c *client) makeSpace() error {
 	return nil
 }
 
-// open makes a session the client's own: whoever had it open before loses it.
+// open registers a session as open in its client, and ends it in the client that had
+// it open before.
 func (s *Server) open(n *session) {
 	s.mu.Lock()
 	before := s.live[n.id]
@@ -94,8 +97,8 @@ func (s *Server) open(n *session) {
 	before.end(s)
 }
 
-// release takes a session from the client that has it open: what runs is cancelled,
-// and its servers are ended. by is the client that asks for it.
+// release ends a session in the client that has it open: it cancels the prompt and
+// closes the tool servers. by is the client that requests it.
 func (s *Server) release(id string, by *client) {
 	s.mu.Lock()
 	before := s.live[id]
@@ -105,15 +108,16 @@ func (s *Server) release(id string, by *client) {
 	before.end(s)
 }
 
-// lose notes that a client took the session, or closed it: the client that had it open
-// does not take it back at the next owner.
+// lose removes a session that client to has taken or closed from the link of the
+// client that had it open, which then does not resume it at the next owner.
 func (n *session) lose(to *client) {
 	if n != nil && n.client != to {
-		go n.client.forget(n.id) // it may not read
+		go n.client.forget(n.id) // blocks while that client does not read
 	}
 }
 
-// end undoes what opening a session did.
+// end cancels the announcement and the prompt of a session and closes its tool
+// servers. It waits for each of the first two for at most endGrace. n may be nil.
 func (n *session) end(s *Server) {
 	if n == nil {
 		return
@@ -134,7 +138,7 @@ func (n *session) end(s *Server) {
 	}
 }
 
-// leave releases all that a client has open.
+// leave ends every session that a client has open.
 func (s *Server) leave(c *client) {
 	s.mu.Lock()
 	var gone []*session
@@ -150,14 +154,14 @@ func (s *Server) leave(c *client) {
 	}
 }
 
-// session is one that some client has open, or nil.
+// session returns an open session of any client, or nil.
 func (s *Server) session(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[id]
 }
 
-// session is one that this client has open.
+// session returns a session that this client has open, and updates its time of use.
 func (c *client) session(ctx context.Context, id string) (*session, error) {
 	n := c.server.session(id)
 	switch {
@@ -167,7 +171,7 @@ func (c *client) session(ctx context.Context, id string) (*session, error) {
 		c.server.mu.Unlock()
 		return n, nil
 	case n != nil:
-		return nil, invalid("the session is open in another connection now; load or resume it to have it back")
+		return nil, invalid("the session is open in another connection; load or resume it to use it in this one")
 	}
 	if _, err := c.server.opts.Queries.AgentSession(ctx, tenant, id); err != nil {
 		return nil, err

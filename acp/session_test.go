@@ -44,8 +44,8 @@ func TestACP02_Version(t *testing.T) {
 	}
 }
 
-// TestACP03_NothingUnasked: a client that says nothing of what it can do is asked
-// for nothing.
+// TestACP03_NothingUnasked: the agent sends no requests to a client that declares no
+// capabilities.
 func TestACP03_NothingUnasked(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -53,7 +53,7 @@ func TestACP03_NothingUnasked(t *testing.T) {
 	p.prompt(id, "console.log(1); 2")
 	for _, m := range p.since(0) {
 		if m.Method != "" && m.Method != sdk.ClientMethodSessionUpdate {
-			t.Errorf("the agent asks for %s", m.Method)
+			t.Errorf("the agent requests %s", m.Method)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestACP05_SessionsAreApart(t *testing.T) {
 		t.Errorf("the other session sees %q", got)
 	}
 	if got := p.says(a, "mine + held"); !slices.Equal(got, []string{"3"}) {
-		t.Errorf("its own sees %q", got)
+		t.Errorf("its own session sees %q", got)
 	}
 	if told := strings.Join(p.says(b, "/history"), ""); strings.Contains(told, "held = 2") {
 		t.Errorf("the other session's history has its prompts: %s", told)
@@ -103,7 +103,7 @@ func TestACP06_and_10_PathsAreAbsolute(t *testing.T) {
 		}
 	}
 	p.refused(-32602, "session/list", obj{"cwd": "relative"})
-	// The session is none the worse for it.
+	// The session is not affected.
 	p.prompt(id, "1")
 }
 
@@ -121,7 +121,7 @@ func TestACP10_AndTheOtherCapabilities(t *testing.T) {
 		"sessionCapabilities": obj{"additionalDirectories": obj{}, "close": obj{}, "delete": obj{}, "fork": obj{}, "list": obj{}, "resume": obj{}},
 	}
 	if diff := cmp.Diff(want, r.AgentCapabilities); diff != "" {
-		t.Errorf("the capabilities are not those known here:\n%s", diff)
+		t.Errorf("the capabilities differ from those of this test:\n%s", diff)
 	}
 }
 
@@ -139,8 +139,8 @@ func (p *peer) list(params obj) (r listed) {
 	return r
 }
 
-// TestACP11_12_Directories: what a client says last holds, and nothing before it.
-// So it is with another cwd (ACP-13), which is accepted and recorded.
+// TestACP11_12_Directories: the directories that a client names replace all earlier
+// ones, also if cwd differs (ACP-13), which is accepted and recorded.
 func TestACP11_12_13_Directories(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -180,7 +180,7 @@ func TestACP11_12_13_Directories(t *testing.T) {
 		}
 	}
 	if got := find(other); got != nil {
-		t.Errorf("the session is found under a cwd that it has no more: %q", got)
+		t.Errorf("the session is listed under its old cwd: %q", got)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestACP19_UnknownSessions(t *testing.T) {
 	}
 }
 
-// conversation fills a session with every kind of turn.
+// conversation fills a session with turns of every kind.
 func conversation(t testing.TB, p *peer, id string) {
 	t.Helper()
 	for _, code := range []string{
@@ -238,8 +238,8 @@ func conversation(t testing.TB, p *peer, id string) {
 	}}, &r)
 }
 
-// TestACP15_16_17_18_Replay: a client that loads a session is told all that a
-// client was told live, in the same words and order, and each prompt before it.
+// TestACP15_16_17_18_Replay: a client that loads a session receives the updates that
+// were sent live, in the same order, and each prompt before its updates.
 func TestACP15_16_17_18_Replay(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -275,9 +275,9 @@ func TestACP15_16_17_18_Replay(t *testing.T) {
 		t.Errorf("%d prompts are replayed, want 12", prompts)
 	}
 	if diff := cmp.Diff(asJSON(t, live), asJSON(t, told)); diff != "" {
-		t.Errorf("the replay differs from what was told live:\n%.4000s", diff)
+		t.Errorf("the replay differs from the live updates:\n%.4000s", diff)
 	}
-	// Parts of a message follow each other; no id comes twice.
+	// The chunks of a message follow each other, and its id is not used again.
 	seen, last := map[string]bool{}, ""
 	for _, u := range told {
 		if c := u.AgentMessageChunk; c != nil {
@@ -326,7 +326,7 @@ func TestTold(t *testing.T) {
 			raw := u.ToolCallUpdate.RawOutput.(map[string]any)
 			kinds = append(kinds, fmt.Sprintf("call %s %v heap %t", *u.ToolCallUpdate.Status, raw["status"], raw["heap"] != nil))
 		default:
-			t.Errorf("an update of no known kind: %+v", u)
+			t.Errorf("an update of an unknown kind: %+v", u)
 		}
 	}
 	want := []string{"info Greet", "call execute in_progress Greet", "says hi\n", "says [WARN] careful\n", "call completed completed heap true", `says {"a":[1,2]}`}
@@ -366,7 +366,7 @@ func TestACP21_22_23_24_LoadAndResumeGoOn(t *testing.T) {
 			t.Errorf("after %s x is %q", method, got)
 		}
 		if got := q.says(id, `await mcp.tools.destroy({})`); !slices.Equal(got, []string{"destroyed"}) {
-			t.Errorf("after %s a tool says %q", method, got)
+			t.Errorf("after %s a tool returns %q", method, got)
 		}
 	}
 	// mcpServers may be left out.
@@ -389,8 +389,8 @@ func (p *peer) begin(id, code string) (ask int) {
 
 const endless = "console.log('begun'); for (;;) {}"
 
-// TestACP25_TakenOver: a session that another connection loads or resumes is its,
-// and what ran is cancelled.
+// TestACP25_TakenOver: another connection that loads or resumes a session takes it
+// over, and the running prompt is cancelled.
 func TestACP25_TakenOver(t *testing.T) {
 	t.Parallel()
 	p, q := shared(t), shared(t)
@@ -403,10 +403,10 @@ func TestACP25_TakenOver(t *testing.T) {
 	}
 	p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
 	if all := strings.Join(asJSON(t, updates(t, q.since(mark), id)), "\n"); !strings.Contains(all, "Cancelled by user") {
-		t.Errorf("the replay does not tell how the run ended: %s", all)
+		t.Errorf("the replay lacks the end of the run: %s", all)
 	}
 	if got := q.says(id, "2"); !slices.Equal(got, []string{"2"}) {
-		t.Errorf("the new one is told %q", got)
+		t.Errorf("the new connection receives %q", got)
 	}
 }
 
@@ -423,7 +423,7 @@ func TestACP26_27_Close(t *testing.T) {
 	p.must("session/close", obj{"sessionId": id}, nil)
 	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	if got := p.says(id, "3"); !slices.Equal(got, []string{"3"}) {
-		t.Errorf("after it is loaded again it says %q", got)
+		t.Errorf("after the session is loaded again the prompt returns %q", got)
 	}
 }
 
@@ -448,8 +448,8 @@ func TestACP34_Blocks(t *testing.T) {
 	p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("a\x00b")})
 }
 
-// TestACP35_Cancel: whatever the script does, the prompt is answered, and the
-// answer is no error. A cancellation that comes right after its prompt counts.
+// TestACP35_Cancel: a cancelled prompt is answered without an error, whatever its
+// script does. A cancellation right after the prompt takes effect.
 func TestACP35_Cancel(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -472,18 +472,18 @@ func TestACP35_Cancel(t *testing.T) {
 			t.Fatalf("a prompt cancelled at once is answered %s", m.line)
 		}
 	}
-	// A request that is taken back is cancelled as well.
+	// $/cancel_request cancels a prompt too.
 	ask := p.begin(id, endless)
 	p.send(obj{"jsonrpc": "2.0", "method": "$/cancel_request", "params": obj{"requestId": ask}})
 	if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
-		t.Errorf("a request taken back is answered %s", m.line)
+		t.Errorf("a cancelled request is answered %s", m.line)
 	}
 	if got := p.says(id, "'alive'"); !slices.Equal(got, []string{"alive"}) {
-		t.Errorf("after that it says %q", got)
+		t.Errorf("after that a prompt returns %q", got)
 	}
 }
 
-// TestOnePromptAtATime: the SDK would cancel the first.
+// TestOnePromptAtATime: a second prompt is refused. The SDK would cancel the first.
 func TestOnePromptAtATime(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -491,7 +491,7 @@ func TestOnePromptAtATime(t *testing.T) {
 	ask := p.begin(id, "console.log('begun'); await new Promise(r => setTimeout(r, 300)); 'first'")
 	p.refused(-32600, "session/prompt", obj{"sessionId": id, "prompt": text("'second'")})
 	if got := p.says(other, "'beside'"); !slices.Equal(got, []string{"beside"}) {
-		t.Errorf("another session says %q", got)
+		t.Errorf("another session returns %q", got)
 	}
 	if m := p.answered(ask); !strings.Contains(string(m.Result), "end_turn") {
 		t.Errorf("the first prompt is answered %s", m.line)
@@ -524,17 +524,17 @@ func TestACP37_List(t *testing.T) {
 		params = obj{"cursor": page.NextCursor}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the pages hold other sessions than there are:\n%s", diff)
+		t.Errorf("the pages differ from the sessions:\n%s", diff)
 	}
 	first := p.list(obj{"cwd": "/p0"}).Sessions
 	if len(first) != 50 || first[0].SessionID != want[0] || first[0].Title != "The title" || first[0].Cwd != "/p0" {
-		t.Errorf("those of a cwd begin with %+v, of %d", first[0], len(first))
+		t.Errorf("the list of a cwd starts with %+v, of %d", first[0], len(first))
 	}
 	if _, err := time.Parse(time.RFC3339, first[0].UpdatedAt); err != nil {
 		t.Error(err)
 	}
 	if n := len(p.list(obj{"cwd": "/none"}).Sessions); n != 0 {
-		t.Errorf("%d sessions of a cwd without any", n)
+		t.Errorf("%d sessions of a cwd that has none", n)
 	}
 	for _, bad := range []string{"", "x", "AAAA", strings.Repeat("A", 5000)} {
 		p.refused(-32602, "session/list", obj{"cursor": bad})
@@ -562,7 +562,7 @@ func TestACP38_Delete(t *testing.T) {
 	}
 	p.refused(-32002, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
 	if got := p.list(obj{"cwd": dir}).Sessions; len(got) != 0 {
-		t.Errorf("the session has come back: %v", got)
+		t.Errorf("the deleted session exists again: %v", got)
 	}
 }
 
@@ -579,7 +579,7 @@ func TestFork(t *testing.T) {
 	if a, b := p.says(id, "n"), p.says(fork, "n"); !slices.Equal(a, []string{"100"}) || !slices.Equal(b, []string{"2"}) {
 		t.Errorf("the trunk is at %q and the branch at %q", a, b)
 	}
-	// A fork of the fork, after the conversation of the first was put aside.
+	// A fork of the fork, after the conversation of the first was cleared.
 	p.prompt(id, "/clear")
 	p.must("session/fork", obj{"sessionId": fork, "cwd": os.TempDir()}, &r)
 	mark := p.mark()
@@ -601,7 +601,7 @@ func TestFork(t *testing.T) {
 	if got := p.says(id, "n"); !slices.Equal(got, []string{"100"}) {
 		t.Errorf("its heap is at %q", got)
 	}
-	// One whose prompt is running cannot be split off: it has no state yet.
+	// A session whose prompt is running cannot be forked: it has no heap yet.
 	ask := p.begin(id, endless)
 	p.refused(-32600, "session/fork", obj{"sessionId": id, "cwd": os.TempDir()})
 	p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
@@ -615,10 +615,10 @@ func TestCommands(t *testing.T) {
 	m := p.await("the commands", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
 	for _, name := range []string{"help", "heap", "tags", "history", "fork", "load", "tools", "reset", "clear"} {
 		if !strings.Contains(string(m.line), `"name":"`+name+`"`) {
-			t.Errorf("/%s is not offered", name)
+			t.Errorf("/%s is not in the list of commands", name)
 		}
 		if !strings.Contains(strings.Join(p.says(id, "/help"), ""), "/"+name) {
-			t.Errorf("/help does not tell of /%s", name)
+			t.Errorf("/help does not list /%s", name)
 		}
 	}
 	says := func(code, want string) string {
@@ -632,7 +632,7 @@ func TestCommands(t *testing.T) {
 	says("/heap", "empty heap")
 	says("/tags", "no tags")
 	says("/tools", "no MCP servers")
-	// A heap of its own: equal ones share their tags.
+	// A heap that no other test has, because equal heaps share their tags.
 	says(fmt.Sprintf("globalThis.own = %d; let n = 5; n", time.Now().UnixNano()), "5")
 	heap := says("/heap", "starts from heap")
 	hash := strings.Split(heap, "`")[1]
@@ -650,7 +650,7 @@ func TestCommands(t *testing.T) {
 	says("/reset", "empty heap")
 	says("typeof n", "undefined")
 	says("/fork", "Session `")
-	says("/unknown", "no command /unknown")
+	says("/unknown", "Unknown command /unknown")
 	says("/a/.test('a')", "true")
 	says("  /ab/g.flags", "g")
 }
@@ -677,6 +677,6 @@ func TestOptions(t *testing.T) {
 	mark := p.mark()
 	p.prompt(id, "for (;;) {}")
 	if all := strings.Join(asJSON(t, updates(t, p.since(mark), id)), "\n"); !strings.Contains(all, "Execution timed out") {
-		t.Errorf("the time limit does not hold: %s", all)
+		t.Errorf("the run did not time out: %s", all)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"daybook/embed"
 )
 
-// TestStateless: a stateless agent advertises the methods that it does not refuse,
-// and no other.
+// TestStateless: a stateless agent advertises exactly the methods that it does not
+// refuse.
 func TestStateless(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestStateless(t *testing.T) {
 	for method, code := range map[string]int{"session/load": -32601, "session/resume": -32601, "session/fork": -32601, "session/close": -32601, "session/new": -32600} {
 		m := p.call(method, where)
 		if m.Error == nil || m.Error.Code != code || !strings.Contains(m.Error.Message, "without --stateless") {
-			t.Errorf("%s answers %s, want the error %d that says what to do", method, m.line, code)
+			t.Errorf("%s answers %s, want the error %d with advice", method, m.line, code)
 		}
 	}
 	if s := p.list(obj{}).Sessions; len(s) != 1 || s[0].Title != "From before" {
@@ -79,12 +79,12 @@ func TestRoots(t *testing.T) {
 	if got, want := p.says(id, "await mcp.tools.roots({})"), "file:/// file://"+home+" file://"+spaced; !slices.Equal(got, []string{want}) {
 		t.Errorf("the roots of a stdio server are %q, want %q", got, want)
 	}
-	// What the last request names is what holds.
+	// The roots of the last request replace the earlier ones.
 	p.must("session/resume", obj{"sessionId": id, "cwd": more, "mcpServers": servers}, nil)
 	if got, want := p.says(id, "await mcp.tools.roots({})"), "file://"+spaced; !slices.Equal(got, []string{want}) {
 		t.Errorf("after session/resume the roots are %q, want %q", got, want)
 	}
-	p.must("session/close", obj{"sessionId": id}, nil) // before the server goes
+	p.must("session/close", obj{"sessionId": id}, nil) // before the server is closed
 }
 
 // TestFirstUpdateNamesProblems: the first update of a session names the servers
@@ -102,20 +102,20 @@ func TestFirstUpdateNamesProblems(t *testing.T) {
 	check := func(id string, updates []sdk.SessionUpdate) {
 		t.Helper()
 		if len(updates) == 0 || updates[0].AgentMessageChunk == nil {
-			t.Fatalf("the first update of %s is no message: %s", id, strings.Join(asJSON(t, updates), "\n"))
+			t.Fatalf("the first update of %s is not a message: %s", id, strings.Join(asJSON(t, updates), "\n"))
 		}
 		told := updates[0].AgentMessageChunk.Content.Text.Text
 		for _, want := range []string{"`/no/such/directory` does not exist", "`" + file + "` is not a directory", "`dies` is not available: it does not connect", "`bad` is not available: the url must begin"} {
 			if !strings.Contains(told, want) {
-				t.Errorf("the first update does not say %q:\n%s", want, told)
+				t.Errorf("the first update lacks %q:\n%s", want, told)
 			}
 		}
 		if strings.Contains(told, "works") || strings.Contains(told, secret) {
-			t.Errorf("the first update says too much:\n%s", told)
+			t.Errorf("the first update has too much:\n%s", told)
 		}
 	}
 	id := p.newSession(params)
-	p.prompt(id, "1") // it does not overtake the announcement
+	p.prompt(id, "1") // the answer comes after the announcement
 	check("session/new", all(t, p.since(0), id))
 
 	mark := p.mark()
@@ -129,16 +129,16 @@ func TestFirstUpdateNamesProblems(t *testing.T) {
 	}
 	check("session/resume", all(t, after, id))
 
-	// Without a problem there is nothing to announce but the commands.
+	// A session without problems announces only the commands.
 	q := shared(t)
 	id = q.newSession(obj{"mcpServers": []obj{child(t, "works", "works")}})
 	q.await("the commands", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
 	if list := all(t, q.since(0), id); len(list) != 1 {
-		t.Errorf("a session without a problem begins with %s", strings.Join(asJSON(t, list), "\n"))
+		t.Errorf("a session without problems starts with %s", strings.Join(asJSON(t, list), "\n"))
 	}
 }
 
-// all are all updates of a session among messages.
+// all returns all updates of a session among messages.
 func all(t testing.TB, list []message, session string) (updates []sdk.SessionUpdate) {
 	t.Helper()
 	for _, m := range list {
@@ -156,8 +156,8 @@ func all(t testing.TB, list []message, session string) (updates []sdk.SessionUpd
 	return updates
 }
 
-// TestResourcesOfOnePrompt: prompt.resources is empty until something is attached,
-// and holds what is attached to this prompt only.
+// TestResourcesOfOnePrompt: prompt.resources holds the attachments of this prompt only,
+// and is empty without any.
 func TestResourcesOfOnePrompt(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -175,7 +175,7 @@ func TestResourcesOfOnePrompt(t *testing.T) {
 	expect := func(what string, got []string, want string) {
 		t.Helper()
 		if !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: it says %q, want %q", what, got, want)
+			t.Errorf("%s: the prompt returns %q, want %q", what, got, want)
 		}
 	}
 	const uris = "prompt.resources.map(r => r.uri).join() + '|' + prompt.resources.length"
@@ -205,7 +205,7 @@ func TestResourcesOfOnePrompt(t *testing.T) {
 	p.must("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
 	expect("in a fork", attach(fork.SessionID, "count()"), "0")
 
-	// What the client is shown is the code of the prompt, without anything added.
+	// The client sees the code of the prompt without additions.
 	mark := p.mark()
 	attach(id, "prompt.resources.length", "file:///f")
 	for _, u := range updates(t, p.since(mark), id) {
@@ -246,7 +246,7 @@ func TestLoadAfterClear(t *testing.T) {
 	if got, want := prompts(id), []string{"n + 2"}; !slices.Equal(got, want) {
 		t.Errorf("after it the load replays %q, want %q", got, want)
 	}
-	// A fork begins with what is there, and has a /clear of its own.
+	// A fork starts with the prompts of its parent, and its /clear affects only itself.
 	var fork struct{ SessionID string }
 	p.must("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
 	p.must("session/load", obj{"sessionId": fork.SessionID, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
@@ -260,7 +260,7 @@ func TestLoadAfterClear(t *testing.T) {
 	}
 }
 
-// TestShownOnce: a result or an error stands in one update.
+// TestShownOnce: one update contains the result or the error.
 func TestShownOnce(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -284,7 +284,7 @@ func TestShownOnce(t *testing.T) {
 	}
 }
 
-// TestPromptsThatAreNoCode get a short answer that says what to send.
+// TestPromptsThatAreNoCode: prose gets a short answer that says what to send.
 func TestPromptsThatAreNoCode(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -344,7 +344,7 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 	replayed := strings.Join(said(updates(t, p.since(mark), id)), "\n")
 	for _, want := range []string{"This is not code", "the fence is marked `python`", "ReferenceError: hello is not defined", "Mark the fence `js`"} {
 		if !strings.Contains(replayed, want) {
-			t.Errorf("the replay does not say %q", want)
+			t.Errorf("the replay lacks %q", want)
 		}
 	}
 }

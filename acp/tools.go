@@ -14,15 +14,16 @@ import (
 	"daybook/events"
 )
 
-// serverList is what a client says of its MCP servers.
+// serverList is the list of the MCP servers that a client names.
 type serverList struct {
 	servers []ToolServer
-	// unusable are those that cannot even be tried, by the client's name, and why.
+	// unusable holds the servers that cannot be connected to, with the reason, by
+	// the client's name.
 	unusable map[string]string
 }
 
-// names are the names of all, as code knows them, and of the others as the
-// client does.
+// names returns the names of all servers: the client's names of the unusable ones, and
+// the names in code of the others.
 func (l serverList) names() []string {
 	list := slices.Sorted(maps.Keys(l.unusable))
 	for _, s := range l.servers {
@@ -34,8 +35,8 @@ func (l serverList) names() []string {
 // maxServers bounds the servers of a session.
 const maxServers = 64
 
-// toolServers reads what a client says. Programs are started in the working
-// directory, and every server gets the session's directories as roots.
+// toolServers reads the servers that a client names. Programs are started in the
+// working directory, and every server gets the session's directories as roots.
 func toolServers(list []sdk.McpServer, where events.AgentWorkspace) serverList {
 	l := serverList{unusable: map[string]string{}}
 	taken := map[string]bool{}
@@ -74,8 +75,8 @@ func headers(list []sdk.HttpHeader) map[string]string {
 	return m
 }
 
-// callName makes a name for people one for code: what is no letter, digit, "_",
-// "-" or "." becomes "_".
+// callName returns the name in code for a human-readable name: every character except
+// letters, digits, "_", "-" and "." becomes "_".
 func callName(name string) string {
 	ok := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -90,7 +91,7 @@ func callName(name string) string {
 	return name[:min(len(name), 60)]
 }
 
-// unique adds a number to a name that is taken.
+// unique appends a number to a name that is taken, and adds the result to taken.
 func unique(name string, taken map[string]bool) string {
 	one := name
 	for n := 2; taken[one]; n++ {
@@ -100,8 +101,8 @@ func unique(name string, taken map[string]bool) string {
 	return one
 }
 
-// connect begins to connect to a session's servers. Whatever goes wrong is told
-// by /tools, and by the calls that fail.
+// connect starts to connect to the servers of a session. The announcement, /tools and
+// failed calls report the servers that cannot be connected to.
 func (c *client) connect(n *session, list serverList) {
 	if len(list.servers) == 0 {
 		return
@@ -112,7 +113,7 @@ func (c *client) connect(n *session, list serverList) {
 		}
 	}
 	if c.server.opts.Connect == nil {
-		fail("this server connects to no MCP servers")
+		fail("this agent does not connect to MCP servers")
 		return
 	}
 	tools, err := c.server.opts.Connect(list.servers)
@@ -120,7 +121,8 @@ func (c *client) connect(n *session, list serverList) {
 		n.tools = tools
 		return
 	}
-	// One that cannot be tried is not to keep the others from being tried.
+	// Connect one by one: a server that is refused must not keep the others from being
+	// connected to.
 	if len(list.servers) == 1 {
 		fail(problemOf(list.servers[0].Name, err))
 		return
@@ -139,15 +141,15 @@ func (c *client) connect(n *session, list serverList) {
 	}
 }
 
-// problemOf is what is wrong with one server, without its name.
+// problemOf returns the text of a server's error without the name of the server.
 func problemOf(name string, err error) string {
 	return strings.TrimPrefix(err.Error(), fmt.Sprintf("MCP server %q: ", name))
 }
 
-// toolboxes are several as one.
+// toolboxes joins several toolboxes.
 type toolboxes []Toolbox
 
-// Tools lists those of all.
+// Tools returns the tools of all toolboxes.
 func (b toolboxes) Tools(ctx context.Context) []Tool {
 	var list []Tool
 	for _, one := range b {
@@ -156,7 +158,7 @@ func (b toolboxes) Tools(ctx context.Context) []Tool {
 	return list
 }
 
-// Call calls a tool of the one that has the server.
+// Call calls a tool of the toolbox that has the server.
 func (b toolboxes) Call(ctx context.Context, server, tool string, arguments []byte) CallResult {
 	for _, one := range b {
 		if _, ok := one.Status()[server]; ok {
@@ -166,7 +168,7 @@ func (b toolboxes) Call(ctx context.Context, server, tool string, arguments []by
 	return failed("there is no such server")
 }
 
-// Status tells of all.
+// Status returns the states of the servers of all toolboxes.
 func (b toolboxes) Status() map[string]string {
 	all := map[string]string{}
 	for _, one := range b {
@@ -175,7 +177,7 @@ func (b toolboxes) Status() map[string]string {
 	return all
 }
 
-// Problems reports those of all.
+// Problems returns the problems of all toolboxes.
 func (b toolboxes) Problems(ctx context.Context) map[string]string {
 	all := map[string]string{}
 	for _, one := range b {
@@ -184,7 +186,7 @@ func (b toolboxes) Problems(ctx context.Context) map[string]string {
 	return all
 }
 
-// Close ends all.
+// Close closes all toolboxes.
 func (b toolboxes) Close() error {
 	var errs []error
 	for _, one := range b {
@@ -195,7 +197,7 @@ func (b toolboxes) Close() error {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// callText is how code calls a tool.
+// callText returns the text of a tool call in code.
 func callText(server, tool string) string {
 	text := "mcp"
 	for _, name := range []string{server, tool} {

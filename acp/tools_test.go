@@ -18,7 +18,7 @@ import (
 	"daybook/events"
 )
 
-// serveTools makes the test binary an MCP server on its standard streams.
+// serveTools runs the test binary as an MCP server on its standard streams.
 func serveTools(mode string) {
 	if mode == "dies" {
 		os.Exit(3)
@@ -26,7 +26,7 @@ func serveTools(mode string) {
 	_ = newTools(mode).Run(context.Background(), &sdk.StdioTransport{})
 }
 
-// newTools is an MCP server whose tools tell where they ran.
+// newTools returns an MCP server whose tools return where they ran.
 func newTools(name string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
 	yes, no := true, false
@@ -51,7 +51,7 @@ func newTools(name string) *sdk.Server {
 		}
 		list, ok := r.Params.InputResponses["roots"].(*sdk.ListRootsResult)
 		if !ok && r.Session.InitializeParams().ProtocolVersion >= "2026-07-28" {
-			// The newest revision asks for roots in the result of a call.
+			// The newest protocol revision requests roots in the result of a call.
 			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"roots": &sdk.ListRootsParams{}}}, nil, nil
 		}
 		if !ok {
@@ -72,7 +72,7 @@ func newTools(name string) *sdk.Server {
 
 const secret = "s3cr3t-value-23"
 
-// child is this binary as a stdio server, as a client gives it.
+// child returns the test binary as a stdio server, in the form that clients send.
 func child(t testing.TB, name, mode string) obj {
 	t.Helper()
 	exe, err := os.Executable()
@@ -82,7 +82,7 @@ func child(t testing.TB, name, mode string) obj {
 	return obj{"name": name, "command": exe, "args": []string{}, "env": []obj{{"name": "DAYBOOK_TEST_TOOLS", "value": mode}, {"name": "API_KEY", "value": secret}}}
 }
 
-// remote is a server over HTTP or SSE that counts the requests with and without
+// remote returns a server over HTTP or SSE that counts the requests with and without
 // the header.
 func remote(t testing.TB, kind, name string) (server obj, with, without *atomic.Int64) {
 	t.Helper()
@@ -122,9 +122,9 @@ func TestACP28_StdioServers(t *testing.T) {
 		t.Errorf("the server runs in %q, want %q", got, real)
 	}
 	if got := p.says(id, `await mcp.local.environment({text: "API_KEY"})`); !slices.Equal(got, []string{"15"}) {
-		t.Errorf("the server's secret is %q long", got)
+		t.Errorf("the server's secret has the length %q", got)
 	}
-	// Neither the ledger nor an answer has it.
+	// The secret is neither in the ledger nor in an answer.
 	err = book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
 		for _, e := range batch {
 			b, err := json.Marshal(e.Data)
@@ -145,7 +145,7 @@ func TestACP28_StdioServers(t *testing.T) {
 	}
 	for _, m := range p.since(0) {
 		if strings.Contains(string(m.line), secret) {
-			t.Errorf("the agent says the secret: %s", m.line)
+			t.Errorf("a message contains the secret: %s", m.line)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func testRemote(t *testing.T, kind string) {
 		t.Errorf("a tool says %q", got)
 	}
 	if with.Load() == 0 || without.Load() != 0 {
-		t.Errorf("%d requests have the header, and %d have not", with.Load(), without.Load())
+		t.Errorf("%d requests have the header, and %d do not", with.Load(), without.Load())
 	}
 	p.must("session/close", obj{"sessionId": id}, nil)
 }
@@ -178,16 +178,16 @@ func TestACP31_AFailingServerFailsNothing(t *testing.T) {
 	}})
 	p.await("the announcement", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
 	if got := p.says(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
-		t.Errorf("the server that works says %q", got)
+		t.Errorf("the server that works returns %q", got)
 	}
 	told := strings.Join(p.says(id, "/tools"), "")
 	for _, want := range []string{"**dies**", "**missing**", "**gone**", "**bad**", "**works**", "`mcp.works.echo(args)`", `mcp.works["silent-about-itself"](args)`} {
 		if !strings.Contains(told, want) {
-			t.Errorf("/tools does not tell of %s:\n%s", want, told)
+			t.Errorf("/tools does not list %s:\n%s", want, told)
 		}
 	}
 	if got := p.says(id, `try { await mcp.dies.echo({}) } catch (e) { "refused" }`); !slices.Equal(got, []string{"refused"}) {
-		t.Errorf("the server that died says %q", got)
+		t.Errorf("the server that died returns %q", got)
 	}
 }
 
@@ -217,11 +217,11 @@ func TestACP33_ServersAreOfOneSession(t *testing.T) {
 		t.Errorf("the other session has %q", got)
 	}
 	if got := p.says(a, `await mcp.only.echo({text: "mine"})`); !slices.Equal(got, []string{"a says mine"}) {
-		t.Errorf("its own session is told %q", got)
+		t.Errorf("its own session receives %q", got)
 	}
 }
 
-// allow answers questions of the agent, and counts them.
+// allow answers permission requests of the agent and counts them.
 func (p *peer) allow(option string) *atomic.Int64 {
 	var asked atomic.Int64
 	p.mu.Lock()
@@ -267,7 +267,7 @@ func TestPermissions(t *testing.T) {
 			}
 			for range 2 {
 				if got := p.says(id, tt.code); !slices.Equal(got, []string{tt.want}) {
-					t.Errorf("the call gives %q, want %q", got, tt.want)
+					t.Errorf("the call returns %q, want %q", got, tt.want)
 				}
 			}
 			if asked.Load() != tt.asked {
@@ -277,8 +277,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestACP36_QuestionsTakenBack: a client that answers a question with "cancelled"
-// cancels the prompt.
+// TestACP36_QuestionsTakenBack: an answer "cancelled" to a permission request cancels
+// the prompt.
 func TestACP36_QuestionsTakenBack(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
@@ -287,7 +287,7 @@ func TestACP36_QuestionsTakenBack(t *testing.T) {
 	if got := p.prompt(id, `await mcp.tools.destroy({}); await new Promise(r => setTimeout(r, 20000))`); got != "cancelled" {
 		t.Errorf("the prompt ends with %q", got)
 	}
-	// So does one that is cancelled while the question is open.
+	// Cancelling a prompt cancels its open permission request.
 	p.mu.Lock()
 	p.answer = nil
 	p.mu.Unlock()
@@ -304,6 +304,6 @@ func TestACP36_QuestionsTakenBack(t *testing.T) {
 		t.Errorf("the prompt is answered by %s", m.line)
 	}
 	if got := p.says(id, "1 + 1"); !slices.Equal(got, []string{"2"}) {
-		t.Errorf("the next prompt gives %q", got)
+		t.Errorf("the next prompt returns %q", got)
 	}
 }

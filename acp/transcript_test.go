@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// transcripts is where both sides of each conversation are written down, to be
-// held against the published schema by others.
+// transcripts is the directory for the messages of both sides of each conversation.
+// .ci/acp checks them against the published schema.
 var transcripts = flag.String("transcripts", "", "write each conversation to N.in and N.out in this directory")
 
 var conversations atomic.Int64
 
-// written writes both sides of a conversation down, if that is asked for.
+// written returns streams that also write both sides of a conversation to transcripts,
+// if it is set.
 func written(t testing.TB, in io.WriteCloser, out io.Reader) (io.WriteCloser, io.Reader) {
 	t.Helper()
 	if *transcripts == "" {

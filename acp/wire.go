@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// maxLine bounds a message of a client, in bytes; the SDK takes no longer ones.
-// The longest script a ledger takes does not fit: editors send prompts.
+// maxLine bounds a message of a client, in bytes; it is the limit of the SDK. The
+// longest script that a ledger accepts does not fit.
 const maxLine = 10<<20 - 1
 
 // JSON-RPC and protocol error codes.
@@ -19,23 +19,23 @@ const (
 	codeNotFound       = -32002
 )
 
-// envelope is what the order of messages is decided by.
+// envelope holds the members of a message that decide when it is handled.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// session is the session that a message is about, or empty.
+// session returns the session id in the parameters of a message, or "".
 func (e envelope) session() string {
 	var p struct {
 		SessionID string `json:"sessionId"`
 	}
-	_ = json.Unmarshal(e.Params, &p) // what is wrong with it is said by who handles it
+	_ = json.Unmarshal(e.Params, &p) // the method reports malformed parameters
 	return p.SessionID
 }
 
-// decodeLine reads a line as a message, or says what is wrong with it.
+// decodeLine parses a line as a message, or returns the error to answer it with.
 func decodeLine(line []byte) (envelope, *problem) {
 	var e envelope
 	switch {
@@ -52,14 +52,14 @@ func decodeLine(line []byte) (envelope, *problem) {
 	return e, nil
 }
 
-// problem is an error of JSON-RPC.
+// problem is a JSON-RPC error.
 type problem struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// idKey is the form under which an id is known. It reports false for what cannot
-// be the id of a request.
+// idKey returns the normal form of a request id, and false for a value that cannot be
+// one.
 func idKey(raw json.RawMessage) (string, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -79,9 +79,9 @@ func idKey(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// answerTo returns the key of the request that a line of ours answers, and false
-// for a line that is no answer. An answer has an id and no method, whatever the
-// order and the spacing of its members.
+// answerTo returns the key of the request that an outgoing line answers, and false for
+// a line that is not an answer. An answer has an id and no method; the order and
+// spacing of its members may vary.
 func answerTo(line []byte) (key string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -90,7 +90,7 @@ func answerTo(line []byte) (key string, ok bool) {
 	for dec.More() {
 		member, err := dec.Token()
 		if err != nil || member == "method" {
-			return "", false // most lines are updates and end here
+			return "", false // most lines are updates and return here
 		}
 		var value json.RawMessage
 		if dec.Decode(&value) != nil {

@@ -17,8 +17,8 @@ import (
 	"daybook/projections"
 )
 
-// FuzzLine: whatever a client sends is a message or refused, and the answer to a
-// request is known by the id that the request had.
+// FuzzLine: every line is parsed as a message or refused, and the answer to a request
+// has the key of the request's id.
 func FuzzLine(f *testing.F) {
 	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"x"}`, `{"id":"a<b\u2028","method":"session/prompt","params":{"sessionId":"s"}}`, `{"id":1.50}`, `[]`, `{"id":null}`, `"`, `{"id":-0,"method":""}`} {
 		f.Add([]byte(s))
@@ -53,7 +53,7 @@ func FuzzLine(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got, ok := answerTo(answer); !ok || got != key {
-			t.Errorf("the answer to %s is known as %q, the request as %q", e.ID, got, key)
+			t.Errorf("the answer to %s has the key %q, the request %q", e.ID, got, key)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestAnswerTo(t *testing.T) {
 	}
 }
 
-// FuzzPrompt: any text is a command, or code of which nothing in a fence is lost.
+// FuzzPrompt: any text is a command, or code that keeps the content of its fences.
 func FuzzPrompt(f *testing.F) {
 	for _, s := range []string{"1 + 1", "/help", " /load abc ", "/a/.test('x')", "```js\n1\n```", "text\n```ts\nlet a = 1\n```\nmore\n````js\n```\n````", "```js\nunclosed", "//\n\n// title", "\xff", "/* c */"} {
 		f.Add(s)
@@ -147,17 +147,17 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestInterrupted: a prompt whose run was never requested is told as failed.
+// TestInterrupted: a prompt whose run was not requested is rendered as failed.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	r := rendering{prompt: projections.AgentPrompt{PromptID: "p", ExecutionID: "e"}}
 	list := r.interrupted()
 	if len(list) != 2 || list[0].ToolCallUpdate == nil || *list[0].ToolCallUpdate.Status != sdk.ToolCallStatusFailed || list[1].AgentMessageChunk == nil {
-		t.Errorf("it is told as %+v", list)
+		t.Errorf("it is rendered as %+v", list)
 	}
 	r.prompt.Title = "t"
 	if done := r.end(projections.RunTrace{Status: events.StatusCancelled}); len(done) != 1 {
-		t.Errorf("a cancelled run is told as %+v", done)
+		t.Errorf("a cancelled run is rendered as %+v", done)
 	}
 }
 
