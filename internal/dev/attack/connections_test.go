@@ -14,9 +14,9 @@ import (
 )
 
 // One address that holds connections without requests, under a small limit of
-// descriptors, keeps no other client from being served. Once all connections have requests,
-// the server's health is still answered and others are refused at once. Nothing of
-// this is taken for damage, and all events are signed when the server has stopped.
+// descriptors, does not keep other clients from being served. Once all connections have
+// requests, the server still answers health probes and refuses other requests at once. It
+// reports no damage, and all events are signed when it has stopped.
 func TestConnections(t *testing.T) {
 	attack(t, "TestIdleGivesWay and TestBusyStays in internal/web/connections, TestSealTriesAgain in audit")
 	s := newServer(t)
@@ -45,7 +45,7 @@ func TestConnections(t *testing.T) {
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	health := func(path string) {
 		t.Helper()
-		// A probe may come while even the connections for it are taken. They are
+		// A probe may arrive while the connections for probes are taken. One is free
 		// within a second.
 		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			resp, err := fresh.Get(s.url() + path)
@@ -55,7 +55,7 @@ func TestConnections(t *testing.T) {
 				if resp.StatusCode == http.StatusOK {
 					return
 				}
-				err = fmt.Errorf("it is answered %s", resp.Status)
+				err = fmt.Errorf("the answer is %s", resp.Status)
 			}
 			if time.Since(began) > slack(2*time.Second) {
 				t.Errorf("%s: %v", path, err)
@@ -99,11 +99,11 @@ func TestConnections(t *testing.T) {
 			}
 		}
 		if time.Since(began) > 30*time.Second {
-			t.Fatalf("a request beyond the bound: %v, %v", resp, err)
+			t.Fatalf("a request over the limit: %v, %v", resp, err)
 		}
 	}
 	if resp.Header.Get("Retry-After") == "" {
-		t.Errorf("a request beyond the bound is refused without a Retry-After")
+		t.Errorf("a request over the limit is refused without a Retry-After")
 	}
 	resp, err := fresh.Do(mustRequest(t, ctx, s.url()+"/metrics", operator))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestConnections(t *testing.T) {
 	resp.Body.Close()
 	for _, want := range []string{`daybook_connections_limit{listener="http"} 512`, `daybook_connections_refused_total{listener="http"}`, "daybook_damage 0"} {
 		if !strings.Contains(string(metrics), want) {
-			t.Errorf("the metrics do not say %q", want)
+			t.Errorf("the metrics lack %q", want)
 		}
 	}
 	for _, c := range waiting {
@@ -129,11 +129,11 @@ func TestConnections(t *testing.T) {
 	}
 	log := s.log.String()
 	if !strings.Contains(log, "too many connections") {
-		t.Error("the log does not say that there were too many connections")
+		t.Error("the log does not report too many connections")
 	}
 	for _, word := range []string{"damage", "--accept-damage", "restore", "panic", "not signed"} {
 		if strings.Contains(log, word) {
-			t.Errorf("the log says %q:\n%.4000s", word, log)
+			t.Errorf("the log contains %q:\n%.4000s", word, log)
 		}
 	}
 	if n := strings.Count(log, "too many connections"); n > 20 {
@@ -142,8 +142,8 @@ func TestConnections(t *testing.T) {
 	s.verified(0)
 }
 
-// holdConnections opens connections that are idle, send half a request or send
-// nothing. The caller closes those that it returns, also with an error.
+// holdConnections opens connections that are idle, send half a request or send nothing.
+// The caller MUST close the connections that it returns, also with an error.
 func (s *server) holdConnections(n int) (conns []net.Conn, err error) {
 	for i := range n {
 		c, err := net.DialTimeout("tcp", s.addr, 10*time.Second)
@@ -177,8 +177,8 @@ func mustRequest(t *testing.T, ctx context.Context, url, token string) *http.Req
 	return req
 }
 
-// verified verifies the data directory of a server that has ended: everything must
-// hold, and no more events than some be unsigned.
+// verified verifies the data directory of a server that has ended: it must be intact,
+// with at most a number of unsigned events.
 func (s *server) verified(unsigned uint64) {
 	s.t.Helper()
 	var report struct {
@@ -190,7 +190,7 @@ func (s *server) verified(unsigned uint64) {
 	if err := json.Unmarshal([]byte(s.command("verify", "--data-dir", s.dir, "--json")), &report); err != nil {
 		s.t.Fatal(err)
 	}
-	// The last checkpoint is an event itself, which none covers.
+	// The last checkpoint is an event that no checkpoint covers.
 	if !report.OK || report.Unsigned > unsigned+1 {
 		s.t.Errorf("of %d events %d are not signed: %s", report.Events, report.Unsigned, report.Verdict)
 	}

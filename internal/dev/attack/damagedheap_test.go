@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Three flipped bytes in one heap's blob are the matter of the runs that need this
-// heap. The server is ready, other runs and tenants are served, and the script that
-// made the heap stores it again.
+// Three flipped bytes in the blob of a heap affect only the runs that need this heap. The
+// server is ready and serves other runs and tenants, and a run of the script that created
+// the heap stores it again.
 func TestDamagedHeap(t *testing.T) {
 	attack(t, "TestDamagedHeapAffectsOnlyItself in embed")
 	unhurried(t)
@@ -31,7 +31,7 @@ func TestDamagedHeap(t *testing.T) {
 	s.probe(owner, choose(5, 100))
 	refused := s.call(owner, http.MethodPost, "/api/exec", map[string]any{"code": "kept", "heap": heap}, http.StatusConflict)
 	if text := refused["detail"].(string); !strings.Contains(text, "is damaged") || !strings.Contains(text, heap) {
-		t.Errorf("the run from the damaged heap is refused with %q", text)
+		t.Errorf("a run from the damaged heap is refused with %q", text)
 	}
 	if report := s.call(owner, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK); report["damaged"] != true || report["read_only"] != false || len(named(report, heap)) != 1 {
 		t.Errorf("the owner of the heap gets the report %v", report)
@@ -51,7 +51,7 @@ func TestDamagedHeap(t *testing.T) {
 	}
 }
 
-// named are the findings of a report about a heap.
+// named returns the findings of a report about a heap.
 func named(report map[string]any, heap string) (list []map[string]any) {
 	for _, f := range report["findings"].([]any) {
 		f := f.(map[string]any)

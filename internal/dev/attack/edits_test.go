@@ -16,9 +16,9 @@ import (
 	"daybook/events"
 )
 
-// A client that sets large sets of tags on unknown heaps, as fast as it can, makes no
-// other tenant's reads late, writes no line to the log for each edit, and takes only some
-// times the size of the tags on the disk.
+// A client that sets large sets of tags on unknown heaps, as fast as it can, does not
+// delay the reads of another tenant, causes no log line for each edit, and uses disk space
+// of a few times the size of the tags.
 func TestTagEdits(t *testing.T) {
 	attack(t, "TestTagEditsCost in projections, TestUnapplied in embed")
 	s := startServer(t)
@@ -47,7 +47,7 @@ func TestTagEdits(t *testing.T) {
 			}
 		})
 	}
-	// The storm is under way before the first run.
+	// The storm has started before the first run.
 	for edits.Load() < choose[int64](100, 1000) && !t.Failed() {
 		time.Sleep(10 * time.Millisecond) // polls another process
 	}
@@ -56,8 +56,8 @@ func TestTagEdits(t *testing.T) {
 	storm.Wait()
 	s.compare("edits of tags", alone, beside)
 
-	// What is stored for an edit: the event, its row in the history, the tags in
-	// force, and the index of tags.
+	// An edit stores the event, its row in the history, the current tags, and the
+	// index of tags.
 	n := edits.Load()
 	took := (s.stored() - before) / n
 	t.Logf("%d edits, %d refused, %d KiB on the disk for each", n, refused.Load(), took>>10)
@@ -70,7 +70,7 @@ func TestTagEdits(t *testing.T) {
 }
 
 // stored returns the size of all files of the data directory, in bytes. The log of the
-// projections does not count: it is written again from its beginning.
+// projections does not count, because it is overwritten from its start.
 func (s *server) stored() (size int64) {
 	s.t.Helper()
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {

@@ -14,8 +14,8 @@ func outputCode(lines int) string {
 	return fmt.Sprintf("const line = 'x'.repeat(1023); for (let i = 0; i < %d; i++) console.log(line)", lines)
 }
 
-// Many slow readers of the history of a run with much output, and of its output in
-// large pages, keep the memory of the server within its bound.
+// The memory of the server stays within its limit while many slow readers read the
+// history of a run with much output, and the output in large pages.
 func TestSlowReadersOfEvents(t *testing.T) {
 	attack(t, "budget and histories in pieces in internal/resources/budget and httpapi")
 	s := startServer(t)
@@ -29,7 +29,7 @@ func TestSlowReadersOfEvents(t *testing.T) {
 	}
 	id := e["execution_id"].(string)
 
-	// One reader gets all of it, in order.
+	// One reader gets all events, in order.
 	before, stop := s.memory(), s.peak()
 	resp := s.open(t.Context(), attacker, "/api/executions/"+id+"/events", "application/json")
 	var list []struct {
@@ -51,11 +51,12 @@ func TestSlowReadersOfEvents(t *testing.T) {
 		grown := s.slowReaders(attacker, path, "application/json", choose(50, 120), idle, choose(1500*time.Millisecond, 10*time.Second))
 		t.Logf("%s: idle %d MiB, %d MiB more", path, idle>>20, grown>>20)
 		if grown > maxGrowth {
-			t.Errorf("%s: the server used %d MiB more, the bound is %d", path, grown>>20, int64(maxGrowth)>>20)
+			t.Errorf("%s: the server used %d MiB more, the limit is %d", path, grown>>20, int64(maxGrowth)>>20)
 		}
 	}
 	s.compare("slow readers of events", alone, s.probe(quiet, probes()))
-	// Its reads are answered too: one tenant cannot hold all the memory for answers.
+	// The quiet tenant's reads are answered: one tenant cannot hold all the memory for
+	// answers.
 	page, err := s.do(t.Context(), quiet, http.MethodGet, "/api/executions", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// probeWait is the bound for another tenant's run while one tenant's runs keep all
-// slots, at p99.
+// probeWait bounds the p99 of another tenant's runs while one tenant's runs hold all
+// slots.
 const probeWait = 2 * time.Second
 
-// Four runs that never end, of one tenant, on two slots: a run of another tenant
-// does not wait for their time limit.
+// While four endless runs of one tenant use the two slots, a run of another tenant does
+// not wait for their time limit.
 func TestEndlessRunsOfOneTenant(t *testing.T) {
 	attack(t, "TestExtraSlot in internal/store/jetstream and TestOrder in internal/resources/fairness")
 	s := startServer(t)
 	greedy, quiet := s.token("greedy", "read,run"), s.token("quiet", "read,run")
-	s.probe(quiet, 5) // the workers are started
+	s.probe(quiet, 5) // starts the workers
 	limit := map[string]any{"execution_timeout_secs": 300}
 	var ids []string
 	for range 4 {
@@ -51,19 +51,19 @@ func TestEndlessRunsOfOneTenant(t *testing.T) {
 	}
 }
 
-// turnWait is the bound for the time that another tenant's run waits for a slot
-// while one tenant has many short runs waiting, at p99: one turn, on a busy machine.
+// turnWait bounds the p99 of the time that another tenant's run waits for a slot while
+// one tenant has many short runs waiting: one run, on a busy machine.
 const turnWait = 500 * time.Millisecond
 
-// Many short runs of one tenant wait: a run of another tenant waits for one of
-// them, not for all.
+// While many short runs of one tenant wait, a run of another tenant waits only for one
+// of them.
 func TestManyShortRunsOfOneTenant(t *testing.T) {
 	attack(t, "TestTenantsAndSessionsAreTakenInTurn in internal/store/jetstream")
 	s := startServer(t)
 	greedy, quiet := s.token("greedy", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
 
-	// Two runs keep the slots until the others wait, however long it takes to submit them.
+	// Two runs hold the slots until all others are submitted.
 	var first []string
 	for range 2 {
 		first = append(first, s.submit(greedy, "await new Promise((done) => setTimeout(done, 290_000))", map[string]any{"execution_timeout_secs": 300}))
@@ -88,7 +88,7 @@ func TestManyShortRunsOfOneTenant(t *testing.T) {
 	slices.Sort(took)
 	slices.Sort(queued)
 	p99 := percentile(queued, 99)
-	t.Logf("they waited for a slot: p50 %v, p99 %v", percentile(queued, 50), p99)
+	t.Logf("the runs waited for a slot: p50 %v, p99 %v", percentile(queued, 50), p99)
 	if bound := slack(turnWait); p99 > bound {
 		t.Errorf("p99 of the wait is %v, want at most %v", p99, bound)
 	}

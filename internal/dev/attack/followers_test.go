@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// followVariable is how many streams a process follows.
+// followVariable is the variable with the number of streams that a process follows.
 const followVariable = "DAYBOOK_ATTACK_FOLLOW"
 
-// follow opens streams of the first path, is ready when all are open, and reads them
-// until they end.
+// follow opens streams of the first path, reports that it is ready when all are open, and
+// reads them until they end.
 func follow(streams int, base, token string, paths []string) {
 	open := func() (*http.Response, error) {
 		return getAs(http.DefaultClient, base, token, paths[0], "text/event-stream")
@@ -37,8 +37,8 @@ func follow(streams int, base, token string, paths []string) {
 // steadyOutput is a script that writes output until it is cancelled.
 const steadyOutput = `const line = 'x'.repeat(200); for (;;) { for (let i = 0; i < 100; i++) console.log(line); await new Promise(r => setTimeout(r, 20)); }`
 
-// Many followers of a tenant's events, or of a run's output, beside a run with
-// much output do not slow the runs of another tenant.
+// Many followers of a tenant's events, or of a run's output, do not slow the runs of
+// another tenant while a run writes much output.
 func TestFollowers(t *testing.T) {
 	attack(t, "followers share one reading: TestLiveFeed in httpapi")
 	for name, path := range map[string]string{"events": "/api/events", "output": "/api/executions/%s/output"} {
@@ -48,7 +48,7 @@ func TestFollowers(t *testing.T) {
 			tries := choose(40, 400)
 			s.probe(quiet, 20)
 			alone := s.probe(quiet, tries)
-			// One of the two slots writes output all the time.
+			// A run in one of the two slots writes output all the time.
 			id := s.submit(loud, steadyOutput, map[string]any{"execution_timeout_secs": 300})
 			beside := s.probe(quiet, tries)
 			if name == "output" {

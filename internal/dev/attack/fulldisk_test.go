@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace is set in the process that runs a test in a mount namespace of its
-// own.
+// inNamespace is the variable that is set in a process that runs a test in its own mount
+// namespace.
 const inNamespace = "DAYBOOK_TEST_MOUNTS"
 
-// withMounts runs the test again in a process that may mount what it likes, unseen by
-// others, and reports whether this is that process.
+// withMounts runs the test again in a process with its own mount namespace, and reports
+// whether this is that process.
 func withMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) != "" {
@@ -44,14 +44,14 @@ func withMounts(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
-		t.Errorf("in a mount namespace of its own: %v", err)
+		t.Errorf("the test in its own mount namespace: %v", err)
 	}
 	return false
 }
 
-// A disk that becomes full under load costs nothing that was acknowledged: writes
-// are refused with a reason, reads continue, and with space again writes are taken,
-// by the same process. A server that is started on the full disk does the same.
+// A disk that becomes full under load loses no acknowledged event. Writes are refused
+// with a reason, reads continue, and the same process accepts writes once there is space.
+// A server that is started on the full disk does the same.
 func TestFullDisk(t *testing.T) {
 	attack(t, "TestADiskWithoutRoom, TestDisk and TestRunningServerKeepsItsBallast in embed, TestOpenWithoutSpace in projections, TestReopen in internal/store/natsserver")
 	unhurried(t)
@@ -85,20 +85,20 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 		defer f.Close()
 		for block := make([]byte, 256<<10); len(block) > 0; {
 			if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
-				block = block[:len(block)/2] // the last bytes too
+				block = block[:len(block)/2] // to fill the last bytes
 			} else if err != nil {
 				t.Error(err)
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // a second or two in all
+			time.Sleep(5 * time.Millisecond) // one or two seconds in total
 		}
 	})
 	l.untilRefused(t)
 	writing.Wait()
-	l.untilRefused(t) // also where the ledger had some bytes left in its files
+	l.untilRefused(t) // until the space that the ledger had allocated is used up
 	known := l.known()
 	refusedReady(t, s, l.token)
-	if reserve { // without one, the newest events may be recorded and not applied
+	if reserve { // without a reserve, the newest events may be recorded but not applied
 		l.check(t, known)
 	}
 
@@ -120,7 +120,7 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 	}
 	for _, word := range []string{"--accept-damage", "is damaged", "restore the data", "panic"} {
 		if log := s.log.String(); strings.Contains(log, word) {
-			t.Errorf("the log says %q:\n%.4000s", word, log)
+			t.Errorf("the log contains %q:\n%.4000s", word, log)
 		}
 	}
 	s.verified(0)
@@ -128,8 +128,8 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 	l.check(t, l.known())
 }
 
-// startFull requires that a server which saw its disk fill, and ends, starts on the full
-// disk again and again, and takes writes without a restart once there is space.
+// startFull requires that a server whose disk became full, and that ends, can start on
+// the full disk repeatedly, and accepts writes without a restart once there is space.
 func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	// The running server has noticed the full disk, and keeps the space for its start.
 	const ballast, noticed = "ballast", "no new runs are accepted"
@@ -141,14 +141,14 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	refusedReady(t, s, l.token)
 	l.untilRefused(t)
 	if _, err := os.Stat(filepath.Join(s.dir, ballast)); err != nil {
-		t.Errorf("the running server gave away the space for its start: %v", err)
+		t.Errorf("the running server released the space for its start: %v", err)
 	}
 	for n := range 3 {
 		if n > 0 { // a stop by SIGTERM waits 5 s for the signature of the last events
 			sig = choose(syscall.SIGKILL, sig)
 		}
 		s.end(sig)
-		// Another program may have taken that space: not a byte is free.
+		// Another program may have used that space: no byte is free.
 		if err := os.Remove(filepath.Join(s.dir, ballast)); n > 0 && err == nil {
 			t.Errorf("%v, start %d: the ballast is there", sig, n)
 		}
@@ -158,8 +158,8 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 		l.untilRefused(t)
 		refusedReady(t, s, l.token)
 		l.check(t, l.known())
-		// The start may free enough of the projections' log to be ready with space, which is
-		// noticed as missing later.
+		// The start may free enough of the projections' log to be ready with space, and
+		// notice later that the disk is full.
 		until(t, "the log says that the disk is full", func() bool {
 			log := s.log.String()
 			return saysFull(log) && (strings.Contains(log, "READ-ONLY for now") || strings.Contains(log, noticed))
@@ -178,17 +178,17 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	l.check(t, l.known())
 }
 
-// until polls another process until something holds.
+// until polls another process until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not true within 20 s: %s", what)
 		}
 	}
 }
 
-// load submits runs and remembers what was acknowledged.
+// load submits runs and stores the acknowledged ones.
 type load struct {
 	s     *server
 	token string
@@ -198,7 +198,7 @@ type load struct {
 	acknowledged map[string]string // results by execution
 }
 
-// submit asks for a run, and returns the answer's status and body.
+// submit requests a run, and returns the status and the body of the answer.
 func (l *load) submit(t *testing.T) (status int, body string, header http.Header) {
 	t.Helper()
 	l.mu.Lock()
@@ -239,7 +239,7 @@ func (l *load) known() map[string]string {
 	return known
 }
 
-// run submits some runs, which must be accepted and end.
+// run submits runs, which must be accepted and end.
 func (l *load) run(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -250,14 +250,14 @@ func (l *load) run(t *testing.T, n int) {
 	l.s.probe(l.token, 1)
 }
 
-// untilRefused submits runs until three in a row are refused as they must be.
+// untilRefused submits runs until three in a row are refused with the right answer.
 func (l *load) untilRefused(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for refused := 0; refused < 3; time.Sleep(choose(10*time.Millisecond, 2*time.Millisecond)) {
 		status, body, header := l.submit(t)
 		switch {
-		case status == http.StatusAccepted, status == 0: // not yet, or not serving yet
+		case status == http.StatusAccepted, status == 0: // the disk is not full yet, or the server does not serve yet
 			refused = 0
 		case status != http.StatusServiceUnavailable || !saysFull(body) || header.Get("Retry-After") != "10":
 			t.Fatalf("a run on a full disk is answered %d, Retry-After %q: %.400s", status, header.Get("Retry-After"), body)
@@ -270,7 +270,7 @@ func (l *load) untilRefused(t *testing.T) {
 	}
 }
 
-// untilAccepted submits runs until one is accepted: the server is not started again.
+// untilAccepted submits runs until one is accepted, without a restart of the server.
 func (l *load) untilAccepted(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -292,8 +292,8 @@ func (l *load) untilAccepted(t *testing.T) {
 	}
 }
 
-// check requires that runs are recorded as they were acknowledged: with their
-// result once they have ended.
+// check requires that every acknowledged run is recorded, and has its result once it has
+// ended.
 func (l *load) check(t *testing.T, known map[string]string) {
 	t.Helper()
 	for id, result := range known {
@@ -305,7 +305,7 @@ func (l *load) check(t *testing.T, known map[string]string) {
 	t.Logf("%d acknowledged runs are recorded", len(known))
 }
 
-// fill takes all that is free.
+// fill uses all free space of the disk.
 func (l *load) fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -322,7 +322,7 @@ func (l *load) fill(t *testing.T, name string) {
 	}
 }
 
-// saysFull reports whether a text says that the disk is full, or below the reserve.
+// saysFull reports whether a text names a full disk, or free space below the reserve.
 func saysFull(text string) bool {
 	return strings.Contains(text, "the disk is full") || strings.Contains(text, "too little of the disk is free")
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// headerGrowth is how much memory the connections of this attack may take, in bytes.
+// headerGrowth bounds the memory of the connections of this attack, in bytes.
 func headerGrowth() int64 { return choose[int64](100, 200) << 20 }
 
-// Request headers take little memory, however many fields they have, whether the request
-// is unfinished, waits for its body without a token, or waits for the end of a run.
-// Requests that are refused are answered before their body has come.
+// Request headers with many fields take little memory, while the request is unfinished,
+// waits for its body without a token, or waits for the end of a run. Refused requests are
+// answered before their body has arrived.
 func TestHeaders(t *testing.T) {
 	attack(t, "TestFraming, TestHeaderLines and TestAnswerBeforeBody in internal/web/connections")
 	s := startServer(t, "--limit-connections=4000")
@@ -75,8 +75,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// fieldLines is a number of distinct header fields, which have a number of bytes together
-// and at least none as values.
+// fieldLines returns a number of distinct header fields with a total size in bytes.
+// Values may be empty.
 func fieldLines(n, size int) string {
 	var b strings.Builder
 	for i := range n {

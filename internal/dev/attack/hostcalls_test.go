@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// largeTools is an MCP server whose tools answer with many bytes. An answer is made
-// while it is sent.
+// largeTools is an MCP server whose tools return many bytes. It generates an answer while
+// it sends it.
 func largeTools(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -76,8 +76,8 @@ func largeTools(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, end)
 }
 
-// Large answers of tools, many at once, keep the memory of the server within its bound.
-// Another tenant is answered meanwhile.
+// The memory of the server stays within its limit while tools return many large answers
+// at once. Another tenant is answered meanwhile.
 func TestHostCalls(t *testing.T) {
 	attack(t, "TestLargeAnswersTakeMemory in toolserver")
 	unhurried(t)

@@ -24,12 +24,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Streams is how many streams the server lets a connection open.
+// http2Streams is the number of streams that a connection may open.
 const http2Streams = 100
 
-// Connections of HTTP/2 take little memory, whatever they send: many streams with large
+// HTTP/2 connections take little memory for hostile frames: many streams with large
 // headers whose answers have no window, headers without end, streams that are reset at
-// once, and frames that are answered to a client that reads nothing.
+// once, and frames with answers that the client does not read.
 func TestHTTP2(t *testing.T) {
 	attack(t, "TestFrames, TestStreams, TestResets and TestUnreadAnswers in internal/web/connections")
 	s := newServer(t)
@@ -57,7 +57,7 @@ func TestHTTP2(t *testing.T) {
 		name     string
 		settings []http2.Setting
 		silent   bool // the client reads nothing
-		flood    bool // costs processor time, some of which each connection has without a wait
+		flood    bool // uses processor time, some of which each connection gets without a wait
 		send     func(*http2Client)
 	}{
 		{"requests with many fields", unread, false, false, streams(get("/api/executions", http2Fields(560, 0)...))},
@@ -77,7 +77,7 @@ func TestHTTP2(t *testing.T) {
 		{"streams that are reset", nil, false, true, func(c *http2Client) {
 			header := append(wait, http2Fields(110, 14<<10)...)
 			end := time.Now().Add(4 * time.Second)
-			c.SetWriteDeadline(end) // a server that reads no further is to end the loop
+			c.SetWriteDeadline(end) // ends the loop if the server stops reading
 			for time.Now().Before(end) && c.err == nil {
 				c.reset(c.request(header))
 			}
@@ -111,11 +111,11 @@ func TestHTTP2(t *testing.T) {
 				})
 			}
 			sending.Wait()
-			time.Sleep(time.Second) // memory is the measure, not an event
+			time.Sleep(time.Second) // lets memory grow; there is no event to wait for
 			grown := peak() - idle
 			t.Logf("%d connections with %s: %d MiB above %d MiB, %v of the processors", len(clients), a.name, grown>>20, idle>>20, s.cpu()-cpu)
 			if total := grown + idle - first; grown > choose[int64](300, 600)<<20 || total > maxGrowth {
-				t.Errorf("%d connections with %s take %d MiB, and with those before %d MiB", len(clients), a.name, grown>>20, total>>20)
+				t.Errorf("%d connections with %s take %d MiB, all attacks so far %d MiB", len(clients), a.name, grown>>20, total>>20)
 			}
 			took := s.probe(quiet, choose(10, 100))
 			if a.flood {
@@ -141,7 +141,7 @@ type http2Client struct {
 	err    error
 }
 
-// dialHTTP2 opens a connection. What it is sent is discarded, or not read.
+// dialHTTP2 opens a connection. The client discards the answers, or does not read them.
 func (s *server) dialHTTP2(t *testing.T, settings []http2.Setting, silent bool) *http2Client {
 	t.Helper()
 	plain, err := net.DialTimeout("tcp", s.addr, 30*time.Second)
@@ -149,7 +149,7 @@ func (s *server) dialHTTP2(t *testing.T, settings []http2.Setting, silent bool) 
 		t.Fatal(err)
 	}
 	if silent {
-		plain.(*net.TCPConn).SetReadBuffer(4 << 10) // the server is to wait
+		plain.(*net.TCPConn).SetReadBuffer(4 << 10) // the server waits soon
 	}
 	conn := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	t.Cleanup(func() { plain.Close() })
@@ -199,8 +199,8 @@ func (c *http2Client) reset(stream uint32) {
 	}
 }
 
-// http2Fields is a number of distinct header fields, which have a number of bytes
-// together and at least none as values.
+// http2Fields returns a number of distinct header fields with a total size in bytes.
+// Values may be empty.
 func http2Fields(n, size int) []hpack.HeaderField {
 	list := make([]hpack.HeaderField, n)
 	for i := range list {
@@ -209,7 +209,7 @@ func http2Fields(n, size int) []hpack.HeaderField {
 	return list
 }
 
-// certify makes a server that is not started one of TLS.
+// certify gives a server that is not started a certificate for TLS.
 func (s *server) certify(t *testing.T) {
 	t.Helper()
 	cert, key := filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")

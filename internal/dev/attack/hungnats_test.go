@@ -15,9 +15,9 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 )
 
-// A NATS server that hangs, or is gone, does not delay clients: they have an
-// answer with the reason within 5 s, over REST and MCP. When it is back, a
-// repeated request runs once.
+// A NATS server that hangs or has ended does not delay clients: they get an answer with
+// the reason within 5 s, over REST and MCP. When it is available again, a repeated request
+// runs once.
 func TestHungNATS(t *testing.T) {
 	attack(t, "commands without an answer in ledger")
 	unhurried(t)
@@ -122,7 +122,7 @@ func TestHungNATS(t *testing.T) {
 			}
 		})
 		clients.Wait()
-		// The server is known to be silent, and nothing is sent to it.
+		// Daybook knows that the NATS server is silent and sends it nothing.
 		if status, body, took := request(""); status != http.StatusServiceUnavailable || !strings.Contains(body, hole.addr()) || !strings.Contains(body, "nothing was recorded") || took > slack(5*time.Second/3) {
 			t.Errorf("a run without a key, when NATS %s: %d after %v: %s", name, status, took, body)
 		}
@@ -136,7 +136,7 @@ func TestHungNATS(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("NATS is back, and the server answers %d: %s", status, body)
+				t.Fatalf("NATS is available again, and the server answers %d: %s", status, body)
 			}
 		}
 		if e := s.wait(token, id); e["status"] != "completed" || e["result"] != "2" {
@@ -145,14 +145,14 @@ func TestHungNATS(t *testing.T) {
 	}
 }
 
-// tool calls a tool over MCP, in a session of its own, and returns the answer as it is.
+// tool calls a tool over MCP in a new session and returns the raw answer.
 func (s *server) tool(ctx context.Context, token, name, arguments string) string {
 	s.t.Helper()
 	return s.toolSession(ctx, token)(name, arguments)
 }
 
 // toolSession opens a session over MCP. The function calls a tool in it and returns the
-// answer as it is.
+// raw answer.
 func (s *server) toolSession(ctx context.Context, token string) func(name, arguments string) string {
 	s.t.Helper()
 	post := func(session, body string) (string, string) {
@@ -186,7 +186,7 @@ func (s *server) toolSession(ctx context.Context, token string) func(name, argum
 	}
 }
 
-// blackHole passes connections on to a server until the test stops it.
+// blackHole forwards connections to a server until the test stops it.
 type blackHole struct {
 	t        *testing.T
 	listener net.Listener
@@ -255,14 +255,14 @@ func (h *blackHole) pass(from, to net.Conn) {
 	}
 }
 
-// freeze keeps connections open and passes nothing on until open.
+// freeze keeps connections open and forwards nothing until open is called.
 func (h *blackHole) freeze() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened = make(chan struct{})
 }
 
-// shut breaks connections and takes none until open.
+// shut closes connections and accepts none until open is called.
 func (h *blackHole) shut() {
 	h.mu.Lock()
 	h.refuses = true
@@ -308,7 +308,7 @@ func startBehindHole(t *testing.T) (*server, *blackHole) {
 	return startServer(t, "--nats-url=nats://"+hole.addr()), hole
 }
 
-// A server whose NATS server hangs ends within the time that it may drain and sign.
+// A server whose NATS server hangs ends within its time limits for draining and signing.
 func TestStopWhileNATSHangs(t *testing.T) {
 	attack(t, "TestDrainGivesUpOnTheLedger in runner, TestDecided in ledger")
 	unhurried(t)
@@ -324,7 +324,7 @@ func TestStopWhileNATSHangs(t *testing.T) {
 	began := time.Now()
 	s.end(syscall.SIGTERM)
 	took := time.Since(began)
-	t.Logf("it ends after %v", took)
+	t.Logf("the server ends after %v", took)
 	if took > slack(15*time.Second)+choose(0, 3*time.Second) {
 		t.Errorf("a server whose NATS server hangs ends after %v", took)
 	}

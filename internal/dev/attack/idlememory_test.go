@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// After many small runs an idle server gives memory back.
+// After many small runs an idle server returns memory to the operating system.
 func TestIdleMemory(t *testing.T) {
 	attack(t, "trimming in embed")
 	unhurried(t)

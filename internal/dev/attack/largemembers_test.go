@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// shortHeaders are header lines of a few bytes each, of a size in all.
+// shortHeaders returns header lines of a few bytes each, with a total size.
 func shortHeaders(size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -33,7 +33,7 @@ func (s *server) sendHeaders(token, path, headers string) (int, error) {
 		return 0, err
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", path, s.addr, token, headers); err != nil {
-		return 0, err // the server answers before it has read them
+		return 0, err // the server answers before it has read the headers
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *server) sendHeaders(token, path, headers string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// answersTo reads answers to requests of many clients until the time is over, and
-// returns how many had each status.
+// answersTo reads answers to requests of many clients until the time is over, and returns
+// their number by status.
 func (s *server) answersTo(clients int, during time.Duration, request func(client, n int) (*http.Response, error)) map[int]int {
 	statuses := map[int]int{}
 	var mu sync.Mutex
@@ -68,8 +68,8 @@ func (s *server) answersTo(clients int, during time.Duration, request func(clien
 	return statuses
 }
 
-// Headers, tags and texts as large as clients and scripts can make them, many at a
-// time, keep the memory of the server within its bound.
+// The memory of the server stays within its limit while clients and scripts send the
+// largest headers, tags and texts that are accepted, many at once.
 func TestLargeMembers(t *testing.T) {
 	attack(t, "TestHeadersAreBounded and TestLargeTextsAreEncodedInPieces in httpapi, TestEscapesAreCounted in mcp")
 	s := startServer(t)

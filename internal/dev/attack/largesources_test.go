@@ -16,8 +16,8 @@ import (
 // sourceBytes is the length of a large request, in bytes: a source may have 16 MiB.
 const sourceBytes = 15 << 20
 
-// largeRequest is a request whose body is made while it is sent: many clients that
-// send large bodies share the memory for them.
+// largeRequest is a request whose body is generated while it is sent, so that many
+// clients with large bodies share memory.
 type largeRequest struct {
 	path, mediaType string
 	start           string
@@ -56,11 +56,11 @@ func (s *server) sendLarge(token string, r largeRequest) (int, []byte, http.Head
 	return resp.StatusCode, raw, resp.Header, err
 }
 
-// sessionsOf are the sessions of a tenant.
+// sessionsOf holds the sessions of a tenant.
 type sessionsOf struct{ logical, mcp string }
 
-// largeSources are the kinds of runs with a large source. Each returns the number of
-// its request, which makes every source another one.
+// largeSources are the kinds of runs with a large source. The result of each run is the
+// number of its request, which makes its source unique.
 func largeSources(size int) []func(n int, session sessionsOf) largeRequest {
 	const jsonType = "application/json"
 	letters, escapes := filler("abcdefgh", size), filler(`\u0061\u0007`, size)
@@ -75,7 +75,7 @@ func largeSources(size int) []func(n int, session sessionsOf) largeRequest {
 		func(n int, _ sessionsOf) largeRequest { // escape sequences
 			return largeRequest{path: "/api/exec", mediaType: jsonType, start: `{"code":"/*`, fill: escapes, end: fmt.Sprintf(`*/%d"}`, n)}
 		},
-		func(n int, _ sessionsOf) largeRequest { // TypeScript that has to be transformed
+		func(n int, _ sessionsOf) largeRequest { // TypeScript that must be transformed
 			return largeRequest{path: "/api/exec", mediaType: "text/plain", start: "enum E { A }\n", fill: typed, end: fmt.Sprintf("%d", n)}
 		},
 		func(n int, session sessionsOf) largeRequest { // over MCP
@@ -92,8 +92,8 @@ type acceptedRun struct {
 	token, id, result string
 }
 
-// sendSources lets clients of several tenants send large sources until the time is
-// over, at least once each, and returns the accepted runs.
+// sendSources sends large sources from clients of several tenants until the time is over,
+// at least one from each client, and returns the accepted runs.
 func (s *server) sendSources(tokens []string, clients, size int, during time.Duration, first int) (accepted []acceptedRun, refused int) {
 	s.t.Helper()
 	kinds := largeSources(size)
@@ -147,7 +147,7 @@ func (s *server) sendSources(tokens []string, clients, size int, during time.Dur
 	return accepted, refused
 }
 
-// readRuns lets clients read runs in each way of the API, slowly and quickly.
+// readRuns reads runs over each route of the API, slowly and quickly.
 func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration) map[int]int {
 	s.t.Helper()
 	paths := []string{
@@ -182,23 +182,23 @@ func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration)
 	return statuses
 }
 
-// grew fails the test when the server used more memory than its bound.
+// grew fails the test if the server used more memory than its limit.
 func (s *server) grew(what string, idle, top int64) {
 	s.t.Helper()
 	s.grewUpTo(maxGrowth, what, idle, top)
 }
 
-// grewUpTo is grew with another bound, for a server with a small memory budget.
+// grewUpTo is grew with another limit, for a server with a small memory budget.
 func (s *server) grewUpTo(bound int64, what string, idle, top int64) {
 	s.t.Helper()
 	s.t.Logf("%s: idle %d MiB, %d MiB more", what, idle>>20, (top-idle)>>20)
 	if top-idle > bound {
-		s.t.Errorf("%s: the server used %d MiB more, the bound is %d", what, (top-idle)>>20, bound>>20)
+		s.t.Errorf("%s: the server used %d MiB more, the limit is %d", what, (top-idle)>>20, bound>>20)
 	}
 }
 
-// Runs with large sources, in each form that a client can send, and readers of them
-// keep the memory of the server within its bound. Every accepted run has its result.
+// The memory of the server stays within its limit while clients submit runs with large
+// sources, in each form, and read them. Every accepted run has its result.
 func TestLargeSources(t *testing.T) {
 	attack(t, "TestBodiesAreCounted in httpapi")
 	s := startServer(t)
@@ -228,7 +228,7 @@ func TestLargeSources(t *testing.T) {
 						continue // refused for now
 					}
 					if e["status"] != "completed" && e["reason"] != "out_of_memory" && e["reason"] != "timeout" {
-						t.Errorf("a run ended so: %.600v", e)
+						t.Errorf("a run ended with %.600v", e)
 					} else if e["status"] == "completed" && e["result"] != run.result {
 						t.Errorf("a run has the result %v, want %s", e["result"], run.result)
 					}
@@ -249,8 +249,8 @@ func TestLargeSources(t *testing.T) {
 	s.probe(quiet, 3)
 }
 
-// A tenant that floods the server with large sources, and holds back the rest of the
-// longest body, does not keep out a large source of another tenant, in each form.
+// A tenant that floods the server with large sources, and withholds the rest of the
+// longest body, does not prevent a large source of another tenant, in each form.
 func TestLargeSourceBesideAFlood(t *testing.T) {
 	attack(t, "TestLargeRequestsOfOthersFit in internal/resources/budget")
 	s := startServer(t)
@@ -298,9 +298,8 @@ func TestLargeSourceBesideAFlood(t *testing.T) {
 	flood.Wait()
 }
 
-// Four tenants that send large sources and contexts and read lists, each with many
-// clients, do not keep out a large source of a fifth one that asks again when it is
-// refused.
+// Four tenants with many clients each that send large sources and contexts and read lists
+// do not prevent a large source of a fifth tenant, which repeats refused requests.
 func TestLargeSourceBesideMany(t *testing.T) {
 	attack(t, "TestLargeAnswersTakeTurns in internal/resources/budget")
 	s := startServer(t)
@@ -335,7 +334,7 @@ func TestLargeSourceBesideMany(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(choose(time.Second, 5*time.Second)) // the flood has no sign of its height
+	time.Sleep(choose(time.Second, 5*time.Second)) // lets the flood grow; there is no event to wait for
 	for _, kind := range []int{0, 2, 4}[:choose(1, 3)] {
 		request := largeSources(sourceBytes)[kind](1000+kind, session)
 		var status int

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// loads are the clients that a process of the test binary can be instead of running
-// tests, by the variable that says how many of them it has. Each gets the URL of the
-// server, the token and the paths. It prints loadReady when it has started and lines about
-// what is answered wrongly, and ends with the process.
+// loads are the kinds of clients that a process of the test binary can run instead of
+// tests, by the variable that holds their number. Each gets the URL of the server, the
+// token and the paths. It prints loadReady when it has started and a line for each wrong
+// answer, and ends with the process.
 var loads = map[string]func(clients int, base, token string, paths []string){
 	followVariable: follow,
 	readVariable:   readInLoop,
@@ -25,7 +25,7 @@ var loads = map[string]func(clients int, base, token string, paths []string){
 // loadReady is the line that a load prints when it has started.
 const loadReady = "ready"
 
-// runLoad runs the load that this process was started for, if any.
+// runLoad runs the load that this process was started for, if there is one.
 func runLoad() {
 	for variable, run := range loads {
 		count := os.Getenv(variable)
@@ -41,9 +41,9 @@ func runLoad() {
 	}
 }
 
-// load starts a process of a number of clients, returns when it has started, and fails the
-// test for each line that it prints. It yields the processors to the server, as clients
-// on other machines do. stop ends it; so does the end of the test.
+// load starts a process with a number of clients, returns when it is ready, and fails the
+// test for each line that it prints. The process has a low priority, because clients on
+// other machines would not use the server's processors. stop or the end of the test ends it.
 func (s *server) load(variable, token string, clients int, paths ...string) (stop func()) {
 	s.t.Helper()
 	cmd := exec.Command("nice", append([]string{"-n", "19", os.Args[0], s.url(), token}, paths...)...)
@@ -83,7 +83,7 @@ func (s *server) load(variable, token string, clients int, paths ...string) (sto
 			t.Errorf("the load of %s did not start", variable)
 		}
 		for _, line := range wrong {
-			t.Errorf("the load is answered wrongly: %s", line)
+			t.Errorf("the load received a wrong answer: %s", line)
 		}
 	})
 	t.Cleanup(stop)
@@ -94,7 +94,7 @@ func (s *server) load(variable, token string, clients int, paths ...string) (sto
 	return stop
 }
 
-// getAs requests a path of a server with a token, in a process of a load.
+// getAs requests a path with a token. It is called in the process of a load.
 func getAs(client *http.Client, base, token, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+path, nil)
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Runs that write lines of 15 MB as fast as they can, and clients that read them in
-// every way, keep the memory of the server within its bound. The short attack writes
-// for some seconds on a server with a small memory budget, which records less output
-// in a second.
+// The memory of the server stays within its limit while runs write lines of 15 MB as fast
+// as they can and clients read them over each route. The short attack writes for some
+// seconds on a server with a small memory budget, which records less output per second.
 func TestLongLines(t *testing.T) {
 	attack(t, "TestMuchOutputWaitsAndLittleDoesNot in runner, TestSprintHoldsFewLargeMessages in internal/store/jetstream")
 	s := startServer(t, fmt.Sprintf("--memory-budget=%d", choose(128, 512)))
@@ -65,7 +64,7 @@ func TestLongLines(t *testing.T) {
 		}
 	}
 	if written < 2*(15<<20) {
-		t.Errorf("%.0f bytes were written: the attack is none", written)
+		t.Errorf("only %.0f bytes were written: the attack is too weak", written)
 	}
 	s.grewUpTo(bound, fmt.Sprintf("writing %.0f MB in long lines", written/1e6), idle, stop())
 	s.probe(quiet, 2)

@@ -23,7 +23,7 @@ func (s *server) mcp(token, session, body string) (int, string, http.Header) {
 	return status, answer, header
 }
 
-// postMCP is mcp for a server that may be killed meanwhile.
+// postMCP is mcp with an error, for a server that may be killed meanwhile.
 func (s *server) postMCP(ctx context.Context, token, session, body string) (int, string, http.Header, error) {
 	req, err := s.request(ctx, token, http.MethodPost, "/mcp", body)
 	if err != nil {
@@ -49,7 +49,7 @@ func runMessage(i int) string {
 
 func pingMessage(i int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i) }
 
-// mcpSession opens a session of the revision with batches.
+// mcpSession opens a session of the protocol revision that has batches.
 func (s *server) mcpSession(token string) string {
 	s.t.Helper()
 	status, body, header := s.mcp(token, "", initializeMessage)
@@ -71,7 +71,7 @@ func batch(n int, message func(i int) string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// One request with many messages counts as many requests, whatever wraps them.
+// A batch of many messages counts as many requests.
 func TestMCPBatch(t *testing.T) {
 	attack(t, "TestBatchCountsEachMessage and TestBatchRules in mcp")
 	s := newServer(t, "--limit-requests=1")
@@ -89,7 +89,7 @@ func TestMCPBatch(t *testing.T) {
 			t.Error("a batch over the rate names no Retry-After")
 		}
 	}
-	// Pings cost nothing but the time to read them.
+	// Pings cost only the time to read them.
 	before := s.cpu()
 	status, _, _ := s.mcp(loud, session, batch(200_000, pingMessage))
 	if used := s.cpu() - before; used > 2*time.Second {
@@ -97,7 +97,7 @@ func TestMCPBatch(t *testing.T) {
 	}
 	probed := s.probe(quiet, 5)
 	accepted := -1
-	for ; accepted < 0; time.Sleep(100 * time.Millisecond) { // until the tenant's own rate lets the question pass
+	for ; accepted < 0; time.Sleep(100 * time.Millisecond) { // until the tenant's rate admits the query
 		resp, err := s.do(t.Context(), loud, http.MethodGet, "/api/executions?limit=1000", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -112,14 +112,13 @@ func TestMCPBatch(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs were accepted; the quiet tenant's 1 takes %v", accepted, percentile(probed, 50))
-	// The burst of ten seconds, and one for each second since.
+	// The burst of ten seconds, and one run for each second since.
 	if most := 10 + int(time.Since(began)/time.Second) + 1; accepted > most {
 		t.Errorf("%d runs were accepted at one request a second, want at most %d", accepted, most)
 	}
 }
 
-// Two clients that send large batches as fast as they can do not slow another
-// tenant.
+// Two clients that send large batches as fast as they can do not slow another tenant.
 func TestMCPFlood(t *testing.T) {
 	attack(t, "TestBatchRules in mcp")
 	s := startServer(t)
@@ -131,11 +130,11 @@ func TestMCPFlood(t *testing.T) {
 	s.compare("large MCP batches", alone, beside)
 }
 
-// batchVariable is how many clients a process has that send large batches over MCP in the
-// session that it gets instead of a path.
+// batchVariable is the variable with the number of clients of a process that send large
+// batches over MCP. The session is passed instead of a path.
 const batchVariable = "DAYBOOK_ATTACK_BATCH"
 
-// sendBatches is a load of such clients.
+// sendBatches runs the load of these clients.
 func sendBatches(clients int, base, token string, session []string) {
 	bodies := []string{batch(200_000, pingMessage), batch(1_000, runMessage)}
 	send := func(body string) error {

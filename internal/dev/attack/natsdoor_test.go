@@ -18,9 +18,9 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
-// A subscriber of one tenant reads no event of another one, in whatever way it asks;
-// hundreds of large consumers are refused and cost no memory; a flood of requests
-// leaves the runs of another tenant alone; and no output holds a private key.
+// A subscriber of one tenant cannot read events of another tenant through any API.
+// Hundreds of large consumers are refused and cost no memory, a flood of requests does not
+// slow the runs of another tenant, and no output contains a private key.
 func TestNATSDoor(t *testing.T) {
 	attack(t, "TestOtherTenantsAreUnreadable and others in internal/store/natsserver, TestSubscriberCredentials in embed")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +118,7 @@ func TestNATSDoor(t *testing.T) {
 	for drained := false; !drained; {
 		select {
 		case m := <-seen:
-			refusal := strings.Contains(string(m.Data), `"error"`) // which repeats what was asked
+			refusal := strings.Contains(string(m.Data), `"error"`) // an error repeats the request
 			if text := m.Subject + string(m.Data) + fmt.Sprint(m.Header); strings.Contains(text, "quiet") && !refusal {
 				t.Errorf("received %s", text)
 			}
@@ -154,7 +154,7 @@ func TestNATSDoor(t *testing.T) {
 		t.Errorf("%d consumers were made beside the ordered one, want 31; the server grew by %d MiB", made, grown>>20)
 	}
 
-	// Eight connections ask as fast as they can.
+	// Eight connections send requests as fast as they can.
 	peak = s.peak()
 	stop := make(chan struct{})
 	var flood sync.WaitGroup
@@ -204,7 +204,7 @@ func connectNATS(addr, file string) (*nats.Conn, error) {
 	return nats.Connect("nats://"+addr, nats.UserCredentials(file), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
-// requestMuch sends requests and reads no answer.
+// requestMuch sends requests without reading answers.
 func requestMuch(nc *nats.Conn) {
 	for range 100 {
 		_ = nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.c1", "_INBOX.none", []byte(`{"batch":1000,"expires":3600000000000}`))
@@ -215,7 +215,7 @@ func requestMuch(nc *nats.Conn) {
 
 func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; { // a new credential is in force after a moment
+	for deadline := time.Now().Add(20 * time.Second); ; { // the server accepts a new credential after a short time
 		nc, err := connectNATS(addr, file)
 		if err == nil {
 			t.Cleanup(nc.Close)
@@ -227,7 +227,7 @@ func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 	}
 }
 
-// A server that asks for tokens does not listen on NATS unless a flag says so.
+// A server that requires tokens does not listen on NATS unless a flag requests it.
 func TestNATSDoorIsClosed(t *testing.T) {
 	attack(t, "options of serve in internal/cli")
 	unhurried(t)
@@ -245,11 +245,11 @@ func TestNATSDoorIsClosed(t *testing.T) {
 	ready := false
 	for in := bufio.NewScanner(out); !ready && in.Scan(); {
 		if strings.Contains(in.Text(), "nats://") {
-			t.Errorf("it listens: %s", in.Text())
+			t.Errorf("the server listens: %s", in.Text())
 		}
 		ready = strings.HasPrefix(in.Text(), "Ready")
 	}
 	if !ready {
-		t.Error("it did not start")
+		t.Error("the server did not start")
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // dialOwner connects to the socket of the server's data directory.
 func (s *server) dialOwner() (net.Conn, error) {
-	dir, err := os.Open(s.dir) // the address of a Unix socket is short
+	dir, err := os.Open(s.dir) // the address of a Unix socket has a limited length
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s *server) dialOwner() (net.Conn, error) {
 	return net.Dial("unix", filepath.Join(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), "owner.sock"))
 }
 
-// askOwner sends a request over that socket, as commands do.
+// askOwner sends a request over the owner's socket, as commands do.
 func (s *server) askOwner(method, path, body string) (status int, answer string) {
 	s.t.Helper()
 	client := http.Client{Transport: &http.Transport{
@@ -64,7 +64,7 @@ func (s *server) attachOwner() (net.Conn, error) {
 	if _, err := fmt.Fprintf(conn, "POST /owner/attach HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		return conn, err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) // it has no body, and nothing follows it
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) // without a body, and nothing follows
 	if err != nil {
 		return conn, err
 	}
@@ -81,8 +81,8 @@ func sendLine(to io.Writer, number int, line string) error {
 	return err
 }
 
-// Clients on the socket of the data directory that ask for large answers and read none of
-// them: the memory of the server stays within its bound, and they are cut off.
+// The memory of the server stays within its limit while clients on the socket of the data
+// directory request large answers and read none, and the server disconnects them.
 func TestSlowReadersOfTheOwnersSocket(t *testing.T) {
 	attack(t, "answers over pipes in mcp, slow clients of links in internal/link")
 	s := startServer(t)
@@ -128,17 +128,17 @@ func TestSlowReadersOfTheOwnersSocket(t *testing.T) {
 	}
 	opening.Wait()
 	close(conns)
-	time.Sleep(choose(10*time.Second, 20*time.Second)) // memory is the measure, not an event
+	time.Sleep(choose(10*time.Second, 20*time.Second)) // lets memory grow; there is no event to wait for
 	grown := stop() - idle
 	t.Logf("idle %d MiB, %d MiB more with clients that read nothing", idle>>20, grown>>20)
 	if bound := choose(int64(300<<20), maxGrowth); grown > bound {
-		t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, bound>>20)
+		t.Errorf("the server used %d MiB more, the limit is %d", grown>>20, bound>>20)
 	}
 	s.compare("slow readers of the owner's socket", alone, s.probe(quiet, probes()))
 	if *attackSize != "full" {
 		return
 	}
-	// The clients whose answers wait are cut off after 30 s.
+	// Clients that do not read their answers are disconnected after 30 s.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if _, metrics := s.askOwner(http.MethodGet, "/metrics", ""); strings.Contains(metrics, "daybook_memory_budget_used_bytes{share=\"answers\"} 0\n") {
 			break

@@ -18,8 +18,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// poisonedHeaps are scripts that leave a heap, scripts that start from it, and what
-// the record of the second says.
+// poisonedHeaps are scripts that leave a heap, scripts that start from it, and the
+// recorded warnings of the second.
 var poisonedHeaps = []struct {
 	name, past, later string
 	status            string
@@ -47,9 +47,9 @@ var poisonedHeaps = []struct {
 	{"a cancelled run", "console.log = () => {}", "console.warn('here'); for (;;);", "cancelled", false, []string{"this heap changed console.log:"}},
 }
 
-// A heap whose past replaced built-in objects and left timers spoofs what a later run
-// of honest code shows. The record of that run says so, over REST and over MCP, also
-// when the run throws, runs out of time or is cancelled.
+// A heap whose earlier runs replaced built-in objects and left timers can spoof the output
+// of a later run of honest code. The recorded run has a warning, over REST and MCP, also if
+// it throws, times out or is cancelled.
 func TestPoisonedHeap(t *testing.T) {
 	attack(t, "TestPoisonedHeaps in internal/exec/v8 and TestWhatAHeapCarries in internal/exec/worker")
 	unhurried(t)
@@ -90,7 +90,7 @@ func TestPoisonedHeap(t *testing.T) {
 		id := s.submit(token, test.later, limits)
 		if test.status == "cancelled" {
 			for s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)["total_lines"] == 0.0 {
-				// It polls another process: the run must have started.
+				// Poll another process until the run has started.
 			}
 			s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", map[string]any{}, http.StatusOK)
 		}

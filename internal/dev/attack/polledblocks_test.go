@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// Clients that read an event of each block of the stream again and again, while runs
-// write long lines, keep the memory of the server within its bound.
+// The memory of the server stays within its limit while clients repeatedly read an event
+// of each block of the stream and runs write long lines.
 func TestPolledBlocks(t *testing.T) {
 	attack(t, "TestSweeping in internal/store/jetstream")
 	if *attackSize != "full" {
-		t.Skip("the embedded NATS server keeps what was written for ten seconds: only the full attack takes several times as long")
+		t.Skip("the embedded NATS server keeps written blocks in memory for ten seconds: only the full attack takes several times as long")
 	}
 	s := startServer(t)
 	var tokens []string
@@ -45,7 +45,7 @@ func TestPolledBlocks(t *testing.T) {
 					}
 					_, _ = io.Copy(io.Discard, resp.Body) // a slow answer may be cut
 					resp.Body.Close()
-					if ok = resp.StatusCode == http.StatusOK; ok { // else the ledger ends before that position
+					if ok = resp.StatusCode == http.StatusOK; ok { // otherwise the ledger ends before that position
 						answered.Add(1)
 					}
 				}
@@ -63,6 +63,6 @@ func TestPolledBlocks(t *testing.T) {
 	polling.Wait()
 	s.grew(fmt.Sprintf("reading an event of each block, %d times in all", answered.Load()), idle, stop())
 	if answered.Load() < 100 {
-		t.Error("hardly a read was answered: the attack is none")
+		t.Error("too few reads were answered: the attack is too weak")
 	}
 }

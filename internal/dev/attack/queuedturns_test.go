@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Turns that wait behind a slow turn of a logical session cost the server no
-// memory to speak of and no processor time while nothing happens. They do not
-// delay other tenants. They can be cancelled, and run in order when the slow turn
-// ends.
+// Turns that wait behind a slow turn of a logical session cost the server little memory
+// and almost no processor time. They do not delay other tenants. They can be cancelled,
+// and run in order when the slow turn ends.
 func TestQueuedTurns(t *testing.T) {
 	attack(t, "releases of turns in runner and ledger")
 	turns := choose(600, 9_000)
@@ -34,11 +33,11 @@ func TestQueuedTurns(t *testing.T) {
 	s.compare("queued turns", alone, s.probe(quiet, probes()))
 	const watch = 2 * time.Second
 	before := s.cpu()
-	time.Sleep(watch) // measures what the server does when nothing happens
+	time.Sleep(watch) // measures the idle server
 	used := s.cpu() - before
 	grown := s.memory() - idle
 	t.Logf("%d turns wait: %d MiB more than idle, %v of processor time in %v", turns, grown>>20, used, watch)
-	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // of 81 % when each wait was polled
+	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // polling each wait used 81 %
 		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
 	}
 	if most := int64(20<<20 + turns*20<<10); grown > most {

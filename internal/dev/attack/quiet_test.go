@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A quiet tenant's runs are answered: the measure of all attacks.
+// The runs of a quiet tenant are the measure of all attacks.
 func TestQuiet(t *testing.T) {
 	attack(t, "runs of one tenant in embed and httpapi")
 	s := startServer(t)
@@ -14,24 +14,24 @@ func TestQuiet(t *testing.T) {
 		percentile(took, 50), percentile(took, 99), s.memory()>>20, s.descriptors(), s.cpu())
 }
 
-// quietFactor is the promised bound for the p99 of a quiet tenant beside a load of
-// another one, as a multiple of its p99 alone.
+// quietFactor is the promised limit for the p99 of a quiet tenant during a load of another
+// tenant, as a multiple of its p99 without load.
 const quietFactor = 3
 
-// baseline starts the worker of a quiet tenant and returns how long its runs take
-// on a server without other load.
+// baseline starts the worker of a quiet tenant and returns the durations of its runs on a
+// server without other load.
 func (s *server) baseline(token string) []time.Duration {
 	s.t.Helper()
 	s.probe(token, 20)
 	return s.probe(token, probes())
 }
 
-// probes is how many runs a p99 is taken from.
+// probes returns the number of runs for a p99.
 func probes() int { return choose(30, 300) }
 
-// compare checks that the runs of a quiet tenant beside a load take at most
-// quietFactor times as long as alone, at p99. The short attacks run on machines that
-// do other work too: their bound is slack, and not below a second.
+// compare checks that the p99 of a quiet tenant's runs during a load is at most
+// quietFactor times the p99 without load. The short attacks run on machines that do other
+// work: their limit is multiplied by slack and is at least a second.
 func (s *server) compare(load string, alone, beside []time.Duration) {
 	s.t.Helper()
 	a, b := percentile(alone, 99), percentile(beside, 99)

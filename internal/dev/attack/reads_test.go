@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// readVariable is how many clients a process has that ask for paths, each for one after
-// the other, until it is killed.
+// readVariable is the variable with the number of clients of a process, each of which
+// requests one path after the other until the process is killed.
 const readVariable = "DAYBOOK_ATTACK_READ"
 
-// readInLoop asks for paths with many clients at once, and reads the answers at full
-// speed. Before it is ready, each path is answered once. It prints each answer that is
-// neither 200 nor a refusal to try again later.
+// readInLoop requests paths with many clients at once and reads the answers at full speed.
+// It is ready when each path was answered once. It prints each answer that is neither 200
+// nor a refusal with a Retry-After.
 func readInLoop(clients int, base, token string, paths []string) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	get := func(path string) {
@@ -48,8 +48,8 @@ func readInLoop(clients int, base, token string, paths []string) {
 	reading.Wait()
 }
 
-// history records runs of a tenant, each in a session of its own beside one for all,
-// with lines of output, and returns the id of the last run and its heap.
+// history records runs of a tenant with lines of output, each in its own session and in a
+// common one. It returns the id and the heap of the last run.
 func (s *server) history(token string, runs int) (id, heap string) {
 	s.t.Helper()
 	const clients = 8
@@ -81,8 +81,8 @@ func (s *server) history(token string, runs int) (id, heap string) {
 	return e["execution_id"].(string), e["heap"].(string)
 }
 
-// Whatever one tenant reads with many clients, fast or not at all, the runs of another
-// tenant are answered without an error, and not much later than without them.
+// The runs of a tenant are answered without an error, and not much later, while another
+// tenant requests each kind of answer with many clients that read fast or not at all.
 func TestReads(t *testing.T) {
 	attack(t, "TestHeavyReadsQueue in httpapi, internal/resources/reads, and TestSmallAnswersOfOthersFit in internal/resources/budget")
 	s := startServer(t, "--limit-streams=0", "--webhook-allow-private")
@@ -120,7 +120,7 @@ func TestReads(t *testing.T) {
 	} {
 		t.Run(load.name, func(t *testing.T) {
 			before := s.t
-			s.t = t // what a load starts ends with it
+			s.t = t // the processes of a load end with its subtest
 			defer func() { s.t = before }()
 			peak, cpu, start := s.peak(), s.cpu(), time.Now()
 			load.start(t)
@@ -130,18 +130,18 @@ func TestReads(t *testing.T) {
 			t.Logf("a quiet tenant's runs: alone p50 %v p99 %v, beside the load p50 %v p99 %v; %d MiB more, %.2f processors",
 				percentile(alone, 50), percentile(alone, 99), percentile(under, 50), percentile(under, 99), grown>>20, used)
 			if bound := slack(3 * percentile(alone, 99)); percentile(under, 99) > bound {
-				t.Errorf("99 of 100 runs took up to %v beside the load, more than %v", percentile(under, 99), bound)
+				t.Errorf("the p99 of the runs beside the load is %v, more than %v", percentile(under, 99), bound)
 			}
 			if grown > maxGrowth {
-				t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, int64(maxGrowth)>>20)
+				t.Errorf("the server used %d MiB more, the limit is %d", grown>>20, int64(maxGrowth)>>20)
 			}
 		})
 	}
 }
 
-// hostileWebhooks registers as many webhooks as a tenant may have, in the short attack a
-// quarter of them, with receivers that hang, fail, answer without end or redirect for
-// ever, for all events of the ledger.
+// hostileWebhooks registers the largest number of webhooks of a tenant, a quarter of it in
+// the short attack, for all events of the ledger. The receivers hang, fail, answer without
+// end or redirect without end.
 func (s *server) hostileWebhooks(t *testing.T, admin, loud string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -167,7 +167,7 @@ func (s *server) hostileWebhooks(t *testing.T, admin, loud string) {
 		path := []string{"/hang", "/fail", "/endless", "/loop"}[i%4]
 		s.call(admin, http.MethodPost, "/api/webhooks", map[string]any{"url": url + path, "after": 0}, http.StatusCreated)
 	}
-	s.call(loud, http.MethodPost, "/api/exec", map[string]any{"code": "1"}, http.StatusAccepted) // an event that waits for all of them
+	s.call(loud, http.MethodPost, "/api/exec", map[string]any{"code": "1"}, http.StatusAccepted) // an event that is delivered to all of them
 	if n < most {
 		return
 	}
@@ -178,7 +178,7 @@ func (s *server) hostileWebhooks(t *testing.T, admin, loud string) {
 	raw, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest || !strings.Contains(string(raw), "webhooks already") {
-		t.Errorf("a webhook more than a tenant may have: %s %.200s", resp.Status, raw)
+		t.Errorf("a webhook over the limit of a tenant: %s %.200s", resp.Status, raw)
 	}
 }
 

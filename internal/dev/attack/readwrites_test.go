@@ -15,8 +15,7 @@ import (
 
 var ledgerEnd = regexp.MustCompile(`the ledger ends at (\d+)`)
 
-// edge returns the position of the newest event, which the answer for a position
-// beyond it names.
+// edge returns the position of the newest event. The error for a later position names it.
 func (s *server) edge(token string) uint64 {
 	s.t.Helper()
 	resp, err := s.do(s.t.Context(), token, http.MethodGet, "/api/ledger/proof?seq=1000000000000", nil)
@@ -30,7 +29,7 @@ func (s *server) edge(token string) uint64 {
 	}
 	m := ledgerEnd.FindSubmatch(raw)
 	if m == nil {
-		s.t.Fatalf("the end of the ledger is not named: %s %s", resp.Status, raw)
+		s.t.Fatalf("the answer does not name the end of the ledger: %s %s", resp.Status, raw)
 	}
 	edge, err := strconv.ParseUint(string(m[1]), 10, 64)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *server) edge(token string) uint64 {
 	return edge
 }
 
-// Reading appends nothing, however often a client with a read token asks.
+// Repeated reads with a read token append no event.
 func TestReadWrites(t *testing.T) {
 	attack(t, "TestProofsOfPendingEvents in httpapi")
 	unhurried(t)
@@ -47,7 +46,7 @@ func TestReadWrites(t *testing.T) {
 	runner, reader := s.token("loud", "read,run"), s.token("loud", "read")
 	s.start()
 	s.run(runner, "1", nil)
-	s.end(syscall.SIGTERM) // everything is signed then
+	s.end(syscall.SIGTERM) // all events are signed then
 	s.start()
 	settled := s.edge(reader)
 	var asked atomic.Int64
@@ -78,7 +77,7 @@ func TestReadWrites(t *testing.T) {
 	} {
 		asked.Store(0)
 		flood(paths, choose(time.Second, 20*time.Second))
-		time.Sleep(choose(1500*time.Millisecond, 6*time.Second)) // what was noted is recorded later
+		time.Sleep(choose(1500*time.Millisecond, 6*time.Second)) // until delayed appends would be recorded
 		if end := s.edge(reader); end != settled {
 			t.Errorf("%s: %d requests appended %d events", name, asked.Load(), end-settled)
 			settled = end

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Connections of HTTP/2 that submit runs and reset the stream slow another tenant no more
-// than 16 clients of HTTP/1.1 that submit runs and do not wait for them: the runs are
-// recorded, so they take slots in turn with those of others.
+// HTTP/2 connections that submit runs and reset the stream slow another tenant no more
+// than 16 HTTP/1.1 clients that submit runs and do not wait for them: the runs are
+// recorded, so they share the slots with those of other tenants.
 func TestResetRuns(t *testing.T) {
 	attack(t, "TestIdleFrames and TestSurplus in internal/web/connections, TestShareOfARecordingTenant in internal/web/access")
 	s := newServer(t)
@@ -30,7 +30,7 @@ func TestResetRuns(t *testing.T) {
 	for _, a := range []struct {
 		name   string
 		resets bool
-		behind int // how many further runs are submitted before a stream is reset
+		behind int // number of further runs that are submitted before a stream is reset
 	}{{"the ordinary way", false, 0}, {"and reset at once", true, 0}, {"and reset later", true, 8}} {
 		t.Run(a.name, func(t *testing.T) {
 			var sending sync.WaitGroup
@@ -59,7 +59,7 @@ func TestResetRuns(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(2 * time.Second) // the free work of the connections is not the measure
+			time.Sleep(2 * time.Second) // until the connections have used their free processor time
 			began, cpu, workers := time.Now(), s.cpu(), s.workersCPU()
 			var took, asked, queued []time.Duration
 			for range choose(10, 50) {
@@ -88,7 +88,7 @@ func TestResetRuns(t *testing.T) {
 	}
 }
 
-// submitInLoop submits runs over a connection of HTTP/1.1 until ctx ends. The answers may
+// submitInLoop submits runs over an HTTP/1.1 connection until ctx is done. The answers may
 // be refusals.
 func (s *server) submitInLoop(ctx context.Context, token, body string) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}

@@ -22,14 +22,13 @@ import (
 	"testing"
 	"time"
 
-	_ "daybook/internal/cli" // a change of the command runs the tests again
+	_ "daybook/internal/cli" // a change of the command invalidates the test cache
 	"daybook/internal/dev/tier"
 )
 
 var attackSize = flag.String("attack", "short", `"full" runs the attacks in full size, "short" in a size that takes seconds`)
 
-// choose returns the first value in the short attack and the second in the full
-// one.
+// choose returns the first value in the short attack and the second in the full one.
 func choose[T any](short, full T) T {
 	if *attackSize == "full" {
 		return full
@@ -37,20 +36,19 @@ func choose[T any](short, full T) T {
 	return short
 }
 
-// slack multiplies bounds on times: the machines that run the short attacks are
-// busy and differ, so these run with ten times the promised bound.
+// slack multiplies time limits: the short attacks run on different and busy machines, with
+// ten times the promised limit.
 func slack(d time.Duration) time.Duration { return time.Duration(choose[int64](10, 1) * int64(d)) }
 
-// unhurried lets the short attack run beside others of its kind. It is for tests that
-// compare no latencies, most of which wait for something.
+// unhurried runs the short attack in parallel with others. It is for tests that compare no
+// latencies; most of them wait for something.
 func unhurried(t *testing.T) {
 	if *attackSize != "full" {
 		t.Parallel()
 	}
 }
 
-// maxGrowth is how much memory the server may use above its idle level, whatever
-// clients ask for, in bytes.
+// maxGrowth bounds the memory of the server above its idle level, for any load, in bytes.
 const maxGrowth = 600 << 20
 
 // attack skips the test in the normal tier. covered names the tests that cover
@@ -62,11 +60,11 @@ func attack(t testing.TB, covered string) {
 	}
 }
 
-// buildDir is where buildDaybook built the command; empty while it did not.
+// buildDir is the directory of the command that buildDaybook built; "" before.
 var buildDir string
 
-// builtVariable is the path of the command in a process that a test has started: it
-// is built already.
+// builtVariable is the variable with the path of the built command, in a process that a
+// test has started.
 const builtVariable = "DAYBOOK_ATTACK_COMMAND"
 
 // buildDaybook builds the real command once for all tests. "go run" takes it from the
@@ -98,7 +96,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is a daybook process that asks for tokens.
+// server is a daybook process that requires tokens.
 type server struct {
 	t      testing.TB
 	bin    string
@@ -106,13 +104,13 @@ type server struct {
 	addr   string
 	flags  []string
 	limits []string // of the process, as options of prlimit: "--nofile=1024"
-	temp   string   // directory for temporary files of the server; empty is that of the system
-	secure bool     // the flags have a certificate, which clients do not verify
+	temp   string   // directory for temporary files of the server; "" is that of the system
+	secure bool     // the server has a certificate, which clients do not verify
 	cmd    *exec.Cmd
 	log    *lockedBuffer
 }
 
-// newServer makes a server that is not started, with two slots and flags besides.
+// newServer returns a server with two slots and additional flags. It is not started.
 func newServer(t testing.TB, flags ...string) *server {
 	t.Helper()
 	bin, err := buildDaybook()
@@ -131,23 +129,23 @@ func newServer(t testing.TB, flags ...string) *server {
 	return s
 }
 
-// commonTenants are those of most tests. Each has a token to read and run on every
-// server. A server that runs takes up to a second to accept a new token.
+// commonTenants are the tenants of most tests. Each has a token to read and run on every
+// server, because a running server takes up to a second to accept a new token.
 var commonTenants = []string{
 	"quiet", "alone", "reader", "loud", "greedy", "client", "busy", "victim", "mallory", "attacker", "attacker0", "attacker1", "attacker2", "attacker3",
 }
 
 const commonScopes = "read,run"
 
-// commonTokens are the tokens of commonTenants, and the file that holds them.
+// commonTokens holds the tokens of commonTenants, and their file.
 var commonTokens struct {
 	once sync.Once
 	of   map[string]string
 	file []byte
 }
 
-// makeCommonTokens gives a server that is not started the file with the common tokens,
-// which the first server makes.
+// makeCommonTokens gives a server that is not started the file with the common tokens. The
+// first call creates it.
 func (s *server) makeCommonTokens() {
 	s.t.Helper()
 	var err error
@@ -167,13 +165,13 @@ func (s *server) makeCommonTokens() {
 	}
 }
 
-// createToken makes a token with the command.
+// createToken creates a token with the command.
 func (s *server) createToken(tenant, scopes string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.command("token", "create", "--file", s.tokenFile(), "--tenant", tenant, "--principal", tenant, "--scope", scopes))
 }
 
-// startServer makes a server and starts it.
+// startServer creates a server and starts it.
 func startServer(t testing.TB, flags ...string) *server {
 	t.Helper()
 	s := newServer(t, flags...)
@@ -222,8 +220,8 @@ func (s *server) env() []string {
 	return env
 }
 
-// token returns a token of a tenant; scopes are separated by commas. That of a common
-// tenant exists already.
+// token returns a token of a tenant; scopes are separated by commas. It creates the token
+// unless the tenant is a common one.
 func (s *server) token(tenant, scopes string) string {
 	s.t.Helper()
 	if token := commonTokens.of[tenant]; token != "" && scopes == commonScopes {
@@ -275,7 +273,7 @@ func (s *server) ready() {
 	}
 }
 
-// launch starts the process and does not wait for it.
+// launch starts the process and does not wait until it is ready.
 func (s *server) launch() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
@@ -315,8 +313,8 @@ func (s *server) proc(name string) string {
 	return fmt.Sprintf("/proc/%d/%s", s.cmd.Process.Pid, name)
 }
 
-// memory returns the resident memory of the server without its workers, in
-// bytes: anonymous memory, because pages of files can be taken back.
+// memory returns the resident anonymous memory of the server without its workers, in
+// bytes. Pages of files do not count, because the kernel can reclaim them.
 func (s *server) memory() int64 {
 	s.t.Helper()
 	n, err := s.resident()
@@ -326,7 +324,7 @@ func (s *server) memory() int64 {
 	return n
 }
 
-// resident is memory with an error for a server that has ended.
+// resident is memory with an error if the server has ended.
 func (s *server) resident() (int64, error) {
 	raw, err := os.ReadFile(s.proc("status"))
 	if err != nil {
@@ -341,8 +339,7 @@ func (s *server) resident() (int64, error) {
 	return 0, errors.New("the kernel does not report RssAnon, or the server has ended")
 }
 
-// peak watches the server's memory until stop is called, which returns the
-// largest value.
+// peak measures the server's memory until stop is called, which returns the largest value.
 func (s *server) peak() (stop func() int64) {
 	quit, most := make(chan struct{}), make(chan int64)
 	go func() {
@@ -364,7 +361,7 @@ func (s *server) peak() (stop func() int64) {
 	return func() int64 { close(quit); return <-most }
 }
 
-// descriptors returns how many files the server has open.
+// descriptors returns the number of open files of the server.
 func (s *server) descriptors() int {
 	s.t.Helper()
 	list, err := os.ReadDir(s.proc("fd"))
@@ -384,8 +381,7 @@ func (s *server) cpu() time.Duration {
 	return used
 }
 
-// workersCPU returns the processor time that the workers have used which the server has
-// now.
+// workersCPU returns the processor time of the current workers of the server.
 func (s *server) workersCPU() (sum time.Duration) {
 	s.t.Helper()
 	list, err := os.ReadDir("/proc")
@@ -445,7 +441,7 @@ func (s *server) get(ctx context.Context, token, path, accept string) (*http.Res
 	return s.client().Do(req)
 }
 
-// do sends a request with a token. A string body is sent as JSON as it is.
+// do sends a request with a token. A string body is sent unchanged, as JSON.
 func (s *server) do(ctx context.Context, token, method, path string, body any) (*http.Response, error) {
 	req, err := s.request(ctx, token, method, path, body)
 	if err != nil {
@@ -454,7 +450,7 @@ func (s *server) do(ctx context.Context, token, method, path string, body any) (
 	return s.client().Do(req)
 }
 
-// request makes a request for do.
+// request returns a request for do.
 func (s *server) request(ctx context.Context, token, method, path string, body any) (*http.Request, error) {
 	var payload io.Reader
 	switch b := body.(type) {
@@ -501,8 +497,8 @@ func (s *server) call(token, method, path string, body any, status int) map[stri
 	return answer
 }
 
-// submit starts a run and returns its id. members are those of the request
-// besides the code.
+// submit starts a run and returns its id. members are the members of the request other than
+// the code.
 func (s *server) submit(token, code string, members map[string]any) string {
 	s.t.Helper()
 	body := map[string]any{"code": code}
@@ -531,8 +527,8 @@ func (s *server) run(token, code string, members map[string]any) map[string]any 
 	return s.wait(token, s.submit(token, code, members))
 }
 
-// probe runs `1` for a tenant a number of times, one after the other, and returns
-// how long each took, sorted.
+// probe runs `1` for a tenant a number of times, one after the other, and returns the
+// durations, sorted.
 func (s *server) probe(token string, times int) []time.Duration {
 	s.t.Helper()
 	took := make([]time.Duration, times)
@@ -548,7 +544,7 @@ func (s *server) probe(token string, times int) []time.Duration {
 	return took
 }
 
-// percentile returns the value below which p percent of sorted values are.
+// percentile returns the value at percentile p of sorted values.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }

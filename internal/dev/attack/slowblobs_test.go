@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// slowReader opens a connection that requests a path and reads nothing of the answer.
-// The kernel takes little on its side, so that the server waits.
+// slowReader opens a connection that requests a path and reads nothing of the answer. Its
+// receive buffer is small, so that the server has to wait.
 func (s *server) slowReader(token, path, accept string) (net.Conn, error) {
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *server) slowReader(token, path, accept string) (net.Conn, error) {
 	return conn, err
 }
 
-// slowReaders opens many slow readers and returns the most memory that the server
-// used above the idle level within some time.
+// slowReaders opens many slow readers and returns the largest memory of the server above
+// the idle level within a time.
 func (s *server) slowReaders(token, path, accept string, readers int, idle int64, watch time.Duration) int64 {
 	s.t.Helper()
 	stop := s.peak()
@@ -44,7 +44,7 @@ func (s *server) slowReaders(token, path, accept string, readers int, idle int64
 		})
 	}
 	opening.Wait()
-	time.Sleep(watch) // memory is the measure, not an event
+	time.Sleep(watch) // lets memory grow; there is no event to wait for
 	return stop() - idle
 }
 
@@ -70,9 +70,9 @@ func (s *server) largeHeap(token string) (hash string, size int64) {
 	return hash, size
 }
 
-// Many slow readers of a heap that is far larger in memory than on disk: the memory
-// of the server stays within its bound, another tenant's runs are answered, and the
-// heap still arrives whole.
+// The memory of the server stays within its limit while many slow readers read a heap that
+// is far larger in memory than on disk. Another tenant's runs are answered, and the heap
+// arrives complete.
 func TestSlowReadersOfHeaps(t *testing.T) {
 	attack(t, "budget and heaps in pieces in internal/resources/budget, internal/store/jetstream and httpapi")
 	s := startServer(t)
@@ -82,7 +82,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 	stop := s.peak()
 	hash, size := s.largeHeap(attacker)
 	if made := stop() - idle; made > maxGrowth {
-		t.Errorf("the run that left the heap used %d MiB more, the bound is %d", made>>20, int64(maxGrowth)>>20)
+		t.Errorf("the run that left the heap used %d MiB more, the limit is %d", made>>20, int64(maxGrowth)>>20)
 	} else {
 		t.Logf("the run that left the heap: %d MiB more", made>>20)
 	}
@@ -90,7 +90,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 	grown := s.slowReaders(attacker, path, "*/*", choose(60, 200), idle, choose(3*time.Second, 20*time.Second))
 	t.Logf("a heap of %d MB; idle %d MiB, %d MiB more with slow readers", size/1e6, idle>>20, grown>>20)
 	if grown > maxGrowth {
-		t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, int64(maxGrowth)>>20)
+		t.Errorf("the server used %d MiB more, the limit is %d", grown>>20, int64(maxGrowth)>>20)
 	}
 	s.compare("slow readers of a heap", alone, s.probe(quiet, probes()))
 
@@ -108,7 +108,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 	}
 }
 
-// A heap that is read at full speed arrives whole.
+// A heap that is read at full speed arrives complete.
 func TestLargeHeapArrives(t *testing.T) {
 	attack(t, "heaps in pieces in httpapi")
 	unhurried(t)
@@ -125,13 +125,13 @@ func TestLargeHeapArrives(t *testing.T) {
 		t.Errorf("%d of %d bytes with the hash %s, %v", n, resp.ContentLength, got, err)
 	}
 	t.Logf("%d MB with %d MiB of memory", n/1e6, grown>>20)
-	if grown > 100<<20 { // the heap itself, packed and unpacked, would take more
+	if grown > 100<<20 { // the heap, encoded and decoded, would take more
 		t.Errorf("one reader takes %d MiB", grown>>20)
 	}
 }
 
-// Runs that restore and save a large heap at the same time take turns with the memory
-// for it, and runs without a heap do not wait for them.
+// Runs that restore and save a large heap at the same time share the memory for it one
+// after the other, and runs without a heap do not wait for them.
 func TestRunsWithLargeHeaps(t *testing.T) {
 	attack(t, "budget in internal/resources/budget and runner")
 	unhurried(t)
@@ -153,6 +153,6 @@ func TestRunsWithLargeHeaps(t *testing.T) {
 	grown := stop() - idle
 	t.Logf("%d runs with a heap of %d MB: %d MiB more", len(ids), size/1e6, grown>>20)
 	if grown > maxGrowth {
-		t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, int64(maxGrowth)>>20)
+		t.Errorf("the server used %d MiB more, the limit is %d", grown>>20, int64(maxGrowth)>>20)
 	}
 }

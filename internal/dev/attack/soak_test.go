@@ -23,11 +23,11 @@ var (
 	soakSeed  = flag.Uint64("soak-seed", 0, "seed of the random order in TestSoak; 0 picks one")
 )
 
-// afterKill is how long after the server is ready again a connection error counts
-// as an effect of the kill.
+// afterKill is the time after a restart is ready during which a connection error counts as
+// an effect of the kill.
 const afterKill = 3 * time.Second
 
-// soak is one server, its tenants, and when it was down.
+// soak is a server with its tenants and its downtimes.
 type soak struct {
 	t        *testing.T
 	s        *server
@@ -37,19 +37,19 @@ type soak struct {
 	mu       sync.Mutex // guards the fields below
 	downs    []downtime
 	failures int
-	refused  map[string]int // refusals that name a Retry-After, by status and path
+	refused  map[string]int // refusals with a Retry-After, by status and path
 }
 
-// downtime is a time without a server. The end is zero while it lasts.
+// downtime is a period without a server. Its end is zero while it lasts.
 type downtime struct{ from, to time.Time }
 
-// Three honest tenants and a hostile one share a server that is killed now and then.
-// Each acknowledged run is there exactly once with its result and output, no error is
-// unexplained, and at the end memory, descriptors, goroutines, temporary files and
-// disk space are back at the level of the beginning. "make torture-soak" runs an hour.
+// Three honest tenants and a hostile one share a server that is killed periodically. Each
+// acknowledged run is recorded exactly once with its result and output, every error has a
+// cause, and at the end memory, descriptors, goroutines, temporary files and disk space
+// are back at their first level. "make torture-soak" runs an hour.
 func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
-		t.Skip("takes as long as -soak says, which is 0: the other tests of this package cover each attack, internal/dev/torture covers kills")
+		t.Skip("-soak is 0: the other tests of this package cover each attack, internal/dev/torture covers kills")
 	}
 	if *soakSeed == 0 {
 		*soakSeed = uint64(time.Now().UnixNano())
@@ -85,7 +85,7 @@ func TestSoak(t *testing.T) {
 		following.Go(func() { b.follow(followCtx) })
 	}
 	table := levelTable{k: k}
-	time.Sleep(min(time.Minute, *soakTime/5)) // the reference is what honest tenants need
+	time.Sleep(min(time.Minute, *soakTime/5)) // the reference level has the load of the honest tenants
 	k.pause.Lock()
 	reference := table.measure("reference")
 	k.pause.Unlock()
@@ -121,7 +121,7 @@ func TestSoak(t *testing.T) {
 			most = max(most, now)
 		case <-kill.C:
 			if time.Until(end) < *soakKills/2 {
-				continue // the last level is that of a server that was attacked for long
+				continue // the last level must follow a long attack
 			}
 			most = max(most, k.kill())
 			kills++
@@ -135,7 +135,7 @@ func TestSoak(t *testing.T) {
 	attacking.Wait()
 	enemy.cancelAll(t.Context())
 	enemy.endSessions(t.Context())
-	k.pause.Lock() // after the current step of each
+	k.pause.Lock() // waits for the current step of each tenant
 	last := table.settle(reference)
 	most = max(most, peak())
 	stop()
@@ -152,9 +152,9 @@ func TestSoak(t *testing.T) {
 		t.Logf("%s: %d runs acknowledged, %d submissions without an answer, %d runs checked after kills, %d events followed",
 			b.tenant, len(b.entries), b.unknown, b.checked, b.events)
 	}
-	t.Logf("the server took up to %d MiB more than idle", (most-idle)>>20)
+	t.Logf("the server used up to %d MiB more than idle", (most-idle)>>20)
 	if most-idle > maxGrowth {
-		t.Errorf("the server took %d MiB more than idle, the bound is %d", (most-idle)>>20, int64(maxGrowth)>>20)
+		t.Errorf("the server used %d MiB more than idle, the limit is %d", (most-idle)>>20, int64(maxGrowth)>>20)
 	}
 	t.Logf("%d kills, %d attacks: %v; refusals with Retry-After: %v", kills, enemy.attacks, enemy.counts, k.refused)
 	last.compare(t, reference)
@@ -169,8 +169,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// kill ends the server with SIGKILL and starts it again. It returns the most memory that
-// the new one took until it was ready.
+// kill ends the server with SIGKILL and starts it again. It returns the largest memory of
+// the new process until it was ready.
 func (k *soak) kill() int64 {
 	k.mu.Lock()
 	k.downs = append(k.downs, downtime{from: time.Now()})
@@ -189,7 +189,7 @@ func (k *soak) kill() int64 {
 	return most
 }
 
-// checkLog fails for each panic that the server has caught since it was started.
+// checkLog reports a failure for each panic that the server has caught since its start.
 func (k *soak) checkLog() {
 	for line := range strings.Lines(k.s.log.String()) {
 		if strings.Contains(line, "panic: ") || strings.Contains(line, "panic in ") {
@@ -198,7 +198,7 @@ func (k *soak) checkLog() {
 	}
 }
 
-// killsSince returns how often the server was down at some moment since a time.
+// killsSince returns the number of downtimes since a time.
 func (k *soak) killsSince(since time.Time) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,8 +210,8 @@ func (k *soak) killsSince(since time.Time) (n int) {
 	return n
 }
 
-// explained reports whether the server was down at some moment between a request
-// and now, or shortly before.
+// explained reports whether the server was down between a request and now, or shortly
+// before.
 func (k *soak) explained(asked time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,8 +236,8 @@ func (k *soak) failf(format string, args ...any) {
 	}
 }
 
-// refusal records a refusal that names a Retry-After and waits that long, at most
-// 5 s. It reports whether the answer was such a refusal.
+// refusal records a refusal with a Retry-After and waits for that time, for at most 5 s.
+// It reports whether the answer was such a refusal.
 func (k *soak) refusal(ctx context.Context, resp *http.Response) bool {
 	after := resp.Header.Get("Retry-After")
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable || after == "" {
@@ -262,9 +262,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// fileSizes returns the bytes of the ledger and its blobs, of what is derived from
-// them (projections and proofs), and of all other files of the server, and how many
-// files are temporary.
+// fileSizes returns the bytes of the ledger and its blobs, of the projections and proofs,
+// and of all other files of the server, and the number of temporary files.
 func (k *soak) fileSizes() (ledger, derived, other int64, temporary int) {
 	err := filepath.WalkDir(k.s.dir, func(path string, d os.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {

@@ -19,34 +19,34 @@ import (
 	"daybook/events"
 )
 
-// book is an honest tenant and what the server acknowledged to it.
+// book is an honest tenant and the runs that the server acknowledged to it.
 type book struct {
 	k             *soak
 	tenant, token string
 	random        *rand.Rand
 	kills         atomic.Int64 // of the server
 
-	// Used by work and, after it has ended, by the test.
+	// The next fields are used by work and, after it has ended, by the test.
 	entries []*entry
 	unknown int // submissions without an answer, each of which may have been accepted
 	checked int
 	number  int
-	heap    string // of the newest run of the chain; empty at its start
+	heap    string // of the newest run of the chain; "" at its start
 	chain   int    // length of the chain
 	session string
 	turns   []int // numbers of the turns of the session
-	passed  int   // turns of the session that were left without a request
-	slack   int   // how many more submissions to the session repeated may have left
+	passed  int   // turns of the session without a request
+	slack   int   // number of further turns that repeated submissions may have left
 	sent    int   // requests
 
-	mu        sync.Mutex     // guards the fields below, which follow writes
+	mu        sync.Mutex     // guards the fields below, which follow sets
 	requested map[string]int // events of executions
 	ended     map[string]int
 	queued    map[string][]string // runs by session, in the order of turns
 	events    int
 }
 
-// entry is an acknowledged run and what it must leave.
+// entry is an acknowledged run with the outcome that it must have.
 type entry struct {
 	id, kind       string
 	asked          time.Time // when it was submitted
@@ -54,16 +54,16 @@ type entry struct {
 	session        string
 	turn           int
 	tags           map[string]string
-	heap           string // known when the run was read
-	seen           bool   // it was read after its end
+	heap           string // set when the run was read
+	seen           bool   // the run was read after its end
 }
 
 func newBook(k *soak, tenant, token string, random *rand.Rand) *book {
 	return &book{k: k, tenant: tenant, token: token, random: random, requested: map[string]int{}, ended: map[string]int{}, queued: map[string][]string{}}
 }
 
-// ask sends a request until the server answers it. It returns false when the
-// connection broke because the server was killed, or after a failure.
+// ask sends a request until the server answers it. It returns false if the connection
+// failed because the server was killed, and after a failure of the test.
 func (b *book) ask(ctx context.Context, method, path, key string, body any) (int, map[string]any, bool) {
 	for began := time.Now(); ctx.Err() == nil; {
 		asked := time.Now()
@@ -108,8 +108,8 @@ func (b *book) ask(ctx context.Context, method, path, key string, body any) (int
 	return 0, nil, false
 }
 
-// must repeats ask until it is answered. The request must be safe to repeat. It
-// returns nil when the context has ended or the status is another one.
+// must repeats ask until it is answered. The request must be safe to repeat. must returns
+// nil if ctx is done or the status is another one.
 func (b *book) must(ctx context.Context, method, path, key string, body any, status int) map[string]any {
 	for began := time.Now(); ctx.Err() == nil; {
 		got, answer, ok := b.ask(ctx, method, path, key, body)
@@ -132,7 +132,7 @@ func (b *book) work(ctx context.Context) {
 			b.k.pause.RUnlock()
 			return
 		}
-		// A step is completed also when the context has ended meanwhile.
+		// Complete the step, also if ctx is done meanwhile.
 		step, done := context.WithTimeout(b.k.t.Context(), 10*time.Minute)
 		if now := b.kills.Load(); now != kills {
 			kills = now
@@ -142,7 +142,7 @@ func (b *book) work(ctx context.Context) {
 		}
 		done()
 		b.k.pause.RUnlock()
-		sleep(ctx, 100*time.Millisecond) // a person's pace, not a flood
+		sleep(ctx, 100*time.Millisecond) // the pace of a person
 	}
 }
 
@@ -200,8 +200,8 @@ func (b *book) turn(ctx context.Context) {
 	}
 	newest := append(slices.Clone(b.turns[max(0, len(b.turns)-2):]), b.number)
 	e := &entry{kind: "turn", session: b.session, turn: len(b.turns) + b.passed + 1, result: strings.Trim(strings.ReplaceAll(fmt.Sprint(newest), " ", ","), "[]"), output: fmt.Sprintf("turn %d\n", b.number)}
-	// Without the key an unanswered turn may have been accepted, and the order of the
-	// others would be unknown.
+	// Without an idempotency key an unanswered turn may have been accepted, and the
+	// order of the other turns would be unknown.
 	sent := b.sent
 	if b.submit(ctx, e, fmt.Sprintf("%s-turn-%d", b.tenant, b.number), map[string]any{"logical_session": b.session,
 		"code": fmt.Sprintf("globalThis.turns = [...(globalThis.turns ?? []).slice(-2), %d]; console.log('turn', %d); turns.join()", b.number, b.number)}) {
@@ -214,9 +214,9 @@ func (b *book) turn(ctx context.Context) {
 	}
 }
 
-// passTurns finds out how many turns before that of a run were left without a request.
-// Each submission that is repeated, after a kill or a refusal, may leave one. The events
-// say at the end whose they were.
+// passTurns counts the turns before that of a run that have no request. Each submission
+// that is repeated after a kill or a refusal may leave one. At the end, the events show the
+// runs that they belong to.
 func (b *book) passTurns(ctx context.Context, e *entry) {
 	run := b.must(ctx, http.MethodGet, "/api/executions/"+e.id, "", nil, http.StatusOK)
 	turn, _ := run["turn"].(float64)
@@ -294,8 +294,8 @@ func (b *book) read(ctx context.Context, e *entry) {
 	}
 }
 
-// wrote reports whether data is the output of a run after some attempts: the last
-// one writes all of it, and each one that a kill interrupted leaves its first lines.
+// wrote reports whether data is the output of a run with several attempts: the last attempt
+// writes all lines, and each interrupted attempt leaves its first lines.
 func wrote(data, output string, attempts int) bool {
 	if data == output {
 		return attempts > 0
@@ -312,11 +312,11 @@ func wrote(data, output string, attempts int) bool {
 	return false
 }
 
-// recheck is how many runs that were read before are read again after a kill.
+// recheck is the number of runs that are read again after a kill.
 const recheck = 100
 
-// check compares the server with the book: all runs, or those that were not read
-// before and some others.
+// check compares the server with the book: all runs, or the runs that were not read before
+// and some others.
 func (b *book) check(ctx context.Context, all bool) {
 	old := map[int]bool{}
 	for range recheck {
@@ -381,8 +381,7 @@ func (b *book) follow(ctx context.Context) {
 	}
 }
 
-// readEvents notes events until the stream ends and returns the position of the
-// newest one.
+// readEvents stores events until the stream ends and returns the position of the newest.
 func (b *book) readEvents(body io.Reader, last uint64) (uint64, error) {
 	in := bufio.NewReader(body)
 	for {
@@ -426,7 +425,7 @@ func (b *book) readEvents(body io.Reader, last uint64) (uint64, error) {
 	}
 }
 
-// checkEvents waits until the ends of all acknowledged runs were followed, and
+// checkEvents waits until the follower has received the ends of all acknowledged runs, and
 // compares the events with the book.
 func (b *book) checkEvents() {
 	wrong := func() (list []*entry) {
@@ -455,8 +454,8 @@ func (b *book) checkEvents() {
 	}
 }
 
-// wrongTurns compares the turns of acknowledged runs with the runs that queued each turn of
-// a session. A turn between those of two runs was left by a submission of one of them.
+// wrongTurns compares the turns of acknowledged runs with the runs that queued each turn
+// of a session. A submission of one of two runs left the turn between them.
 func wrongTurns(entries []*entry, queued map[string][]string) (wrong []string) {
 	before := map[string]*entry{}
 	for _, e := range entries {
@@ -482,8 +481,7 @@ func wrongTurns(entries []*entry, queued map[string][]string) (wrong []string) {
 	return wrong
 }
 
-// TestBookOfTurns: the book accepts turns that a repeated submission left, and no other
-// gap.
+// TestBookOfTurns: the book accepts only gaps that a repeated submission leaves.
 func TestBookOfTurns(t *testing.T) {
 	t.Parallel()
 	runs := func(turns ...int) (list []*entry) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// hostile is the tenant that attacks. It has no use for errors, besides answers that
-// no request may cause.
+// hostile is the tenant that attacks. It ignores errors, except for answers that no request
+// may cause.
 type hostile struct {
 	k           *soak
 	token       string
@@ -28,10 +28,10 @@ type hostile struct {
 	sessions []string   // of MCP
 }
 
-// attackTime is how long each attack lasts.
+// attackTime is the duration of each attack.
 func attackTime() time.Duration { return min(12*time.Second, *soakTime/8) }
 
-// attack does all attacks in random order, again and again, until the context ends.
+// attack repeats all attacks in random order until ctx is done.
 func (h *hostile) attack(ctx context.Context) {
 	attacks := map[string]func(context.Context){
 		"slow heaps": h.slowHeaps, "slow events": h.slowEvents, "endless runs": h.endless, "queued turns": h.queuedTurns, "idle connections": h.idle,
@@ -55,8 +55,8 @@ func (h *hostile) attack(ctx context.Context) {
 	}
 }
 
-// send sends a request. It returns nil if there is no answer in JSON. An answer of
-// 500 is a failure of the server, whichever client asks.
+// send sends a request. It returns nil if there is no answer in JSON. A status of 500 is
+// always a failure of the server.
 func (h *hostile) send(ctx context.Context, method, path string, body any) map[string]any {
 	resp, err := h.k.s.do(ctx, h.token, method, path, body)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *hostile) send(ctx context.Context, method, path string, body any) map[s
 	return answer
 }
 
-// submit starts a run and returns its id, which is empty if it was not accepted.
+// submit starts a run and returns its id, or "" if it was not accepted.
 func (h *hostile) submit(ctx context.Context, code string, members map[string]any) string {
 	body := map[string]any{"code": code}
 	for name, v := range members {
@@ -98,7 +98,7 @@ func (h *hostile) ended(ctx context.Context, id string) map[string]any {
 	return nil
 }
 
-// clients calls f from some clients until the context ends.
+// clients calls f from several clients until ctx is done.
 func (h *hostile) clients(ctx context.Context, n int, f func(client, i int)) {
 	var wg sync.WaitGroup
 	for c := range n {
@@ -111,7 +111,7 @@ func (h *hostile) clients(ctx context.Context, n int, f func(client, i int)) {
 	wg.Wait()
 }
 
-// cancelAll cancels everything that waits or runs.
+// cancelAll cancels all waiting and running executions.
 func (h *hostile) cancelAll(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < 5*time.Minute; {
 		answer := h.send(ctx, http.MethodGet, "/api/executions?status=running&limit=1000", nil)
@@ -139,7 +139,7 @@ func (h *hostile) cancelAll(ctx context.Context) {
 	h.k.failf("hostile: its runs are not cancelled after five minutes")
 }
 
-// slowReaders holds connections that read nothing until the context ends.
+// slowReaders holds connections that read nothing until ctx is done.
 func (h *hostile) slowReaders(ctx context.Context, readers int, accept string, paths ...string) {
 	var conns []net.Conn
 	defer func() { closeAll(conns) }()
@@ -214,7 +214,7 @@ func (h *hostile) mcp(ctx context.Context) {
 	h.cancelAll(h.k.t.Context())
 }
 
-// keep remembers a session for endSessions.
+// keep stores a session for endSessions.
 func (h *hostile) keep(session string) {
 	if session == "" {
 		return
@@ -224,8 +224,8 @@ func (h *hostile) keep(session string) {
 	h.sessions = append(h.sessions, session)
 }
 
-// endSessions ends the MCP sessions. The server keeps an unused one for 30 minutes,
-// and at most 256 of a principal; a soak does not wait that long.
+// endSessions ends the MCP sessions. The server keeps an unused session for 30 minutes, and
+// at most 256 of a principal. A soak does not wait that long.
 func (h *hostile) endSessions(ctx context.Context) {
 	for _, session := range h.sessions {
 		req, err := h.k.s.request(ctx, h.token, http.MethodDelete, "/mcp", nil)

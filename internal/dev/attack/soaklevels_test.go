@@ -19,7 +19,7 @@ const (
 	soakOther       = 32 << 20 // bytes: the log of SQLite keeps the size that it reached
 )
 
-// level is what the server uses at one moment.
+// level is the resource usage of the server at one time.
 type level struct {
 	at                    time.Duration
 	name                  string
@@ -31,7 +31,7 @@ type level struct {
 	ledger, derived, rest int64 // bytes on disk
 }
 
-// levelTable measures levels and keeps them.
+// levelTable measures levels and stores them.
 type levelTable struct {
 	k      *soak
 	began  time.Time
@@ -65,16 +65,16 @@ func (t *levelTable) read(name string) level {
 	return l
 }
 
-// settlePoll is how often settle looks at the server. Each look costs the server some
-// hundred KiB of garbage for its metrics, and it gives memory back when it is idle.
+// settlePoll is the interval in which settle measures the server. Each measurement costs
+// the server some hundred KiB of garbage for its metrics, and it returns memory when idle.
 const settlePoll = 3 * time.Second
 
-// settledPolls is how many looks in a row must find the levels within their bounds: one
-// could come right after the collector of garbage.
+// settledPolls is the number of consecutive measurements that must be within their limits:
+// a single one could come right after a garbage collection.
 const settledPolls = 4
 
-// settle waits until the levels are within their bounds and stay so, and adds the last
-// level. It gives up at the first one above them after a minute.
+// settle waits until the levels stay within their limits, and adds the last level. After a
+// minute the first level above a limit ends the wait.
 func (t *levelTable) settle(reference level) level {
 	began := time.Now()
 	var l level
@@ -101,7 +101,7 @@ func (t *levelTable) print() {
 	t.k.t.Logf("\n%s", strings.Join(lines, "\n"))
 }
 
-// above lists the bounds that a level exceeds.
+// above returns a line for each limit that a level exceeds.
 func (l level) above(reference level) (list []string) {
 	exceeds := func(is bool, format string, args ...any) {
 		if is {
@@ -113,7 +113,7 @@ func (l level) above(reference level) (list []string) {
 	exceeds(l.goroutines*100 > reference.goroutines*(100+soakGoroutines), "%d goroutines run, were %d", l.goroutines, reference.goroutines)
 	exceeds(l.temporary > reference.temporary, "there are %d temporary files, were %d", l.temporary, reference.temporary)
 	exceeds(l.rest > reference.rest+soakOther, "files besides the ledger take %d MiB, took %d", l.rest>>20, reference.rest>>20)
-	// Projections and proofs grow with the ledger, and less than it.
+	// Projections and proofs grow with the ledger, but less than the ledger.
 	grown := l.ledger - reference.ledger
 	exceeds(l.derived-reference.derived > grown+soakOther, "projections and proofs grew by %d MiB, the ledger by %d", (l.derived-reference.derived)>>20, grown>>20)
 	return list
@@ -126,7 +126,7 @@ func (l level) compare(t *testing.T, reference level) {
 	}
 }
 
-// runtimeMemory is the memory of the Go runtime, in bytes.
+// runtimeMemory holds the memory of the Go runtime, in bytes.
 type runtimeMemory struct{ objects, between, free int64 }
 
 func (m runtimeMemory) String() string {
@@ -135,8 +135,8 @@ func (m runtimeMemory) String() string {
 
 var runtimeMetric = regexp.MustCompile(`(?m)^go_(goroutines|memstats_heap_(?:alloc|inuse|idle|released)_bytes) (\S+)`)
 
-// runtime returns the number of goroutines and the memory of the Go runtime that the
-// metrics of the server name. The number is -1 when the server refuses to answer.
+// runtime returns the number of goroutines and the memory of the Go runtime from the
+// metrics of the server. The number is -1 if the server refuses to answer.
 func (k *soak) runtime() (goroutines int, m runtimeMemory) {
 	resp, err := k.s.get(k.t.Context(), k.operator, "/metrics", "text/plain")
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// stormer is a client that repeats changes as fast as it can, and counts the answers.
+// stormer is a client that repeats changes as fast as it can and counts the answers.
 type stormer struct {
 	s     *server
 	token string
-	// answers counts by change and status.
+	// answers is the number of answers by change and status.
 	answers map[string]int
 }
 
-// send sends a request and returns the answer. A status that is neither success nor one
-// of those that a hostile client deserves is an error of the test.
+// send sends a request and returns the answer. A status other than success and the refusals
+// for hostile clients is an error of the test.
 func (c *stormer) send(change, method, path string, body any) string {
 	resp, err := c.s.do(c.s.t.Context(), c.token, method, path, body)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *stormer) send(change, method, path string, body any) string {
 	switch status := resp.StatusCode; {
 	case status >= 200 && status < 300, status == http.StatusNotFound, status == http.StatusConflict:
 	case status == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "":
-	case c.answers[key] == 1: // once for each client is enough
+	case c.answers[key] == 1: // report once for each client
 		c.s.t.Errorf("%s is answered %s: %.300s", change, resp.Status, raw)
 	}
 	return string(raw)
@@ -50,8 +50,8 @@ func (c *stormer) send(change, method, path string, body any) string {
 
 var executionID = regexp.MustCompile(`"execution_id":"([^"]+)"`)
 
-// change is one of the changes of a storm. heaps are heaps whose tags share a subject,
-// shared is what all clients change, own what only this one does.
+// change is one of the changes of a storm. heaps are heaps whose tags share a subject, all
+// clients change shared, and only this client changes own.
 func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 	reset := func(what, session string) {
 		c.send("reset of "+what, http.MethodPost, "/api/sessions/"+url.PathEscape(session)+"/reset", nil)
@@ -78,7 +78,7 @@ func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 		if id == nil {
 			return
 		}
-		// Two cancels of the same run meet.
+		// Cancel the same run twice at the same time.
 		path := "/api/executions/" + id[1] + "/cancel"
 		second := stormer{c.s, c.token, map[string]int{}}
 		var both sync.WaitGroup
@@ -91,8 +91,8 @@ func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 	}
 }
 
-// Clients of a tenant that change the same few sessions, heaps and runs as fast as they
-// can are answered or refused as too many, and do not slow another tenant.
+// Clients of a tenant that change the same few sessions, heaps and runs as fast as they can
+// are answered or refused as too many, and do not slow another tenant.
 func TestStorms(t *testing.T) {
 	attack(t, "TestContentionIsNoOutage and TestCancelsThatMeet in ledger")
 	s := startServer(t)
@@ -112,7 +112,7 @@ func TestStorms(t *testing.T) {
 	}
 	heap := s.run(loud, "1", nil)["heap"].(string)
 
-	var over atomic.Bool // no request is cut off, so that no run is left without its cancel
+	var over atomic.Bool // requests are completed, so that each run gets its cancel
 	list := make([]stormer, clients)
 	var storm sync.WaitGroup
 	for i := range list {
@@ -146,7 +146,7 @@ func TestStorms(t *testing.T) {
 		t.Errorf("the server used %d MiB more than idle", grown>>20)
 	}
 
-	// What the storm changed can be changed as before, and no run is left.
+	// The objects of the storm can still be changed, and no run is left.
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) { // polls another process
 		left := s.call(loud, http.MethodGet, "/api/executions?status=running", nil, http.StatusOK)["executions"].([]any)
 		if len(left) == 0 {
