@@ -6,13 +6,14 @@ import (
 	"daybook/internal/dev/bench/gobench"
 )
 
-// versusRow is a figure beside its floor, in milliseconds.
+// versusRow is a figure and its floor, in milliseconds.
 type versusRow struct {
 	What                 string
 	Took, Floor, OfFloor float64
 }
 
-// measureWaiting measures how soon a client that waits for a run has the answer.
+// measureWaiting measures the time from a readable terminal event to the answer at a
+// client that waits for it.
 func measureWaiting(ctx context.Context, s settings, r *report) error {
 	all, err := gobench.Run(ctx, "./httpapi", "^BenchmarkWait$", max(50, s.runs/2))
 	if err != nil {
@@ -26,7 +27,7 @@ func measureWaiting(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-// measureTypeScript measures what types cost a run.
+// measureTypeScript measures runs of TypeScript against runs of JavaScript.
 func measureTypeScript(ctx context.Context, s settings, r *report) error {
 	all, err := gobench.Run(ctx, "./internal/exec/worker", "^BenchmarkTypeScript$", max(20, s.runs/6))
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// floor measures what nothing on this machine can be faster than. Its samples
-// are taken beside what is measured: the speed of a shared machine changes by
-// half within a minute.
+// floor measures the lower bounds of this machine. It takes its samples between those
+// of the measurement, because the speed of a shared machine changes by half within a
+// minute.
 type floor struct {
 	file   *os.File
 	cfg    v8.Config
 	syncs  []time.Duration // append 512 bytes to a file and fsync
-	cycles []time.Duration // a whole life of an isolate in this process
+	cycles []time.Duration // create, run, save and dispose an isolate in this process
 	count  int
 }
 
@@ -40,7 +40,7 @@ func (f *floor) close() error { return f.file.Close() }
 
 func (f *floor) reset() { f.syncs, f.cycles = nil, nil }
 
-// sample takes n samples of each after warm that do not count.
+// sample takes n samples of each, after warm samples that do not count.
 func (f *floor) sample(warm, n int) error {
 	for i := range warm + n {
 		took, err := f.sync()

@@ -1,10 +1,22 @@
-// Bench measures Daybook beside the floor of the machine it runs on, and
-// prints the tables of docs/benchmarks.md:
+// Bench measures Daybook and the floor of the machine that it runs on, and prints the
+// tables of docs/benchmarks.md:
 //
 //	go run ./internal/dev/bench -out docs/benchmarks.md
 //
-// Machines are noisy, so every figure stands beside what the same machine does
-// without Daybook in the same minutes: one fsync, one bare V8 cycle.
+// The speed of a machine varies. Each figure is therefore shown with the time that the
+// same machine takes without Daybook in the same minutes: for an fsync, and for a V8
+// cycle in this process.
+//
+// The other files, in reading order:
+//
+//   - floor.go: measures the fsync and the V8 cycle
+//   - report.go: the results and the template of the page
+//   - runs.go: stateful and stateless runs, and a run with much output
+//   - projection.go: applying events, and rebuilding the projections
+//   - tags.go: queries of heaps by tags
+//   - starts.go: start time and memory of an idle server
+//   - sandbox.go: the cost of confining a worker
+//   - answers.go: waiting for an answer, and the cost of TypeScript
 package main
 
 import (
@@ -18,7 +30,7 @@ import (
 	"time"
 )
 
-// settings are how much is measured.
+// settings are the sizes of the measurements.
 type settings struct {
 	runs   int // executions per row
 	lines  int // output lines
@@ -77,7 +89,7 @@ func run(ctx context.Context, s settings, out string) error {
 	return os.WriteFile(out, page.Bytes(), 0o644)
 }
 
-// quantile sorts and picks.
+// quantile sorts d and returns its q quantile.
 func quantile(d []time.Duration, q float64) time.Duration {
 	slices.Sort(d)
 	return d[min(len(d)-1, int(float64(len(d))*q))]

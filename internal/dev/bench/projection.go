@@ -17,17 +17,17 @@ import (
 	"daybook/projections"
 )
 
-// cores is what the floor of throughput is divided among.
+// cores is the number of processors, by which the floor of throughput scales.
 var cores = runtime.NumCPU()
 
-// projectionResult is how fast the read side follows.
+// projectionResult holds the speed of the projections.
 type projectionResult struct {
 	Events                           int
 	ApplyPerSecond, RebuildPerSecond float64
 	Rebuild                          time.Duration
 }
 
-// synthetic is the history of one made-up execution: four events.
+// synthetic returns the four events of an invented execution.
 func synthetic(at time.Time) []events.Event {
 	id := events.NewID(at)
 	lines := make([]events.Line, 20)
@@ -95,8 +95,8 @@ func measureApply(ctx context.Context, s settings, r *report) (err error) {
 	return nil
 }
 
-// fill writes a ledger of n events where embed finds it. It does not wait for
-// the disk: how the events got there is not what is measured.
+// fill writes a ledger of n events to a data directory. It does not sync, because the
+// time of writing is not measured.
 func fill(ctx context.Context, dir string, n int) error {
 	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: filepath.Join(dir, "jetstream"), NoSync: true})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report is everything measured.
+// report holds all results.
 type report struct {
 	Stateful, Stateless  []throughput
 	Output               outputResult
@@ -22,11 +22,11 @@ type report struct {
 	GoVersion, Date, CPU string
 }
 
-// throughput is a row of runs at one concurrency.
+// throughput is the result of runs by a number of concurrent clients.
 type throughput struct {
 	Clients           int
 	P50, P99          time.Duration
-	Cycle, Fsync      time.Duration // p50 of the floor beside it
+	Cycle, Fsync      time.Duration // p50 of the floor, sampled between the runs
 	PerSecond         float64
 	OfFloor, AddedFsy float64 // share of cores/cycle; p50 beyond the cycle, in fsyncs
 }

@@ -49,18 +49,18 @@ func measureRuns(ctx context.Context, s settings, opts embed.Options) (rows []th
 	return rows, nil
 }
 
-// settle is how long the machine is left alone before the floor is sampled.
+// settle is the idle time before the floor is sampled.
 const settle = 10 * time.Millisecond
 
-// load is what clients do to a Daybook.
+// load runs scripts in a Daybook.
 type load struct {
 	book   *embed.Daybook
 	unique atomic.Int64
 }
 
-// measure runs n scripts in portions of some for each client, and samples the
-// floor between the portions: before every single run of one client, in the same
-// state of rest as the run, and hot for clients that leave no rest.
+// measure runs n scripts in portions and samples the floor between the portions. For one
+// client a portion is one run, and the floor is sampled after the same idle time as the
+// run. Several clients leave no idle time, so their floor is sampled warm.
 func (l *load) measure(ctx context.Context, beside *floor, clients, n int) (throughput, error) {
 	beside.reset()
 	var took []time.Duration
@@ -89,7 +89,7 @@ func (l *load) measure(ctx context.Context, beside *floor, clients, n int) (thro
 	return row, nil
 }
 
-// run runs n scripts from a number of clients and returns how long each took.
+// run runs n scripts from a number of clients and returns the duration of each.
 func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -99,8 +99,8 @@ func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error)
 	for range clients {
 		running.Go(func() {
 			for next.Add(1) <= int64(n) {
-				// No two runs leave the same heap: one that is there already costs
-				// almost nothing to store.
+				// Each run leaves another heap, because storing a heap again costs almost
+				// nothing.
 				code := fmt.Sprintf("var n = %d; 1+1", l.unique.Add(1))
 				start := time.Now()
 				e, err := l.book.Run(ctx, embed.Script{Code: code})
@@ -121,7 +121,7 @@ func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error)
 	return took, failed
 }
 
-// outputResult is what a script with much output cost.
+// outputResult is the result of a script with much output.
 type outputResult struct {
 	Lines, LineBytes, Events int
 	Took                     time.Duration

@@ -6,13 +6,13 @@ import (
 	"daybook/internal/dev/bench/gobench"
 )
 
-// sandboxRow is what confinement costs, in milliseconds, at the lower tenth.
+// sandboxRow is the cost of confinement in milliseconds, at the 10th percentile.
 type sandboxRow struct {
 	What                  string
 	Confined, Bare, Added float64
 }
 
-// sandboxCases are the benchmarks of package worker that are shown, and how.
+// sandboxCases are the benchmarks of package worker in the table, with their texts.
 var sandboxCases = []struct{ benchmark, what string }{
 	{"SandboxStart/stateful", "start of a worker for stateful runs, until it takes a task"},
 	{"SandboxStart/plain", "start of a worker for stateless runs"},
@@ -21,7 +21,8 @@ var sandboxCases = []struct{ benchmark, what string }{
 	{"SandboxRun/large/plain", "stateless run that allocates, sorts and prints"},
 }
 
-// measureSandbox runs the benchmarks where they can reach what confines a worker.
+// measureSandbox runs the benchmarks of package worker, which can start workers without
+// layers of the sandbox.
 func measureSandbox(ctx context.Context, s settings, r *report) error {
 	all, err := gobench.Run(ctx, "./internal/exec/worker", "^BenchmarkSandbox", max(20, s.runs/3))
 	if err != nil {

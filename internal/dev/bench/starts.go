@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// startResult is what a server costs that does nothing.
+// startResult holds the start time and the memory of an idle server.
 type startResult struct {
 	Events               int
 	Ready                time.Duration
@@ -32,8 +32,8 @@ func measureStarts(ctx context.Context, s settings, r *report) error {
 		dir    string
 		events int
 	}{{"empty", 0}, {"large", s.events}} {
-		// Twice: the second start finds the projections and consumers as a
-		// server that stopped leaves them.
+		// Start twice: the second start finds the projections and consumers that
+		// a stopped server leaves.
 		var res startResult
 		for range 2 {
 			var err error
@@ -81,7 +81,7 @@ func measureStart(ctx context.Context, bin, dir string) (res startResult, err er
 		time.Sleep(time.Millisecond)
 	}
 	res.Ready = time.Since(start)
-	time.Sleep(3 * time.Second) // workers being started ahead of time
+	time.Sleep(3 * time.Second) // until the waiting workers have started
 	res.ServerMiB = residentMiB(cmd.Process.Pid)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
 	for _, path := range tasks {

@@ -11,22 +11,22 @@ import (
 	"daybook/projections"
 )
 
-// tagRow is one kind of question, asked again and again.
+// tagRow is the result of one kind of query, repeated.
 type tagRow struct {
 	Question string
 	Heaps    int // in the answer
 	P50, P99 time.Duration
 }
 
-// tagResult is how long it takes to find heaps by two pairs.
+// tagResult holds the times of queries for heaps by two tags.
 type tagResult struct {
 	Heaps int
 	Floor time.Duration // p50 of reading the tags of one heap
 	Rows  []tagRow
 }
 
-// measureTags asks for two pairs among 100,000 tagged heaps: with one that few
-// heaps carry, and with two that many do.
+// measureTags queries 100,000 tagged heaps for two tags: for one that few heaps have
+// and one that many have, and for two that many have.
 func measureTags(ctx context.Context, s settings, r *report) (err error) {
 	const heaps, asks = 100_000, 1000
 	r.Tags.Heaps = heaps

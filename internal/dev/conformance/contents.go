@@ -13,7 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// contents are the tools that answer with each kind of content.
+// contents returns the tools that answer with each kind of content.
 func (f *fixtures) contents() []fixture {
 	picture := &sdk.ImageContent{Data: pixel(), MIMEType: "image/png"}
 	return []fixture{
@@ -42,23 +42,23 @@ func embedded(uri, body string) *sdk.EmbeddedResource {
 	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: kind, Text: body}}
 }
 
-// pixel is a PNG image of one red pixel.
+// pixel returns a PNG image of one red pixel.
 func pixel() []byte {
 	img := image.NewRGBA(image.Rect(0, 0, 1, 1))
 	img.Set(0, 0, color.RGBA{R: 255, A: 255})
 	var b bytes.Buffer
 	if err := png.Encode(&b, img); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // a write to a buffer cannot fail
 	}
 	return b.Bytes()
 }
 
-// silence is a WAV sound of one sample.
+// silence returns a WAV sound of one sample.
 func silence() []byte {
 	const rate = 8000
 	b := []byte("RIFF\x00\x00\x00\x00WAVEfmt ")
 	for _, v := range []any{uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8)} {
-		b, _ = binary.Append(b, binary.LittleEndian, v) // of fixed size all
+		b, _ = binary.Append(b, binary.LittleEndian, v) // cannot fail: all have a fixed size
 	}
 	b = append(b, "data\x01\x00\x00\x00\x80\x00"...)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-8))

@@ -7,7 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// scheme begins the addresses of the resources.
+// scheme is the scheme of the resources' URIs.
 const scheme = "test://"
 
 func mount(s *sdk.Server) {
@@ -21,7 +21,7 @@ func mount(s *sdk.Server) {
 	f.addResources()
 }
 
-// complete answers every request for completions with none.
+// complete answers every request for completions with an empty list.
 func complete(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
 	return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}, nil
 }
@@ -31,10 +31,10 @@ type fixtures struct {
 	seal   seal
 }
 
-// fixture is one tool.
+// fixture is a tool that the suite expects.
 type fixture struct {
 	name, about string
-	schema      string // of the arguments; empty is any object
+	schema      string // of the arguments; "" accepts any object
 	call        sdk.ToolHandler
 }
 
@@ -45,7 +45,7 @@ func (f *fixtures) add(t fixture) {
 	f.server.AddTool(&sdk.Tool{Name: t.name, Description: t.about, InputSchema: json.RawMessage(t.schema)}, t.call)
 }
 
-// says makes a tool that always answers the same.
+// says returns a handler that always returns the same content.
 func says(content ...sdk.Content) sdk.ToolHandler {
 	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: content}, nil
@@ -56,7 +56,7 @@ func text(s string) *sdk.TextContent { return &sdk.TextContent{Text: s} }
 
 func say(s string) *sdk.CallToolResult { return &sdk.CallToolResult{Content: []sdk.Content{text(s)}} }
 
-// argument reads one text argument of a call.
+// argument returns a string argument of a call, or "".
 func argument(req *sdk.CallToolRequest, name string) string {
 	var args map[string]any
 	if json.Unmarshal(req.Params.Arguments, &args) != nil {

@@ -2,11 +2,19 @@
 //
 //	go run ./internal/dev/conformance -data-dir DIR
 //
-// The suite expects tools, prompts and resources of fixed names and answers on the
-// server under test. They are mounted beside the product's own tools, so the suite
-// exercises the handlers, guards and middleware that clients meet. The server listens
-// on a free port of this machine, prints the address and ends with SIGTERM. It tests
-// nothing itself; see .ci/conformance.
+// The suite expects tools, prompts and resources with fixed names and answers on the
+// server under test. This server has them in addition to the product's own tools, so the
+// suite exercises the handlers, guards and middleware of the product. The server listens
+// on a free port of the loopback interface, prints the address and ends on SIGTERM. It
+// tests nothing itself; see .ci/conformance.
+//
+// The other files, in reading order:
+//
+//   - fixtures.go: mounts the fixtures on the server
+//   - contents.go: tools that answer with each kind of content; resources and prompts
+//   - streaming.go: tools that send messages before they answer
+//   - rounds.go: tools that answer by asking for input first
+//   - scripts.go: tools that the suite calls as tasks
 package main
 
 import (
@@ -34,7 +42,7 @@ func main() {
 	}
 }
 
-// serve serves until the context ends.
+// serve serves until ctx is done.
 func serve(ctx context.Context, dir string, out io.Writer) error {
 	book, err := embed.Start(ctx, embed.Options{
 		DataDir:     dir,

@@ -1,4 +1,4 @@
-//nolint:staticcheck // what is deprecated is tested by the suite
+//nolint:staticcheck // the suite tests deprecated features
 package main
 
 import (
@@ -15,12 +15,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// seal makes state that goes through the client's hands, and knows its own.
+// seal is the key that authenticates state which the client sends back.
 type seal []byte
 
 func newSeal() seal {
 	key := make(seal, 32)
-	_, _ = rand.Read(key) // never fails: it crashes the program instead
+	_, _ = rand.Read(key) // crashes the program if it fails
 	return key
 }
 
@@ -38,12 +38,12 @@ func (s seal) open(sealed string) (string, error) {
 	return sealed[:i], nil
 }
 
-// ask asks the user for one text.
+// ask returns a request to the user for one value.
 func ask(message, name, kind string) *sdk.ElicitParams {
 	return &sdk.ElicitParams{Message: message, RequestedSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":%q}},"required":[%q]}`, name, kind, name))}
 }
 
-// told is what the user answered; nil when they did not.
+// told returns the values that the user entered, or nil if there are none.
 func told(in sdk.InputResponseMap, key string) map[string]any {
 	if res, ok := in[key].(*sdk.ElicitResult); ok && res != nil && res.Action == "accept" {
 		return res.Content
@@ -56,7 +56,7 @@ func toldText(in sdk.InputResponseMap, key, name string) string {
 	return s
 }
 
-// completed is the text that the client's model made.
+// completed returns the text that the client's model generated.
 func completed(in sdk.InputResponseMap, key string) (string, bool) {
 	switch res := in[key].(type) {
 	case *sdk.CreateMessageResult:
@@ -76,7 +76,7 @@ func needs(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{InputRequests: in, RequestState: state}
 }
 
-// rounds are the tools that answer by asking for input first.
+// rounds returns the tools that answer by asking for input first.
 func (f *fixtures) rounds() []fixture {
 	const prefix = "test_input_required_result_"
 	askName := ask("What is your name?", "name", "string")

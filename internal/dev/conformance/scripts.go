@@ -7,7 +7,7 @@ import (
 	"daybook/mcp"
 )
 
-// scripts are the tools that the suite calls as tasks. They are real runs.
+// scripts returns the tools that the suite calls as tasks. Each call runs a script.
 func scripts() []mcp.Script {
 	return []mcp.Script{
 		{

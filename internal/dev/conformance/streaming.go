@@ -1,4 +1,4 @@
-//nolint:staticcheck // what is deprecated is tested by the suite
+//nolint:staticcheck // the suite tests deprecated features
 package main
 
 import (
@@ -11,10 +11,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// step is the time between two notifications, as the suite wants it.
+// step is the time between two notifications that the suite expects.
 const step = 50 * time.Millisecond
 
-// streamingTools are the tools that send something before they answer.
+// streamingTools returns the tools that send messages before they answer.
 func (f *fixtures) streamingTools() []fixture {
 	return []fixture{
 		{name: "test_tool_with_logging", about: "Logs while it runs", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -91,7 +91,7 @@ func elicit(ctx context.Context, req *sdk.CallToolRequest, message, schema strin
 	return say(fmt.Sprintf("User response: action=%s, content=%s", res.Action, content)), nil
 }
 
-// wire are the tools that test schemas, headers, streams and notices.
+// wire returns the tools that test schemas, headers, streams and notifications.
 func (f *fixtures) wire() []fixture {
 	return []fixture{
 		{name: "json_schema_2020_12_tool", about: "Has a schema with every keyword", schema: everyKeyword, call: says(text("called"))},
@@ -101,7 +101,7 @@ func (f *fixtures) wire() []fixture {
 			if req.Extra != nil && req.Extra.CloseSSEStream != nil {
 				req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 			}
-			time.Sleep(2 * step) // the client comes back meanwhile
+			time.Sleep(2 * step) // the client reconnects meanwhile
 			return say("Reconnection test completed successfully"), nil
 		}},
 		{name: "test_streaming_elicitation", about: "Sends nothing but its answer", call: says(text("no requests on this stream"))},

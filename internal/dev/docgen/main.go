@@ -1,5 +1,5 @@
-// Docgen writes docs/events.md and the reference under docs/reference from the
-// code that it describes. CI runs it and fails when a file changes.
+// Docgen generates docs/events.md and the reference under docs/reference from the code.
+// CI runs it and fails if a file changes.
 package main
 
 import (
@@ -33,7 +33,7 @@ func run(docs, catalogue string) error {
 		return fmt.Errorf("describe the HTTP interface: %w", err)
 	}
 	files["reference/cli.md"], files["reference/openapi.json"] = commands, api
-	// A schema of a type that is no more must not stay.
+	// The schemas of removed types must not stay.
 	schemas := filepath.Join(docs, "reference", "events")
 	if err := os.RemoveAll(schemas); err != nil {
 		return err

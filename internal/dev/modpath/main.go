@@ -1,6 +1,6 @@
-// Modpath changes the path of the module before it is published under an address:
-// in go.mod, in every import, and in the linter's configuration and the guides that
-// name a package.
+// Modpath changes the path of the module before it is published: in go.mod, in every
+// import, and in the linter's configuration and the guides that name a package. The
+// changes are in rewrite.go.
 //
 //	make module-path PATH=example.org/you/daybook
 package main

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// rewrite gives the module in the directory root another path and returns the
-// files that changed, relative to root. It computes every change before it writes
-// the first file. A second call with another path works as the first one did.
+// rewrite changes the path of the module in the directory root and returns the files
+// that changed, relative to root. It computes every change before it writes the first
+// file. It can be called again with another path.
 func rewrite(root, to string) ([]string, error) {
 	if err := module.CheckImportPath(to); err != nil {
 		return nil, fmt.Errorf("module path %q: %w; give one like example.org/you/daybook", to, err)
@@ -71,7 +71,7 @@ func rewrite(root, to string) ([]string, error) {
 	return names, nil
 }
 
-// skip leaves out what is no part of the module.
+// skip returns fs.SkipDir for a directory that is not part of the module.
 func skip(root, path, name string) error {
 	if path == root {
 		return nil
@@ -83,8 +83,8 @@ func skip(root, path, name string) error {
 	return nil
 }
 
-// editorOf returns what changes a file of this kind; nil for a file that names no
-// package.
+// editorOf returns the function that edits a file of this kind, or nil for a file that
+// names no package.
 func editorOf(path string) func(path string, content []byte, from, to string) ([]byte, error) {
 	switch name := filepath.Base(path); {
 	case filepath.Ext(name) == ".go":
@@ -118,8 +118,8 @@ func rewriteGoMod(path, to string) (from string, content []byte, err error) {
 	return from, content, err
 }
 
-// rewriteImports changes the imports of the module's packages, and nothing else:
-// other strings that begin with the path are names of the product.
+// rewriteImports changes only the imports of the module's packages: other strings that
+// start with the path are names of the product.
 func rewriteImports(path string, content []byte, from, to string) ([]byte, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, content, parser.ImportsOnly|parser.ParseComments)
@@ -144,7 +144,7 @@ func rewriteImports(path string, content []byte, from, to string) ([]byte, error
 	if end == 0 {
 		return content, nil
 	}
-	// The order of imports may be another one now.
+	// Sort the imports: the new path may change their order.
 	formatted, err := format.Source(append(out, content[end:]...))
 	if err != nil {
 		return nil, fmt.Errorf("format %s: %w", path, err)
@@ -152,14 +152,14 @@ func rewriteImports(path string, content []byte, from, to string) ([]byte, error
 	return formatted, nil
 }
 
-// renamed is a package's path after the change; false for one of another module.
+// renamed returns the new path of a package, and false for one of another module.
 func renamed(path, from, to string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, from)
 	return to + rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// rewriteMarkdown changes what the guides show of Go: import lines, and the
-// require and replace of another module's go.mod.
+// rewriteMarkdown changes the Go code in the guides: import lines, and the require and
+// replace lines of another module's go.mod.
 func rewriteMarkdown(_ string, content []byte, from, to string) ([]byte, error) {
 	old := regexp.QuoteMeta(from)
 	for _, form := range []string{

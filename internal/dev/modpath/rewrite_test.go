@@ -16,8 +16,8 @@ import (
 
 const published = "example.org/you/daybook"
 
-// TestModulePath changes the path of a copy of the tree, as make does, and loads
-// every package of it. The nightly tier vets them all and builds the command.
+// TestModulePath changes the path of a copy of the tree with make and loads every
+// package. The nightly tier also vets every package and builds the command.
 func TestModulePath(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("make"); err != nil {
@@ -55,11 +55,11 @@ func TestModulePath(t *testing.T) {
 	}
 	command(t, dir, "go", "test", "./internal/dev/arch")
 	if tier.Nightly() {
-		command(t, dir, "go", "vet", "./...") // compiles every package but the programs
+		command(t, dir, "go", "vet", "./...") // compiles every package except programs
 		command(t, dir, "go", "build", "-ldflags=-s -w", "-o", t.TempDir(), ".")
 	}
 
-	// Back again, everything is as it was.
+	// Changing the path back restores every file.
 	if _, err := rewrite(dir, from); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package tier says how much a test run covers. Tests that take long run in the
-// nightly tier only, or do more there: "make nightly" sets it.
+// Package tier selects how much a test run covers. Long tests run in the nightly tier
+// only, or do more there: "make nightly" selects it.
 package tier
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that selects the tier. Empty is the
-// normal tier, "nightly" the full one.
+// Variable is the environment variable that selects the tier: "" is the normal tier,
+// "nightly" the full one.
 const Variable = "DAYBOOK_TEST_TIER"
 
 const nightly = "nightly"
@@ -27,8 +27,8 @@ func Nightly() bool {
 	}
 }
 
-// NightlyOnly skips the test in the normal tier. covered names the tests that
-// cover the behavior there, or says why none has to.
+// NightlyOnly skips the test in the normal tier. covered names the tests that cover the
+// behavior in the normal tier, or gives the reason why none is needed.
 func NightlyOnly(t testing.TB, covered string) {
 	t.Helper()
 	if !Nightly() {

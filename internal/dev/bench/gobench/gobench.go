@@ -1,5 +1,5 @@
-// Package gobench runs benchmarks of Go packages and reads what they print. It is apart
-// from the command because the tests of a package that links V8 take seconds to link.
+// Package gobench runs benchmarks of Go packages and parses their output. It is separate
+// from the command because tests of a package that links V8 take seconds to link.
 package gobench
 
 import (
@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Run runs benchmarks of a package n times each, and returns their metrics by
-// name, without "Benchmark" and the number of cores, and by unit.
+// Run runs the benchmarks of a package that match pattern, n times each. It returns
+// their metrics by name and unit; names lack "Benchmark" and the number of processors.
+// Cancelling ctx kills the benchmarks.
 func Run(ctx context.Context, pkg, pattern string, n int) (map[string]map[string]float64, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", fmt.Sprintf("%dx", n), pkg)
 	cmd.Stderr = os.Stderr
@@ -23,8 +24,8 @@ func Run(ctx context.Context, pkg, pattern string, n int) (map[string]map[string
 	return parseBench(string(out)), nil
 }
 
-// parseBench reads the lines of results that go test prints: a name, the number of
-// iterations, then pairs of a value and a unit.
+// parseBench parses the result lines of go test: a name, the number of iterations, then
+// pairs of a value and a unit.
 func parseBench(out string) map[string]map[string]float64 {
 	all := map[string]map[string]float64{}
 	for line := range strings.Lines(out) {
@@ -49,7 +50,8 @@ func parseBench(out string) map[string]map[string]float64 {
 	return all
 }
 
-// Figures returns metrics of one benchmark, in the order of the units.
+// Figures returns the metrics of one benchmark, in the order of units. It returns an
+// error if one is missing.
 func Figures(all map[string]map[string]float64, name string, units ...string) ([]float64, error) {
 	list := make([]float64, len(units))
 	for i, unit := range units {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// AsyncAPI returns an AsyncAPI 3 document of what subscribers to NATS receive.
+// AsyncAPI returns an AsyncAPI 3 document of the messages that NATS subscribers receive.
 func (c *Catalogue) AsyncAPI() ([]byte, error) {
 	schemas, messages, channels, operations := node{}, node{}, node{}, node{}
 	for _, e := range c.Events {
@@ -75,7 +75,7 @@ func (c *Catalogue) channel(e *Event) node {
 	return ch
 }
 
-// meanings of the variable tokens.
+// meanings describes the variable tokens.
 var meanings = map[string]string{
 	"tenant":    "Owner of the event.",
 	"pool":      "Group of runners that may take the run.",
@@ -92,7 +92,7 @@ func paramMeaning(name string) string {
 	return "Part of the subject."
 }
 
-// channelKey names a channel by its tokens that do not vary.
+// channelKey returns the key of a channel: the fixed tokens of its subject.
 func channelKey(live string) string {
 	var fixed []string
 	for part := range strings.SplitSeq(live, ".") {
@@ -103,7 +103,7 @@ func channelKey(live string) string {
 	return strings.Join(fixed, "-")
 }
 
-// header describes one header of every event.
+// header is a header that every event has.
 type header struct{ name, doc, example string }
 
 var headers = []header{
@@ -118,7 +118,7 @@ var headers = []header{
 	{"content-type", "Always application/json.", "application/json"},
 }
 
-// natsHeaders come with live events, added by the server.
+// natsHeaders are the headers that the server adds to live events.
 var natsHeaders = []header{
 	{"Nats-Stream", "Stream that holds the event.", "LEDGER-0001"},
 	{"Nats-Subject", "Subject it is recorded under.", "ledger.0001.default.exec.019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
@@ -141,10 +141,10 @@ func headersSchema() node {
 	return node{"type": "object", "description": "CloudEvents attributes, and what the NATS server adds to live events.", "properties": properties, "required": required}
 }
 
-// joined makes one text of paragraphs.
+// joined joins paragraphs to one text.
 func joined(list []string) string {
 	return strings.TrimSpace(strings.Join(list, " "))
 }
 
-// sortedKeys are the names of a node's members.
+// sortedKeys returns the keys of a map, sorted.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

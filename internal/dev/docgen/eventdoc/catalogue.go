@@ -16,8 +16,7 @@ import (
 type Catalogue struct {
 	// Events are in the order of introduction.
 	Events []*Event
-	// Objects are what payloads are made of, by name, in the order in which they
-	// are first met.
+	// Objects are the objects inside payloads, in the order of their first use.
 	Objects []*Object
 
 	source  *source
@@ -27,28 +26,28 @@ type Catalogue struct {
 // Event describes one event type.
 type Event struct {
 	Type events.Type
-	// Meaning is what an event of the type says; Appended when it is recorded,
-	// empty if the source does not say.
+	// Meaning describes the event, a paragraph each. Appended describes when it is
+	// recorded; "" if the source does not.
 	Meaning  []string
 	Appended string
-	// Subject is where it is recorded, with parameters in angle brackets, and Live
-	// where it appears live.
+	// Subject is the subject of the recorded event, with parameters in angle brackets.
+	// Live is the subject on which subscribers receive it.
 	Subject, Live string
-	// Params are the parameters of Live, by name, with those of the example.
+	// Params are the parameters of Live with their values in the example.
 	Params []Param
-	// About tells what the CloudEvents attribute "subject" is: a member, or the
-	// stream of the one that is a volume.
+	// About describes the CloudEvents attribute "subject": the name of a member, or
+	// the stream of the member that is a volume.
 	About string
 	// Body describes the payload.
 	Body *Object
-	// Example is one, as it is recorded.
+	// Example is a recorded event of the type.
 	Example Example
 }
 
 // Param is a variable token of a subject.
 type Param struct{ Name, Example string }
 
-// Example is an event as it is recorded.
+// Example is a recorded event.
 type Example struct {
 	Subject string            `json:"subject"`
 	Headers map[string]string `json:"headers"`
@@ -72,7 +71,7 @@ type Member struct {
 	typ reflect.Type
 }
 
-// Load describes the catalogue whose source and fixtures are in a folder.
+// Load reads the catalog whose source and fixtures are in dir.
 func Load(dir string) (*Catalogue, error) {
 	src, err := readSource(dir)
 	if err != nil {
@@ -128,7 +127,7 @@ func (c *Catalogue) event(dir string, typ events.Type) (*Event, error) {
 	return e, nil
 }
 
-// memberWith is the member of a JSON object that holds a text.
+// memberWith returns the name of a member of a JSON object with a text as value.
 func memberWith(body []byte, text string) string {
 	var members map[string]any
 	_ = json.Unmarshal(body, &members) // it was decoded before
@@ -140,7 +139,7 @@ func memberWith(body []byte, text string) string {
 	return ""
 }
 
-// tokens name the variable tokens of subjects, by the one that tells the kind.
+// tokens names the variable tokens of subjects, by the token for their kind.
 var tokens = map[string][]string{
 	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
 	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"},
@@ -168,7 +167,7 @@ func (e *Event) route() {
 	e.Subject = "ledger.<volume>." + strings.Join(pattern, ".")
 }
 
-// object describes a struct that payloads are made of.
+// object describes a struct inside payloads.
 func (c *Catalogue) object(t reflect.Type) *Object {
 	if o := c.objects[t]; o != nil {
 		return o
@@ -184,7 +183,7 @@ func (c *Catalogue) build(t reflect.Type) *Object {
 	src := c.source.of(sourceName(t))
 	wire := wireNames(t)
 	inDoc := maps.Clone(wire)
-	delete(inDoc, o.Name) // there it is the type that is meant
+	delete(inDoc, o.Name) // in this comment the name means the type
 	o.Doc = paragraphs(src.doc, inDoc)
 	c.members(o, t, wire)
 	return o
@@ -207,7 +206,7 @@ func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
 	}
 }
 
-// visit meets the objects inside a type.
+// visit describes the objects inside a type.
 func (c *Catalogue) visit(t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -221,7 +220,7 @@ func (c *Catalogue) visit(t reflect.Type) {
 
 var instant = reflect.TypeFor[events.Instant]()
 
-// absent says of a member in JSON's words what Go calls nil.
+// absent returns the description of a member with the words of JSON for nil.
 func absent(m Member) string {
 	other := "null"
 	if m.Optional {
@@ -241,14 +240,14 @@ func wireNames(t reflect.Type) map[string]string {
 	return names
 }
 
-// sourceName is the name of a type in the source, without type arguments.
+// sourceName returns the name of a type in the source, without type arguments.
 func sourceName(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.Name(), "[")
 	return name
 }
 
-// objectName is what readers know a type by. Content of something is named
-// after that.
+// objectName returns the name of a type in the documents. A generic type is named for
+// its type argument.
 func objectName(t reflect.Type) string {
 	generic, arg, ok := strings.Cut(t.Name(), "[")
 	if !ok {

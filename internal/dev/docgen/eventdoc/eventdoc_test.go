@@ -28,7 +28,7 @@ func load(t *testing.T) *eventdoc.Catalogue {
 	return c
 }
 
-// The files under docs are what the code says today.
+// The generated files under docs are current.
 func TestFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	files, err := eventdoc.Files(filepath.Join(root, "events"))
@@ -52,8 +52,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// Every type says when it is recorded, and every member what it means: a type
-// without that is not fit for others to build on.
+// The source describes when each type is recorded, and every member.
 func TestEverythingIsDocumented(t *testing.T) {
 	t.Parallel()
 	c := load(t)
@@ -90,7 +89,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	}
 }
 
-// A member that may be any JSON is not described as the bytes that hold it.
+// A member that may be any JSON is not described as bytes.
 func TestAnyJSON(t *testing.T) {
 	t.Parallel()
 	raw, err := load(t).Markdown()
@@ -131,8 +130,8 @@ func parse(t *testing.T, raw []byte) any {
 	return v
 }
 
-// The schemas accept what is recorded, also what later versions may add, and
-// refuse what no event is.
+// The schemas accept recorded events, also with members that later versions may add,
+// and refuse other JSON.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	c := load(t)
@@ -166,7 +165,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// What is inside objects is checked too.
+// The schemas check the members of inner objects.
 func TestSchemasInside(t *testing.T) {
 	t.Parallel()
 	c := load(t)
@@ -195,8 +194,8 @@ func TestSchemasInside(t *testing.T) {
 	}
 }
 
-// The AsyncAPI document covers every type, its references lead somewhere, and
-// the subjects of the examples are among its addresses.
+// The AsyncAPI document covers every type, its references exist, and its addresses
+// match the subjects of the examples.
 func TestAsyncAPI(t *testing.T) {
 	t.Parallel()
 	c := load(t)

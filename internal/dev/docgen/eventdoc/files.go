@@ -2,7 +2,7 @@ package eventdoc
 
 import "fmt"
 
-// Files returns every document about the catalogue in a folder, by its path
+// Files returns every document about the catalog whose source is in dir, by its path
 // below docs.
 func Files(dir string) (map[string][]byte, error) {
 	c, err := Load(dir)

@@ -21,7 +21,7 @@ A type never changes its meaning: within a version members are only added, optio
 
 `
 
-// Markdown returns the catalogue for people.
+// Markdown returns the catalog as a human-readable page.
 func (c *Catalogue) Markdown() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(intro)
@@ -98,7 +98,7 @@ func (c *Catalogue) table(b *bytes.Buffer, o *Object) {
 	}
 }
 
-// typeName is the type of a member for people.
+// typeName returns the human-readable type of a member.
 func (c *Catalogue) typeName(t reflect.Type) string {
 	switch {
 	case t == instant:
@@ -129,7 +129,7 @@ func (c *Catalogue) typeName(t reflect.Type) string {
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 
-// anchor is what GitHub makes of a heading.
+// anchor returns the anchor that GitHub generates for a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(strings.ToLower(heading), ".", "")
 }

@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// node is a part of a JSON document. Its members are written sorted.
+// node is a JSON object. Its members are written in sorted order.
 type node = map[string]any
 
 // Schemas returns a JSON Schema (draft 2020-12) of the payload of each type, by
@@ -33,11 +33,11 @@ func (c *Catalogue) Schemas() (map[string][]byte, error) {
 	return files, nil
 }
 
-// anyJSON is a member that may be anything.
+// anyJSON is the type of a member that may hold any JSON.
 var anyJSON = reflect.TypeFor[json.RawMessage]()
 
-// schema describes an object. What it refers to is added to defs, found under
-// the prefix.
+// schema returns the schema of an object. It adds the schemas of the objects inside to
+// defs; prefix is the path of defs in references.
 func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
 	s := node{"type": "object"}
 	if len(o.Doc) > 0 {
@@ -58,12 +58,13 @@ func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	// Members may be added to a type: whoever reads events must let others pass.
+	// Later versions may add members to a type, so a consumer must accept unknown ones.
 	s["additionalProperties"] = true
 	return s
 }
 
-// value describes a value. Lists and maps that are always there may be null.
+// value returns the schema of a value. Lists and maps that are always present may be
+// null.
 func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs node) node {
 	kind := func(name string) any {
 		if nullable {
@@ -81,7 +82,7 @@ func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs nod
 	case t.Kind() == reflect.Struct:
 		o := c.object(t)
 		if _, known := defs[o.Name]; !known {
-			defs[o.Name] = node{} // it may refer to itself
+			defs[o.Name] = node{} // ends the recursion of an object that refers to itself
 			defs[o.Name] = c.schema(o, prefix, defs)
 		}
 		return node{"$ref": prefix + o.Name}

@@ -15,14 +15,14 @@ import (
 	"daybook/events"
 )
 
-// source is what the source of package events says beside its structure.
+// source holds the doc comments and constants of package events.
 type source struct {
 	types map[string]*typeSource
 }
 
 type typeSource struct {
 	doc    string
-	fields map[string]string // doc by field
+	fields map[string]string // doc comment by field
 	// values are the constants of the type, in order.
 	values []string
 }
@@ -84,8 +84,8 @@ func (s *source) declared(g *ast.GenDecl) {
 	}
 }
 
-// describe collects the comments of fields. One comment may describe several:
-// fields without one of their own that follow it and that it names.
+// describe collects the comments of fields. A comment also describes the following
+// fields that it names and that have no comment.
 func (t *typeSource) describe(body *ast.StructType) {
 	last := ""
 	for _, f := range body.Fields.List {
@@ -113,8 +113,7 @@ func textOf(own, group *ast.CommentGroup) string {
 	return group.Text()
 }
 
-// constants are the limits that comments name, in words for readers who do not
-// see the source.
+// constants replaces the constants that comments name by their values.
 var constants = strings.NewReplacer(
 	"PreviewBytes", fmt.Sprintf("%d bytes", events.PreviewBytes),
 	"InlineBytes", fmt.Sprintf("%d KiB", events.InlineBytes>>10),
@@ -123,7 +122,7 @@ var constants = strings.NewReplacer(
 	"EditRun", "`"+string(events.EditRun)+"`",
 )
 
-// paragraphs splits a comment, and turns its Go names into those on the wire.
+// paragraphs splits a comment into paragraphs, with the names of members for fields.
 func paragraphs(doc string, members map[string]string) []string {
 	var list []string
 	for p := range strings.SplitSeq(strings.TrimSpace(doc), "\n\n") {
@@ -136,7 +135,7 @@ func paragraphs(doc string, members map[string]string) []string {
 
 var word = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// onTheWire replaces the names of fields by those of members.
+// onTheWire replaces the names of fields by those of members, and constants by values.
 func onTheWire(text string, members map[string]string) string {
 	text = word.ReplaceAllStringFunc(text, func(w string) string {
 		if name, ok := members[w]; ok {
@@ -147,7 +146,7 @@ func onTheWire(text string, members map[string]string) string {
 	return constants.Replace(text)
 }
 
-// readFile reads a file of the catalogue.
+// readFile reads a fixture.
 func readFile(path string) ([]byte, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
