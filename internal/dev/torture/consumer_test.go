@@ -31,12 +31,12 @@ import (
 
 var consumerKills = flag.Int("consumer-kills", tier.Choose(2, 10), "how often to kill each consumer")
 
-// consumerVariable makes a process of this test one of the consumers below.
+// consumerVariable is the variable that makes a process of the test binary a consumer.
 const consumerVariable = "DAYBOOK_TORTURE_CONSUMER"
 
 var consumers = map[string]func(){"http": consumeHTTP, "nats": consumeNATS}
 
-// What a consumer needs to know, from its environment.
+// The variables with the addresses and paths for a consumer.
 const (
 	serverVariable = "DAYBOOK_TORTURE_SERVER"
 	natsVariable   = "DAYBOOK_TORTURE_NATS"
@@ -44,9 +44,8 @@ const (
 	recordVariable = "DAYBOOK_TORTURE_RECORD"
 )
 
-// notebook is the consumer's own record: a line for each event, written at once
-// and whole as far as a killed process is concerned, or cut, which the next one
-// mends.
+// notebook is the file in which a consumer records a line for each event. A kill can leave
+// a part of the last line, which the next process removes.
 type notebook struct {
 	f    *os.File
 	last uint64
@@ -78,7 +77,7 @@ func (n *notebook) note(seq uint64, id string, data []byte) {
 	n.last, n.seen[seq] = seq, true
 }
 
-// must ends the process: it is a test's own, and the test reads why.
+// must ends the process of the consumer with an error, which the test prints.
 func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "consumer:", err)
@@ -86,7 +85,7 @@ func must(err error) {
 	}
 }
 
-// consumeHTTP follows /api/events and resumes by its own record.
+// consumeHTTP follows /api/events and resumes after the last event in its notebook.
 func consumeHTTP() {
 	n := openNotebook()
 	resp, err := http.Get(fmt.Sprintf("%s/api/events?follow=true&after=%d", os.Getenv(serverVariable), n.last))
@@ -113,8 +112,8 @@ func consumeHTTP() {
 	}
 }
 
-// consumeNATS reads through a durable consumer and resumes by what that one has
-// seen acknowledged; what comes once more, it finds in its record.
+// consumeNATS reads through a durable consumer and resumes after the acknowledged events.
+// It skips repeated events, which are in its notebook.
 func consumeNATS() {
 	n := openNotebook()
 	nc, err := nats.Connect("nats://"+os.Getenv(natsVariable), nats.UserCredentials(filepath.Join(os.Getenv(dataVariable), "nats", "default.creds")))
@@ -139,7 +138,7 @@ func consumeNATS() {
 	}
 }
 
-// consumer is such a process, over all its lives.
+// consumer is a process that runs one of the consumers, with its restarts.
 type consumer struct {
 	t      *testing.T
 	kind   string
@@ -161,13 +160,13 @@ func (c *consumer) start() {
 	}
 }
 
-// kill ends it with SIGKILL. It must have lived until then.
+// kill ends the process with SIGKILL. The process must not have ended before.
 func (c *consumer) kill() {
 	c.t.Helper()
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
 	if !c.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-		c.t.Fatalf("the %s consumer ended by itself: %s", c.kind, c.errs.String())
+		c.t.Fatalf("the %s consumer ended before it was killed: %s", c.kind, c.errs.String())
 	}
 }
 
@@ -179,30 +178,29 @@ func (c *consumer) size() int64 {
 	return info.Size()
 }
 
-// lives kills the consumer over and over, at random moments after it has noted
-// something, and then leaves it to live on.
+// lives kills the consumer repeatedly, at a random time after it has recorded an event,
+// and then starts it a last time.
 func (c *consumer) lives(kills int, random *rand.Rand) {
 	for range kills {
 		before := c.size()
 		c.start()
 		for late := time.Now().Add(60 * time.Second); c.size() == before; {
 			if time.Now().After(late) {
-				c.t.Errorf("the %s consumer notes nothing: %s", c.kind, c.errs.String())
+				c.t.Errorf("the %s consumer records nothing: %s", c.kind, c.errs.String())
 				c.kill()
 				return
 			}
 			time.Sleep(time.Millisecond) // polling another process
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(120 * time.Millisecond)))) // the random moment is the point
+		time.Sleep(time.Duration(random.Int64N(int64(120 * time.Millisecond)))) // a random time is the purpose of the test
 		c.kill()
 	}
 	c.start()
 }
 
-// TestKillConsumers kills consumers of a busy server at random moments, and
-// then checks that each has noted exactly what the ledger holds: everything,
-// once, and, where it follows the ledger, in order. "make torture" runs the long
-// version.
+// TestKillConsumers kills consumers of a busy server at random times, and then checks that
+// each has recorded every event of the ledger exactly once, and that the one over HTTP has
+// recorded them in order. "make torture" runs the long version.
 func TestKillConsumers(t *testing.T) {
 	unhurried(t)
 	setSeed()
@@ -233,7 +231,7 @@ func TestKillConsumers(t *testing.T) {
 	whole, ofLedger := quiet(t, s)
 	for _, c := range all {
 		want := whole
-		if c.kind == "nats" { // which sees the events of its tenant
+		if c.kind == "nats" { // this one sees only the events of its tenant
 			want = slices.DeleteFunc(slices.Clone(whole), func(line string) bool { return ofLedger[position(t, line)] })
 		}
 		for late := time.Now().Add(2 * time.Minute); ; {
@@ -243,26 +241,26 @@ func TestKillConsumers(t *testing.T) {
 			}
 			got := strings.SplitAfter(string(raw), "\n")
 			got = got[:len(got)-1]
-			if c.kind == "nats" { // what was not acknowledged in time comes later
+			if c.kind == "nats" { // events that were not acknowledged in time come later
 				slices.SortFunc(got, func(a, b string) int { return int(position(t, a)) - int(position(t, b)) })
 			}
 			if len(got) >= len(want) {
 				if !slices.Equal(got, want) {
-					t.Errorf("the %s consumer noted %d events, the ledger holds %d; the first difference is at %d", c.kind, len(got), len(want), differ(got, want))
+					t.Errorf("the %s consumer recorded %d events, the ledger holds %d; the first difference is at %d", c.kind, len(got), len(want), differ(got, want))
 				}
 				break
 			}
 			if time.Now().After(late) {
-				t.Fatalf("the %s consumer noted %d events, the ledger holds %d: %s", c.kind, len(got), len(want), c.errs.String())
+				t.Fatalf("the %s consumer recorded %d events, the ledger holds %d: %s", c.kind, len(got), len(want), c.errs.String())
 			}
 			time.Sleep(10 * time.Millisecond) // polling another process
 		}
 		c.kill()
 	}
-	t.Logf("%d events, each noted exactly once by both", len(whole))
+	t.Logf("%d events, each recorded exactly once by both", len(whole))
 }
 
-// busy has the server record one run after the other.
+// busy submits one run after the other.
 func busy(ctx context.Context, s *server, n int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		code := fmt.Sprintf("console.log('run', %d); for (let i = 0; i < %d; i++) console.log('<line> & ', i); %d", i, i%40, i)
@@ -278,8 +276,8 @@ func busy(ctx context.Context, s *server, n int) {
 	}
 }
 
-// quiet reads the ledger when nothing is added to it any more, in the form of a
-// consumer's record, and the positions of the ledger's own events.
+// quiet reads the ledger once no more events are added. It returns the events in the form
+// of a notebook, and the positions of the ledger's own events.
 func quiet(t *testing.T, s *server) (lines []string, ofLedger map[uint64]bool) {
 	t.Helper()
 	for last := -1; ; {

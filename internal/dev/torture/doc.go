@@ -1,4 +1,15 @@
-// Package torture holds the tests that kill a loaded server, or its disk, over
-// and over, and then check from the ledger what was promised to clients. It
-// has no code of its own besides tests.
+// Package torture holds tests that kill a loaded server, or cut the power of its disk,
+// repeatedly, and then compare the ledger with the answers that clients received. Another
+// test puts single faults into the files of a store. The package has no code besides
+// tests.
+//
+// The files, in reading order:
+//
+//   - server_test.go: starts, kills and queries the server
+//   - kill_test.go: kills under load, and the check of the ledger
+//   - power_test.go: power cuts of the disk under load
+//   - start_test.go: kills while a data directory is created
+//   - consumer_test.go: kills of consumers of events
+//   - webhook_test.go: kills during deliveries of webhooks
+//   - faults_test.go, faultkinds_test.go: single faults in files, and their kinds
 package torture

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// faultKind is a way in which files change that nobody wrote.
+// faultKind is a kind of change to files that no process made.
 type faultKind struct {
 	name string
-	// inject does it to some of the files, and says what it did.
+	// inject changes one or more of the files and returns a description.
 	inject func(r *rand.Rand, files map[string][]byte) string
 }
 
@@ -68,7 +68,7 @@ var faultKinds = []faultKind{
 	{"the subscribers' credentials", either(flip("nats/default.creds"), remove("nats/default.creds"), remove("nats/credentials.jsonl"))},
 }
 
-// pick is one of the files that match, with something in it.
+// pick returns one of the matching files that are not empty.
 func pick(r *rand.Rand, files map[string][]byte, patterns ...string) string {
 	list := match(files, patterns...)
 	return list[r.IntN(len(list))]
@@ -78,7 +78,7 @@ func match(files map[string][]byte, patterns ...string) []string {
 	var list []string
 	for name, content := range files {
 		for _, p := range patterns {
-			// $ and the like have no meaning for path.Match, but [ would.
+			// Names may contain $, which path.Match takes literally, but no [.
 			if ok, err := path.Match(p, name); err == nil && ok && len(content) > 0 {
 				list = append(list, name)
 			}
@@ -111,7 +111,7 @@ func flip(patterns ...string) injection {
 	}
 }
 
-// records are where the records of a block begin.
+// records returns the offsets of the records of a block.
 func records(block []byte) []int {
 	var list []int
 	for at := 0; at < len(block); at += int(binary.LittleEndian.Uint32(block[at:]) &^ (1 << 31)) {

@@ -32,9 +32,9 @@ var (
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
 )
 
-// A store with one fault in its files either says that it is damaged or has
-// changed in nothing that can be asked. It never gives out a wrong answer, nor a
-// position twice, and what was found damaged is still as it was found.
+// A store with one fault in its files either reports that it is damaged or gives the same
+// answers as before. It never returns a wrong answer or assigns a position twice, and it
+// does not change damaged files.
 func TestFaults(t *testing.T) {
 	original := t.TempDir()
 	truth := buildStore(t, original)
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 		limit <- struct{}{}
 		running.Go(func() {
 			defer func() { <-limit }()
-			// Of every kind, the damage of one in five is accepted.
+			// The damage of one fault in five is accepted, for each kind.
 			table.add(kind.name, truth.try(t, kind, seed, (n+n/len(faultKinds))%5 == 0, &table))
 		})
 	}
@@ -60,7 +60,7 @@ func TestFaults(t *testing.T) {
 	t.Logf("verdicts of %d faults:\n%s", *faultCount, &table)
 }
 
-// verdict is what became of a fault.
+// verdict is the outcome of a fault.
 type verdict string
 
 const (
@@ -107,19 +107,18 @@ func (y *tally) String() string {
 		}
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", kind.name, all, c[reported], c[contained], c[refused], c[harmless], c[forbidden])
 	}
-	fmt.Fprintf(&b, "\nThe damage of %d was accepted, and the ledger went on.\n", y.accepted)
+	fmt.Fprintf(&b, "\nThe damage of %d was accepted, and the ledger continued.\n", y.accepted)
 	return b.String()
 }
 
-// truth is a store and everything that it answers.
+// truth is an intact store with all its answers.
 type truth struct {
 	files   map[string][]byte
 	answers map[string]string
 	events  []string
 }
 
-// buildStore fills a directory with what every part of a store has something
-// of, and takes down its answers.
+// buildStore creates a store that uses every part, and reads its answers.
 func buildStore(t *testing.T, dir string) *truth {
 	t.Helper()
 	book := startBook(t, dir, false)
@@ -146,7 +145,7 @@ func buildStore(t *testing.T, dir string) *truth {
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// A second start, so that there is what only a later one leaves.
+	// Start again, because some files are created at the second start.
 	book = startBook(t, dir, true)
 	y := &truth{answers: map[string]string{}}
 	var err error
@@ -181,7 +180,7 @@ func faultOptions(dir string, noRunner bool) embed.Options {
 	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, NATSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
 }
 
-// questions are everything that the store can be asked.
+// questions returns the URLs of all reads of the store.
 func questions(t *testing.T, book *embed.Daybook) []string {
 	t.Helper()
 	list := []string{"/api/executions", "/api/heaps", "/api/sessions", "/api/sessions/ledger%20of%20faults/entries", "/api/heaps?tag=round%3D2"}
@@ -210,11 +209,11 @@ func questions(t *testing.T, book *embed.Daybook) []string {
 	return list
 }
 
-// brokenOff is what ask returns as the body of an answer that breaks off: its reason
-// is in the log.
+// brokenOff is the body that ask returns for an answer that breaks off. The log has the
+// reason.
 const brokenOff = "the answer broke off"
 
-// ask returns an answer; one that breaks off has the status 500.
+// ask returns the answer to a request. One that breaks off has the status 500.
 func ask(book *embed.Daybook, url string) (status int, body string) {
 	defer func() {
 		if v := recover(); v == http.ErrAbortHandler {
@@ -229,10 +228,10 @@ func ask(book *embed.Daybook, url string) (status int, body string) {
 	return w.Code, w.Body.String()
 }
 
-// readEvents reads the ledger from its beginning to where it ends, or breaks.
+// readEvents reads the ledger from its start to its end or to the first error.
 func readEvents(book *embed.Daybook) ([]string, error) {
 	if status, body := ask(book, "/api/events?limit=1"); status == http.StatusOK && body == "" {
-		return nil, nil // following would wait for the first
+		return nil, nil // Follow would wait for the first event
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -277,9 +276,8 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// try injects one fault into a copy and says what became of it.
-//
-// accept goes on behind what was reported.
+// try injects one fault into a copy of the store and returns the verdict. If accept is set,
+// it then accepts reported damage.
 func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, table *tally) verdict {
 	name := fmt.Sprintf("%s, seed %d", kind.name, seed)
 	bad := func(format string, args ...any) verdict {
@@ -366,19 +364,20 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 		return v
 	}
 	if err := y.accept(ctx, dir); err != nil {
-		return bad("accepting it: %v", err)
+		return bad("accept the damage: %v", err)
 	}
 	table.acceptedOne()
 	return v
 }
 
-// accept goes on behind the damage of a directory: what is left is as it was, what
-// is not is named, nothing takes its place, and all of it can be proven.
+// accept starts the store with AcceptDamage and requires that the remaining events are
+// unchanged, that the missing ones are recorded as lost, that their positions are not
+// assigned again, and that the ledger verifies.
 func (y *truth) accept(ctx context.Context, dir string) (err error) {
 	opts := faultOptions(dir, true)
 	opts.AcceptDamage = true
 	last := uint64(len(y.events))
-	for range 2 { // and once more, without the flag
+	for range 2 { // the second time without the flag
 		book, err := embed.Start(ctx, opts)
 		if err != nil {
 			return err
@@ -406,12 +405,12 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	if !r.OK || r.Last < last {
-		return fmt.Errorf("it does not verify:\n%s", r)
+		return fmt.Errorf("the ledger does not verify:\n%s", r)
 	}
 	return nil
 }
 
-// survived compares what can be read behind accepted damage with what was recorded.
+// survived compares the events after accepted damage with the original ones.
 func (y *truth) survived(got []string) error {
 	var lost events.Lost
 	there := map[uint64]bool{}
@@ -425,7 +424,7 @@ func (y *truth) survived(got []string) error {
 		}
 		if e.Seq <= uint64(len(y.events)) {
 			if there[e.Seq] = true; strip(raw) != strip(y.events[e.Seq-1]) {
-				return fmt.Errorf("event %d is not the one recorded", e.Seq)
+				return fmt.Errorf("event %d differs from the original", e.Seq)
 			}
 			continue
 		}
@@ -436,7 +435,7 @@ func (y *truth) survived(got []string) error {
 	}
 	for i := range y.events {
 		if _, named := lost.At(uint64(i) + 1); named == there[uint64(i)+1] {
-			return fmt.Errorf("event %d is there: %t, and named as lost: %t", i+1, !named, named)
+			return fmt.Errorf("event %d exists: %t, and is recorded as lost: %t", i+1, !named, named)
 		}
 	}
 	return nil
@@ -458,7 +457,7 @@ func strip(raw string) string {
 	return string(text)
 }
 
-// wasSetAside reports whether a directory for damaged files holds a file as it was.
+// wasSetAside reports whether a quarantine directory holds a file with this content.
 func wasSetAside(dir, file string, content []byte) bool {
 	copies, _ := filepath.Glob(filepath.Join(dir, "damaged-*"))
 	for _, aside := range copies {
@@ -469,7 +468,7 @@ func wasSetAside(dir, file string, content []byte) bool {
 	return false
 }
 
-// untouched reports v unless files of the streams are not as they were found.
+// untouched returns v, or fails if files of the streams have changed.
 func (y *truth) untouched(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
 	for file, content := range files {
 		if !strings.HasSuffix(file, ".blk") || strings.HasPrefix(file, "readonly") {

@@ -22,38 +22,37 @@ var (
 	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
 )
 
-// setSeed picks the seed of the random moments if none was given.
+// setSeed picks the seed of the random times unless a flag sets it.
 var setSeed = sync.OnceFunc(func() {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 })
 
-// unhurried lets a test of the ordinary size run beside others of its kind: they wait for
-// processes most of the time. The long versions have the machine to themselves.
+// unhurried runs a test of normal size in parallel with others, because they wait for
+// processes most of the time. The long versions run alone.
 func unhurried(t *testing.T) {
 	if *kills <= 12 && *consumerKills <= 10 {
 		t.Parallel()
 	}
 }
 
-// promises is what clients were told and hold the server to.
+// promises are the acknowledgements that clients have received.
 type promises struct {
 	mu        sync.Mutex
-	accepted  map[string]string // execution id -> what was asked, for the report
+	accepted  map[string]string // execution id -> description of the request
 	cancelled map[string]bool   // cancel answered ok
 	ended     map[string]string // execution id -> terminal status seen
 	edits     map[uint64]string // position of a tag edit -> heap
 	heaps     []string
-	// From began on, the disk was being taken away, and since done it is gone. An
-	// acknowledgement that a client sees in between may be one that a machine
-	// without power could not have given, and is no promise; of what was asked
-	// later there must be none.
+	// The disk was removed between began and done. A real machine without power could
+	// not have sent an acknowledgement of that time, so it does not count as a promise.
+	// A request that starts after done must not be acknowledged.
 	began, done time.Time
 	late        []string
 }
 
-// note records a promise of something that was asked at a time, with p.mu held.
+// note records a promise for a request that started at a time. The caller must hold p.mu.
 func (p *promises) note(asked time.Time, what string, record func()) {
 	switch {
 	case p.began.IsZero():
@@ -67,9 +66,9 @@ func newPromises() *promises {
 	return &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
 }
 
-// TestKill kills a loaded server with SIGKILL at random moments, and then
-// checks that no acknowledged event is missing and every execution has exactly
-// one terminal event. "make torture" runs the long version.
+// TestKill kills a loaded server with SIGKILL at random times, and then checks that no
+// acknowledged event is missing and every execution has exactly one terminal event. "make
+// torture" runs the long version.
 func TestKill(t *testing.T) {
 	unhurried(t)
 	setSeed()
@@ -96,10 +95,10 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
 }
 
-// round loads a ready server from six clients until something was promised and a
-// random moment has come, and then has it ended.
+// round loads a ready server with six clients, waits for a promise and then for a random
+// time, and ends the server.
 func (p *promises) round(s *server, random *rand.Rand, end func()) {
-	// Something must be promised in every round, or it would prove nothing.
+	// A round without a promise would test nothing.
 	before := p.count()
 	ctx, stop := context.WithCancel(context.Background())
 	var clients sync.WaitGroup
@@ -122,15 +121,15 @@ func (p *promises) count() int {
 	return len(p.accepted)
 }
 
-// load is one client: it submits, cancels, tags and reads until the server is
-// gone, and notes only what the server acknowledged.
+// load is one client. It submits, cancels, tags and reads until the server has ended, and
+// records only acknowledgements.
 func (p *promises) load(ctx context.Context, s *server, client int, random *rand.Rand) {
-	// Bounded, so that the backlog of a thousand rounds can be worked off.
+	// The limit keeps the backlog of a thousand rounds small enough to be run.
 	for n := 0; n < 8 && ctx.Err() == nil; n++ {
 		var body map[string]any
 		kind := random.IntN(6)
 		if kind == 3 && client > 0 {
-			kind = 0 // loops keep the slots from everything else: one client's are enough
+			kind = 0 // loops occupy the slots: those of one client are enough
 		}
 		switch kind {
 		case 0:
@@ -201,8 +200,7 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 	}
 }
 
-// makeHeaps runs a few scripts to their end, so that there are heaps to tag from
-// the first round on.
+// makeHeaps runs a few scripts to their end, so that the first round has heaps to tag.
 func (p *promises) makeHeaps(t *testing.T, s *server) {
 	t.Helper()
 	for n := range 5 {
@@ -264,7 +262,7 @@ func (p *promises) settle(t *testing.T, s *server) {
 	}
 }
 
-// check reads the whole ledger and holds it against the promises.
+// check compares the whole ledger with the promises.
 func (p *promises) check(t *testing.T, s *server) {
 	t.Helper()
 	requested := map[string]int{}
@@ -303,11 +301,11 @@ func (p *promises) check(t *testing.T, s *server) {
 		}
 	}
 	for _, what := range p.late {
-		t.Errorf("%s was acknowledged although the disk was gone before it was asked for", what)
+		t.Errorf("%s was acknowledged although the disk was removed before the request", what)
 	}
 	for id, asked := range p.accepted {
 		if requested[id] != 1 {
-			t.Errorf("%s (%s) was accepted but is on record %d times", id, asked, requested[id])
+			t.Errorf("%s (%s) was accepted but is recorded %d times", id, asked, requested[id])
 		}
 	}
 	for id, n := range requested {
@@ -323,17 +321,17 @@ func (p *promises) check(t *testing.T, s *server) {
 	}
 	for id := range p.cancelled {
 		if got := terminals[id]; len(got) != 1 || got[0] != "cancelled" {
-			t.Errorf("%s: the cancel was acknowledged, recorded is %v", id, got)
+			t.Errorf("%s: the cancel was acknowledged, but %v is recorded", id, got)
 		}
 	}
 	for id, status := range p.ended {
 		if got := terminals[id]; len(got) != 1 || got[0] != status {
-			t.Errorf("%s was seen %s, recorded is %v", id, status, got)
+			t.Errorf("%s was read as %s, but %v is recorded", id, status, got)
 		}
 	}
 	for seq, heap := range p.edits {
 		if e := bySeq[seq]; e.Type != string(events.TypeHeapTagged) || e.Subject != heap {
-			t.Errorf("position %d was promised to be a tag edit of %s, it is %s of %s", seq, heap, e.Type, e.Subject)
+			t.Errorf("position %d must be a tag edit of %s, but is %s of %s", seq, heap, e.Type, e.Subject)
 		}
 	}
 	for session, indices := range entries {

@@ -18,10 +18,9 @@ import (
 
 var powerCuts = flag.Int("power-cuts", tier.Choose(1, 2), "how often to cut the power of the disk")
 
-// Shutting a file system down without flushing its journal is the nearest a
-// machine comes to losing its power and living on: what was not synced is gone,
-// and nothing can be written afterwards (ext4's EXT4_IOC_SHUTDOWN, the flag is
-// EXT4_GOING_FLAGS_NOLOGFLUSH).
+// The shutdown of a file system without a flush of its journal simulates a power cut on a
+// machine that continues to run: data that was not synced is lost, and later writes fail.
+// It is the ioctl EXT4_IOC_SHUTDOWN of ext4 with EXT4_GOING_FLAGS_NOLOGFLUSH.
 const (
 	ext4Shutdown   = 0x8004587d
 	withoutFlush   = 2
@@ -29,9 +28,8 @@ const (
 	diskFileSystem = "ext4"
 )
 
-// TestPowerCut cuts the power of the disk under a loaded server at random
-// moments, from its very first start on, and checks what TestKill does. It needs
-// root, for a file system of its own.
+// TestPowerCut cuts the power of the disk under a loaded server at random times, from its
+// first start on, and checks what TestKill checks. It needs root to mount a file system.
 func TestPowerCut(t *testing.T) {
 	d := newDisk(t)
 	setSeed()
@@ -39,7 +37,7 @@ func TestPowerCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 2))
 	s := newServer(t)
 	s.dir = filepath.Join(d.dir, "data")
-	t.Cleanup(s.kill) // before the disk is unmounted: last in, first out
+	t.Cleanup(s.kill) // runs before the cleanup that unmounts the disk
 	p := newPromises()
 	for n := range *powerCuts {
 		d.mount()
@@ -55,7 +53,7 @@ func TestPowerCut(t *testing.T) {
 			p.mu.Lock()
 			p.done = time.Now()
 			p.mu.Unlock()
-			// The server lives on over a disk that takes nothing more.
+			// The server continues for a time on a disk that accepts no writes.
 			time.Sleep(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
 			s.kill()
 		})
@@ -73,7 +71,7 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d power cuts: %d executions, %d cancels and %d tag edits were acknowledged", *powerCuts, len(p.accepted), len(p.cancelled), len(p.edits))
 }
 
-// disk is a file system of its own on a loop device.
+// disk is a file system on a loop device.
 type disk struct {
 	t          *testing.T
 	image, dir string
@@ -83,7 +81,7 @@ type disk struct {
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a file system to cut the power of")
+		t.Skip("only root can mount the file system whose power is cut")
 	}
 	d := &disk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: filepath.Join(t.TempDir(), "disk")}
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
@@ -96,7 +94,7 @@ func newDisk(t *testing.T) *disk {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs."+diskFileSystem, "-q", d.image).CombinedOutput(); err != nil {
-		t.Skipf("no file system can be made here: %v\n%s", err, out)
+		t.Skipf("no file system can be created here: %v\n%s", err, out)
 	}
 	if out, err := d.tryMount(); err != nil {
 		t.Skipf("no loop device can be mounted here: %v\n%s", err, out)
@@ -112,7 +110,7 @@ func (d *disk) tryMount() ([]byte, error) {
 	return out, err
 }
 
-// mount has the file system recover from its journal, as after a cut.
+// mount mounts the file system, which recovers from its journal.
 func (d *disk) mount() {
 	d.t.Helper()
 	if out, err := d.tryMount(); err != nil {
@@ -125,7 +123,7 @@ func (d *disk) unmount() {
 	if !d.mounted {
 		return
 	}
-	// A process that was killed may take a moment to let go of its files.
+	// A killed process may take a short time to close its files.
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		out, err := exec.Command("umount", d.dir).CombinedOutput()
@@ -138,8 +136,8 @@ func (d *disk) unmount() {
 		time.Sleep(10 * time.Millisecond) // polling the kernel
 	}
 	d.mounted = false
-	// Workers have mount namespaces of their own, and take a moment to be gone.
-	// Until then the file system lives, and would be found dead by the next mount.
+	// Workers have their own mount namespaces and take a short time to end. Until then
+	// the file system stays mounted, and the next mount would get it after its shutdown.
 	for {
 		out, err := exec.Command("losetup", "--associated", d.image).CombinedOutput()
 		if err != nil {
@@ -152,7 +150,7 @@ func (d *disk) unmount() {
 	}
 }
 
-// cut takes the disk away: nothing more reaches it, and what had not is gone.
+// cut shuts the file system down: data that was not synced is lost, and writes fail.
 func (d *disk) cut() {
 	d.t.Helper()
 	f, err := os.Open(d.dir)

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// buildDir is where buildDaybook stored the command; empty if no test needed it.
+// buildDir is the directory of the command that buildDaybook built; "" if no test needed it.
 var buildDir string
 
 // buildDaybook builds the real command once for all tests. "go run" takes it from the
@@ -52,15 +52,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is a daybook process that can be killed and started again on the same
-// data and address.
+// server is a daybook process that can be killed and started again with the same data
+// directory and address.
 type server struct {
 	t    testing.TB
 	bin  string
 	dir  string
 	addr string
-	nats string // address of the NATS listener; empty for none
-	// flags are given to the server besides.
+	nats string // address of the NATS listener; "" for none
+	// flags are additional flags of the server.
 	flags []string
 	cmd   *exec.Cmd
 	log   *lockedBuffer
@@ -77,8 +77,8 @@ func newServer(t testing.TB) *server {
 	return s
 }
 
-// freeAddr is an address for a server that is killed and started again. Its port is below
-// those that the kernel gives to connections, which would take it in between.
+// freeAddr returns an address for a server that is killed and started again. Its port is
+// below the ephemeral ports, so that no connection takes it in between.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -101,7 +101,7 @@ func (s *server) start() {
 	s.awaitReady()
 }
 
-// launch starts the process and does not wait.
+// launch starts the process and does not wait until it is ready.
 func (s *server) launch() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
@@ -114,7 +114,7 @@ func (s *server) launch() {
 	}
 }
 
-// awaitReady returns when the server is ready.
+// awaitReady waits until the server is ready.
 func (s *server) awaitReady() {
 	s.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
@@ -134,7 +134,7 @@ func (s *server) awaitReady() {
 	}
 }
 
-// exited reports whether the process is gone although nobody killed it.
+// exited reports whether the process has ended without a kill by the test.
 func (s *server) exited() bool {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *server) exited() bool {
 	return len(rest) > 0 && rest[0] == 'Z'
 }
 
-// kill ends the process with SIGKILL and waits until it is gone.
+// kill ends the process with SIGKILL and waits for its end.
 func (s *server) kill() {
 	if s.cmd == nil || s.cmd.ProcessState != nil {
 		return
@@ -153,7 +153,7 @@ func (s *server) kill() {
 	s.cmd.Wait()
 }
 
-// post sends JSON and decodes the answer. The error is of the transport only.
+// post sends JSON and decodes the answer. It returns only errors of the transport.
 func (s *server) send(ctx context.Context, method, path string, body any) (status int, answer map[string]any, seq uint64, err error) {
 	var payload io.Reader
 	if body != nil {
@@ -194,7 +194,7 @@ type recorded struct {
 	Raw     map[string]any  `json:"-"`
 }
 
-// ledger reads every event from the beginning.
+// ledger reads all events.
 func (s *server) ledger() []recorded {
 	s.t.Helper()
 	var all []recorded

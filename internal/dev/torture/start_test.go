@@ -11,7 +11,7 @@ import (
 	"daybook/internal/dev/tier"
 )
 
-// written are files in the order in which a first start creates them.
+// written lists files in the order in which a first start creates them.
 var written = []string{
 	"lock", "mark",
 	"jetstream/jetstream/$G/streams/LEDGER-0001",
@@ -28,9 +28,9 @@ var written = []string{
 	"jetstream/jetstream/$G/streams/LEDGER-0001/obs/runners-default=default/meta.inf",
 }
 
-// TestKillAtStart kills servers with SIGKILL while they create a data directory, a
-// random moment after some file of it appears. Each next start succeeds: no
-// operator has to accept damage.
+// TestKillAtStart kills servers with SIGKILL while they create a data directory, a random
+// time after one of its files appears. Each next start succeeds: no operator has to accept
+// damage.
 func TestKillAtStart(t *testing.T) {
 	unhurried(t)
 	setSeed()
@@ -61,10 +61,10 @@ func killAtStart(t *testing.T, rounds int, random *rand.Rand) {
 	}
 }
 
-// killAfter kills the server some time after a file exists, or when it is ready.
+// killAfter kills the server a time after a file exists, or when the server is ready.
 func (s *server) killAfter(file string, pause time.Duration) {
 	s.t.Helper()
-	deadline := time.Now().Add(2 * time.Second) // later than a start takes
+	deadline := time.Now().Add(2 * time.Second) // longer than a start takes
 	for time.Now().Before(deadline) && !s.exited() {
 		if _, err := os.Stat(filepath.Join(s.dir, file)); err == nil {
 			break

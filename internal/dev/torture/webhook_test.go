@@ -16,7 +16,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// inbox is a receiver of webhooks that fails now and then.
+// inbox is a receiver of webhooks that fails for some deliveries.
 type inbox struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -63,9 +63,8 @@ func (b *inbox) received() []uint64 {
 	return slices.Clone(b.got)
 }
 
-// TestKillWebhooks kills the server in the middle of deliveries, and then checks
-// that a receiver got every event, in order, and after each kill at most the one
-// that was under way twice.
+// TestKillWebhooks kills the server during deliveries, and then checks that a receiver got
+// every event in order, and at most one event twice after each kill.
 func TestKillWebhooks(t *testing.T) {
 	unhurried(t)
 	setSeed()
@@ -96,7 +95,7 @@ func TestKillWebhooks(t *testing.T) {
 		case <-time.After(60 * time.Second):
 			t.Fatalf("nothing is delivered:\n%s", tail(s.log.String()))
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond)))) // the random moment is the point
+		time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond)))) // a random time is the purpose of the test
 		s.kill()
 		stop()
 		load.Wait()
@@ -127,7 +126,7 @@ func TestKillWebhooks(t *testing.T) {
 	got = slices.Compact(got)
 	repeated -= len(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("%d events were delivered, %d are on record", len(got), len(want))
+		t.Errorf("%d events were delivered, %d are recorded", len(got), len(want))
 	}
 	if repeated > *consumerKills {
 		t.Errorf("%d repetitions after %d kills", repeated, *consumerKills)
