@@ -24,9 +24,9 @@ func (d directory) quiet() embed.Options {
 	}
 }
 
-// TestAnswers compares what the frozen directory answers with the golden files. The
-// first start builds the projections, which the archive does not hold. The answers
-// must be the same from projections that embed.Rebuild wrote.
+// TestAnswers compares the answers of the frozen directory with the golden files. The
+// first start builds the projections, which the archive does not hold. Projections that
+// embed.Rebuild wrote must give the same answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	dir := unpack(t)
@@ -65,7 +65,7 @@ func removeProjections(t *testing.T, dir directory) {
 	}
 }
 
-// answersOf starts a Daybook on the directory, asks everything and closes it.
+// answersOf starts a Daybook on the directory, sends all questions and closes it.
 func answersOf(t *testing.T, dir directory) map[string][]byte {
 	t.Helper()
 	q := &inquiry{T: t, dir: dir, groups: map[string]*bytes.Buffer{}, asked: map[string]map[string]bool{}}
@@ -102,8 +102,8 @@ func answersOf(t *testing.T, dir directory) map[string][]byte {
 	return groups
 }
 
-// awaitWebhooks waits until the webhooks have come to the last event: their lists show
-// how far they are.
+// awaitWebhooks waits until the webhooks have reached the last event, because lists of
+// webhooks contain their positions.
 func (q *inquiry) awaitWebhooks(last uint64) {
 	q.Helper()
 	for ctx := within(q.T); ; {
@@ -124,16 +124,16 @@ func (q *inquiry) awaitWebhooks(last uint64) {
 		}
 		select {
 		case <-ctx.Done():
-			q.Fatalf("%d webhooks do not come to event %d", behind, last)
+			q.Fatalf("%d webhooks do not reach event %d", behind, last)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// notAsked are the routes and parameters without a question, and why.
+// notAsked holds the routes and parameters without a question, with the reason.
 var notAsked = map[string]string{
 	"/api/version": "names versions of this build",
-	// Where the answer has to be that of the newest position it changes nothing.
+	// It changes nothing in an answer at the newest position.
 	"Daybook-Min-Sequence": "waits; it is asked once",
 }
 

@@ -37,18 +37,18 @@ func directoryIn(root string) directory {
 	return directory{data: filepath.Join(root, dataName), tokenFile: filepath.Join(root, tokensName)}
 }
 
-// isDerived reports whether a file is left out of the archive: what is built from the
-// rest, and what belongs to a running process.
+// isDerived reports whether a file is left out of the archive: derived files, and files of
+// a running process.
 func isDerived(name string) bool {
 	base := filepath.Base(name)
 	return strings.HasPrefix(base, "projections.db") || base == "lock" || base == "ballast" || strings.HasSuffix(base, ".lock")
 }
 
-// pack writes the files below a directory in the order of their names, with fixed
-// times and owners. It returns how many they are.
+// pack writes the files below a directory in the order of their names, with fixed times
+// and owners. It returns their number.
 func pack(root string) (archive []byte, files int, err error) {
 	var packed bytes.Buffer
-	// The window holds everything: files kept aside are copies of others.
+	// The window covers the whole archive, because quarantined files are copies of others.
 	z, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstd.MaxWindowSize>>3))
 	if err != nil {
 		return nil, 0, err
@@ -88,7 +88,7 @@ func pack(root string) (archive []byte, files int, err error) {
 	return packed.Bytes(), files, nil
 }
 
-// unpack writes the frozen directory to one of the test's own.
+// unpack writes the frozen directory to a temporary directory of the test.
 func unpack(t testing.TB) directory {
 	t.Helper()
 	root := t.TempDir()

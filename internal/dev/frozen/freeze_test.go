@@ -27,9 +27,9 @@ import (
 
 // TestFreeze writes testdata/directory.tar.zst. It runs only with -freeze.
 //
-// Not in the directory are events that take too long to make or need a crash between two
-// appends: webhook.dead_lettered and webhook.redelivered (15 attempts take more than an
-// hour), and session.turn_skipped.
+// The directory lacks events that take too long or need a crash between two appends:
+// webhook.dead_lettered and webhook.redelivered (15 attempts take more than an hour), and
+// session.turn_skipped.
 //
 // Volume 1 is removed, volume 2 is sealed, volume 3 has lost an event whose damage was
 // accepted, and volume 4 is active. Its last runs are open, as a crash leaves them.
@@ -74,8 +74,8 @@ func TestFreeze(t *testing.T) {
 	w.damage("LEDGER-0003", "damaged soon")
 
 	w.opts.AcceptDamage = true
-	w.opts.Contexts.Idle = time.Second          // what was used before expires
-	w.tools = newToolServer(t, "today", "hold") // a session that knows of others is rebound
+	w.opts.Contexts.Idle = time.Second          // contexts that were used before expire
+	w.tools = newToolServer(t, "today", "hold") // a session with other tools is rebound
 	w.opts.MCPServers[0].URL = w.tools.url
 	w.open()
 	w.opts.AcceptDamage = false
@@ -111,14 +111,14 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// writer makes the events of the archive.
+// writer creates the events of the archive.
 type writer struct {
 	*testing.T
 	dir     directory
 	opts    embed.Options
 	book    *embed.Daybook
 	tools   *toolServer
-	heaps   []string // a lineage
+	heaps   []string // of one lineage
 	openIDs []string // the open runs
 }
 
@@ -142,13 +142,13 @@ func (w *writer) close() {
 	closeBook(w.T, w.book)
 }
 
-// do sends a request that has to succeed.
+// do sends a request that must succeed.
 func (w *writer) do(of tenant, method, url, body string, into any, header ...string) {
 	w.Helper()
 	w.dir.tokens.must(w.T, w.book, of, method, url, body, into, header...)
 }
 
-// ran is what the writer uses of an execution.
+// ran holds the members of an execution that the writer uses.
 type ran struct {
 	ID     string `json:"execution_id"`
 	Status string `json:"status"`
@@ -209,7 +209,7 @@ func (w *writer) removedVolume() {
 		Volumes []struct{ First, Last uint64 }
 	}
 	w.do(operator, http.MethodGet, "/api/ledger/volumes", "", &list)
-	w.close() // with tokens a server exports what one tenant has, which is not all of a volume
+	w.close() // a server with tokens exports the events of one tenant only
 	dir := filepath.Join(w.TempDir(), "volume")
 	if _, err := embed.Export(within(w.T), embed.ExportOptions{DataDir: w.dir.data, Dir: dir, From: list.Volumes[0].First, To: list.Volumes[0].Last}); err != nil {
 		w.Fatal(err)
@@ -231,7 +231,7 @@ func (w *writer) seal(number int) {
 	}
 }
 
-// runs makes runs of every status and with every kind of source, output and result.
+// runs executes runs with every status and every kind of source, output and result.
 func (w *writer) runs() {
 	w.heaps = append(w.heaps, w.run(operator, code("globalThis.n = (globalThis.n ?? 0) + 1; console.log('n is', n); n", fields{"heap": w.heaps[0], "tags": map[string]string{"keep": "yes", "round": "1"}})).Heap)
 	w.heaps = append(w.heaps, w.run(operator, code("n * 100", fields{"heap": w.heaps[0]})).Heap) // a second branch
@@ -302,7 +302,7 @@ func (w *writer) hostCalls() {
 	}
 }
 
-// opening is what the answer to the opening of a logical session says.
+// opening is the answer to the opening of a logical session.
 type opening struct {
 	ID string `json:"session_id"`
 }
@@ -492,7 +492,7 @@ func (w *writer) webhooks() {
 	w.do(operator, http.MethodDelete, "/api/webhooks/"+deleted, "", nil)
 }
 
-// secondTenant gives another tenant something of most kinds, under the same names.
+// secondTenant creates objects of most kinds for another tenant, under the same names.
 func (w *writer) secondTenant() {
 	heap := w.run(acme, code("globalThis.n = 7; console.log('of acme'); n", fields{"session": "counted", "tags": map[string]string{"keep": "yes"}}), "Idempotency-Key", "the-same-key").Heap
 	w.run(acme, code("for (;;);", fields{"session": "counted", "heap": heap, "execution_timeout_secs": 1}))
@@ -505,7 +505,7 @@ func (w *writer) secondTenant() {
 	w.do(acme, http.MethodPost, "/api/webhooks", `{"url":"https://hooks.invalid/acme","session":"for no run"}`, nil)
 }
 
-// erasableSessions makes two sessions with encrypted content and erases one.
+// erasableSessions creates two sessions with encrypted content and shreds one.
 func (w *writer) erasableSessions() {
 	for _, session := range []string{"private", "erased"} {
 		r := w.run(operator, code("globalThis.secret = 'of "+session+"'; console.log('line', secret); secret", fields{"session": session, "tags": map[string]string{"about": session}}))
@@ -520,7 +520,7 @@ func (w *writer) erasableSessions() {
 	w.run(operator, code("'after the erasure'", fields{"session": "erased"}))
 }
 
-// damage changes a byte of the only event of a volume with a text.
+// damage changes a byte of the only event in a volume that contains a text.
 func (w *writer) damage(stream, text string) {
 	blocks, err := filepath.Glob(filepath.Join(w.dir.data, "jetstream", "jetstream", "$G", "streams", stream, "msgs", "*.blk"))
 	if err != nil {
@@ -581,12 +581,12 @@ func (w *writer) requireOpen() {
 	for _, id := range w.openIDs {
 		var r ran
 		if w.do(operator, http.MethodGet, "/api/executions/"+id, "", &r); r.Status != string(events.StatusRunning) {
-			w.Fatalf("%s is %s: it ended before the copy was taken, try again", id, r.Status)
+			w.Fatalf("%s is %s: it ended before the files were copied; run the test again", id, r.Status)
 		}
 	}
 }
 
-// toolServer is an MCP server for the scripts.
+// toolServer is the MCP server that the scripts call.
 type toolServer struct {
 	url     string
 	holding chan struct{}

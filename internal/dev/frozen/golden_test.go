@@ -17,7 +17,7 @@ func sameAnswers(t *testing.T, want, got map[string][]byte) {
 	}
 }
 
-// golden compares a text with a file below testdata, line by line, or writes it.
+// golden compares a text with a file below testdata line by line, or writes the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := testdata(filepath.FromSlash(name))
@@ -73,7 +73,7 @@ func compare(t *testing.T, name string, want, got []byte) {
 	}
 }
 
-// checkGroups fails for golden files that no group of questions writes any more.
+// checkGroups fails for golden files that no group of questions writes.
 func checkGroups(t *testing.T, groups map[string][]byte) {
 	t.Helper()
 	list, err := filepath.Glob(testdata("answers", "*"))

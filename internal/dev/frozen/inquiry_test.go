@@ -17,16 +17,16 @@ import (
 	"daybook/embed"
 )
 
-// inquiry asks questions and keeps the answers.
+// inquiry sends questions and stores the answers.
 type inquiry struct {
 	*testing.T
 	dir    directory
 	book   *embed.Daybook
 	groups map[string]*bytes.Buffer
-	// times are those of the events, in milliseconds since 1970.
+	// times are the times of the events, in milliseconds since 1970.
 	times map[int64]bool
-	// asked are the routes of the OpenAPI document that were asked, with the names
-	// of the parameters that were used.
+	// asked holds the routes of the OpenAPI document that were requested, with the
+	// names of the parameters that were used.
 	asked map[string]map[string]bool
 }
 
@@ -43,14 +43,14 @@ type line struct {
 	Length int             `json:"length,omitempty"`
 }
 
-// comparedHeaders are those headers of an answer that do not depend on the process.
+// comparedHeaders are the headers of an answer that do not depend on the process.
 var comparedHeaders = []string{"Content-Type", "Cache-Control", "Etag", "Location", "Daybook-Last-Sequence", "Retry-After"}
 
-// mostText bounds the bodies that golden files hold as they are, and mostPart those
-// of groups whose answers repeat what other groups hold.
+// mostText bounds the bodies that golden files hold unchanged, in bytes. mostPart is the
+// limit for groups whose answers repeat those of other groups.
 const mostText, mostPart = 4000, 400
 
-// parts are the groups of mostPart.
+// parts are the groups with the limit mostPart.
 var parts = []string{"alltenants", "events", "history", "output", "proofs", "replays"}
 
 // put writes a line of a golden file.
@@ -68,8 +68,7 @@ func (q *inquiry) put(group string, l any) {
 	}
 }
 
-// ask sends a question, of which route is the pattern in the OpenAPI document, or
-// empty.
+// ask sends a question. route is its pattern in the OpenAPI document, or "".
 func (q *inquiry) ask(group string, of tenant, route, target string, header ...string) answer {
 	q.Helper()
 	if route != "" {
@@ -108,7 +107,7 @@ func (q *inquiry) ask(group string, of tenant, route, target string, header ...s
 	return answer{a.status, a.header, body}
 }
 
-// used notes a question to a route, and its parameters.
+// used records that a route was requested, with its parameters.
 func (q *inquiry) used(route, target string, header []string) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -125,7 +124,7 @@ func (q *inquiry) used(route, target string, header []string) {
 	}
 }
 
-// pages follows a list to its end.
+// pages requests all pages of a list.
 func (q *inquiry) pages(group string, of tenant, route, target string) {
 	q.Helper()
 	const most = 500
@@ -150,9 +149,8 @@ func (q *inquiry) pages(group string, of tenant, route, target string) {
 	q.Errorf("%s has more than %d pages", target, most)
 }
 
-// normal replaces what cannot be equal in two answers of one directory: the id and
-// the times of an unused context that did not begin with an event: each process creates
-// it on demand.
+// normal replaces the values that differ between two answers of one directory: the id and
+// the times of an unused context that no event created. Each process creates it on demand.
 func (q *inquiry) normal(route string, body []byte) []byte {
 	if route != "/api/context" {
 		return body

@@ -28,12 +28,12 @@ var (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// nats.go may start this goroutine for a stored object only after the
-		// object is stored; it then never learns that it is to end.
+		// nats.go may start this goroutine for a stored object after the object is
+		// stored; the goroutine then never ends.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// patience is how long a test waits for a condition.
+// patience bounds the wait for a condition.
 const patience = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
@@ -72,7 +72,7 @@ func closeBook(t testing.TB, book *embed.Daybook) {
 	}
 }
 
-// tenant is whose token a request carries.
+// tenant is the tenant whose token a request carries.
 type tenant string
 
 const (
@@ -90,8 +90,8 @@ type answer struct {
 	body   []byte
 }
 
-// ask sends one request. It reads a stream of events as far as the mark of its live
-// edge, and header is pairs of names and values.
+// ask sends one request. header is pairs of names and values. It reads a stream of events
+// up to the mark of its live edge.
 func (s tokens) ask(t testing.TB, book *embed.Daybook, of tenant, method, url, body string, header ...string) answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(within(t))
@@ -125,10 +125,10 @@ func (e *edge) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap gives http.ResponseController the recorder.
+// Unwrap returns the recorder to http.ResponseController.
 func (e *edge) Unwrap() http.ResponseWriter { return e.ResponseRecorder }
 
-// must is ask for what has to succeed, and decodes the answer.
+// must is ask for a request that must succeed, and decodes the answer.
 func (s tokens) must(t testing.TB, book *embed.Daybook, of tenant, method, url, body string, into any, header ...string) {
 	t.Helper()
 	a := s.ask(t, book, of, method, url, body, header...)
@@ -160,7 +160,7 @@ func ledgerOf(t testing.TB, book *embed.Daybook) []events.Event {
 	return list
 }
 
-// awaitEvent follows the ledger until an event is as wanted.
+// awaitEvent follows the ledger until an event matches.
 func awaitEvent(t testing.TB, book *embed.Daybook, want func(e events.Event) bool) {
 	t.Helper()
 	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {

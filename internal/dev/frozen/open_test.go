@@ -13,8 +13,8 @@ import (
 	"daybook/events"
 )
 
-// TestOpenRuns starts a runner on the directory. The runs that a crash left open end
-// as they should, and what was recorded before is unchanged.
+// TestOpenRuns starts a runner on the directory. The runs that a crash left open end with
+// the expected outcome, and the events before are unchanged.
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
 	dir := unpack(t)
@@ -26,7 +26,7 @@ func TestOpenRuns(t *testing.T) {
 		t.Fatalf("%d runs are open: %+v", len(open), open)
 	}
 
-	// One of them is cancelled before there is a runner.
+	// Cancel one of them before the runner starts.
 	book = start(t, dir.quiet())
 	dir.tokens.must(t, book, operator, http.MethodPost, "/api/executions/"+open[5]+"/cancel", "", nil)
 	closeBook(t, book)

@@ -19,7 +19,7 @@ import (
 	"daybook/events"
 )
 
-// allTenants asks a server without tokens, which shows the events of all tenants.
+// allTenants queries a server without tokens, which shows the events of all tenants.
 func (q *inquiry) allTenants(list []events.Event) {
 	q.Helper()
 	const all = tenant("")
@@ -40,10 +40,10 @@ func (q *inquiry) allTenants(list []events.Event) {
 	}
 }
 
-// tenants are those whose data the directory holds.
+// tenants are the tenants of the directory.
 var tenants = []tenant{operator, acme}
 
-// noID and noHash are not recorded.
+// noID and noHash are an id and a hash that are not recorded.
 const noID, noHash = "01990000-0000-7000-8000-00000000dead", "deaddeaddeaddeaddeaddeaddeaddeaddeaddeaddeaddeaddeaddeaddeaddead"
 
 // ledger writes the whole ledger as embed.Follow returns it.
@@ -124,7 +124,7 @@ func collect(list []events.Event, ids func(e events.Event) []string) []known {
 
 var executionForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// executionsIn are the executions that events are about.
+// executionsIn returns the executions that events belong to.
 func executionsIn(list []events.Event) []known {
 	return collect(list, func(e events.Event) []string {
 		if !strings.HasPrefix(string(e.Type), "daybook.execution.") {
@@ -134,7 +134,7 @@ func executionsIn(list []events.Event) []known {
 	})
 }
 
-// membersIn are the values of members of the payloads of events, at any depth.
+// membersIn returns the values of members in the payloads of events, at any depth.
 func membersIn(t *testing.T, list []events.Event, names ...string) []known {
 	return collect(list, func(e events.Event) (found []string) {
 		raw, err := json.Marshal(e.Data)
@@ -188,12 +188,12 @@ func (q *inquiry) executions(list []events.Event) {
 		q.ask("output", k.of, at+"/output", path+"/output?line_offset=2&line_limit=3")
 		q.ask("output", k.of, at+"/output", path+"/output?byte_offset=0")
 		q.ask("output", k.of, at+"/output", path+"/output?byte_offset=5&byte_limit=100000")
-		if !q.isRunning(k) { // else a stream of its output would not end
+		if !q.isRunning(k) { // otherwise a stream of its output would not end
 			q.ask("output", k.of, at+"/output", path+"/output", "Accept", ofStream)
 			q.ask("output", k.of, at+"/output", path+"/output", "Accept", ofStream, "Last-Event-ID", "1")
 		}
 	}
-	// What one tenant has is not there for the other.
+	// An object of one tenant does not exist for the other.
 	for _, of := range tenants {
 		for _, k := range all {
 			if k.of != of && executionForm.MatchString(k.id) {
@@ -268,7 +268,7 @@ func (q *inquiry) sessions(list []events.Event) {
 			q.ask("sessions", k.of, "/api/logical-sessions/{id}", "/api/logical-sessions/"+name)
 			q.ask("contexts", k.of, "/api/context", "/api/context?logical_session="+name)
 			if detail.Kind != events.SessionACP {
-				continue // it has a name or an intent, or is no session
+				continue // it has a name or an intent, or is not a session
 			}
 		}
 		q.ask("sessions", k.of, at+"/entries", path+"/entries?fields=index,execution_id,status")
@@ -295,7 +295,7 @@ func (q *inquiry) events(list []events.Event) {
 			q.ask("events", of, at, at+"?session="+session)
 		}
 		q.ask("events", of, at, at+"?follow=true&limit=3")
-		// Each event, as REST shows it.
+		// Each event over REST.
 		for raw := range bytes.Lines(q.dir.tokens.ask(q.T, q.book, of, http.MethodGet, at, "").body) {
 			var e struct {
 				Sequence string `json:"sequence"`
@@ -331,7 +331,7 @@ func (q *inquiry) events(list []events.Event) {
 	}
 }
 
-// integrity asks for the proofs, the tiles, the exports and the volumes.
+// integrity requests the proofs, the tiles, the exports and the volumes.
 func (q *inquiry) integrity(list []events.Event) {
 	q.Helper()
 	const checkpoint, proof, export = "/api/ledger/checkpoint", "/api/ledger/proof", "/api/ledger/export"
