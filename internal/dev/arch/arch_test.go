@@ -1,5 +1,6 @@
-// Package arch_test holds the import rules of the module. They are the
-// architecture: see docs/ARCHITECTURE.md.
+// Package arch_test holds rules for the source of the module, as tests: which package may
+// import which, words, comments, the files that documents name, and builds that must fail.
+// docs/ARCHITECTURE.md describes the architecture.
 package arch_test
 
 import (
@@ -17,9 +18,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// allowed lists, per package, what it may import of this module, plus "C" where
-// cgo is permitted. A package missing from the table fails the test: decide its
-// layer first.
+// allowed lists the packages of this module that each package may import, and "C" if it
+// may use cgo. A package that is missing from the table fails the test: decide its layer
+// first.
 var allowed = map[string][]string{
 	"":                               {"internal/cli"},
 	"events":                         {},
@@ -84,8 +85,7 @@ var allowed = map[string][]string{
 	"examples/host-calls":            {"embed", "events", "internal/tools/toolserver"},
 }
 
-// owners lists the outside modules that only some packages may import, and
-// which.
+// owners lists the modules that only some packages may import, with those packages.
 var owners = map[string][]string{
 	"github.com/nats-io/nats-server": {"internal/store/natsserver"},
 	"github.com/nats-io/nats.go":     {"internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue", "internal/store/natsserver"},
@@ -103,8 +103,8 @@ var owners = map[string][]string{
 }
 
 func TestImports(t *testing.T) {
-	// Files are parsed here rather than listed by the go command, so that the
-	// test cache sees what was read.
+	// The test parses the files itself, so that the test cache knows what it read. The
+	// go command would hide it.
 	const root = "../../.."
 	module := modulePath(t, root)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -164,8 +164,8 @@ func modulePath(t *testing.T, root string) string {
 	return path
 }
 
-// TestEventsIsPlainData keeps the catalogue free of anything that could make
-// its meaning depend on a library.
+// TestEventsIsPlainData keeps libraries out of package events, because the meaning of
+// events must not depend on them.
 func TestEventsIsPlainData(t *testing.T) {
 	files, err := filepath.Glob("../../../events/*.go")
 	if err != nil || len(files) == 0 {
@@ -188,9 +188,9 @@ func TestEventsIsPlainData(t *testing.T) {
 	}
 }
 
-// TestReach follows the imports of the packages that third parties check a ledger with, as
-// far as they go: neither needs a server, a database or a C compiler, and proof needs
-// nothing but the notes and trees of x/mod.
+// TestReach checks all direct and indirect imports of the packages with which third
+// parties verify a ledger. Neither package needs a server, a database or a C compiler, and
+// proof needs only the notes and trees of x/mod.
 func TestReach(t *testing.T) {
 	const root = "../../.."
 	module := modulePath(t, root)
@@ -199,7 +199,7 @@ func TestReach(t *testing.T) {
 		list.Dir = root
 		raw, err := list.Output()
 		if err != nil {
-			t.Fatalf("list what %s imports: %v", pkg, err)
+			t.Fatalf("list the imports of %s: %v", pkg, err)
 		}
 		for line := range strings.Lines(string(raw)) {
 			imp, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")

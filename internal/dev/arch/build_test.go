@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// A build without cgo, which is what Go does where there is no C compiler, ends
-// with one line that says what to install.
+// A build without cgo, which Go does if there is no C compiler, fails with one line that
+// names the packages to install.
 func TestBuildWithoutCompiler(t *testing.T) {
 	t.Parallel()
 	expectBuildError(t, "needs cgo and a C++ compiler: install g++", "CGO_ENABLED=0")
 }
 
-// A build for another system ends with one line that says what is supported, with
-// cgo and without.
+// A build for another system fails with one line that names the supported system, with
+// and without cgo.
 func TestBuildForOtherSystem(t *testing.T) {
 	t.Parallel()
 	for _, system := range []string{"GOOS=darwin", "GOARCH=arm64"} {
@@ -26,8 +26,8 @@ func TestBuildForOtherSystem(t *testing.T) {
 	}
 }
 
-// expectBuildError builds the program and expects one line of error after the name of
-// the package.
+// expectBuildError builds the program and expects one line of error after the name of the
+// package.
 func expectBuildError(t *testing.T, want string, env ...string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "daybook"), ".")

@@ -10,7 +10,7 @@ import (
 
 var namedFile = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.go)`")
 
-// The files and directories that the architecture names exist.
+// The files and directories that docs/ARCHITECTURE.md names exist.
 func TestArchitectureNamesFiles(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
@@ -20,7 +20,7 @@ func TestArchitectureNamesFiles(t *testing.T) {
 	}
 	named := namedFile.FindAllSubmatch(raw, -1)
 	if len(named) < 5 {
-		t.Fatalf("it names %d files", len(named))
+		t.Fatalf("docs/ARCHITECTURE.md names only %d files", len(named))
 	}
 	for _, m := range named {
 		if _, err := os.Stat(filepath.Join(root, string(m[1]))); err != nil {
@@ -38,7 +38,7 @@ func TestGuidesNameFiles(t *testing.T) {
 	const root = "../../.."
 	for _, doc := range []struct {
 		path string
-		text *regexp.Regexp // what the paths are in
+		text *regexp.Regexp // matches the text that contains the paths
 		want int
 	}{
 		{"docs/glossary.md", regexp.MustCompile(`(?m)\| ([^|]*) \|$`), 60},
@@ -52,7 +52,7 @@ func TestGuidesNameFiles(t *testing.T) {
 		for _, part := range doc.text.FindAllSubmatch(raw, -1) {
 			for _, m := range codePath.FindAllSubmatch(part[1], -1) {
 				if strings.HasPrefix(string(m[1]), "bin/") {
-					continue // built
+					continue // a built file
 				}
 				named++
 				if _, err := os.Stat(filepath.Join(root, string(m[1]))); err != nil {
@@ -61,7 +61,7 @@ func TestGuidesNameFiles(t *testing.T) {
 			}
 		}
 		if named < doc.want {
-			t.Errorf("%s names %d paths", doc.path, named)
+			t.Errorf("%s names only %d paths", doc.path, named)
 		}
 	}
 }

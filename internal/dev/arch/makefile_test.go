@@ -9,8 +9,8 @@ import (
 
 var makefilePath = regexp.MustCompile(`(?:\./|\b)((?:internal|docs)/[a-z0-9_/.-]*[a-z0-9_]|(?:acp|audit|events|httpapi|ledger|mcp|projections|runner)\b)`)
 
-// The packages and files that the Makefile names exist. A wrong path in the list of the
-// nightly packages would select none and pass.
+// The packages and files that the Makefile names exist. A wrong path in a list of packages
+// would select none and pass.
 func TestMakefileNamesFiles(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
@@ -20,7 +20,7 @@ func TestMakefileNamesFiles(t *testing.T) {
 	}
 	named := makefilePath.FindAllSubmatch(raw, -1)
 	if len(named) < 15 {
-		t.Fatalf("it names %d paths", len(named))
+		t.Fatalf("the Makefile names only %d paths", len(named))
 	}
 	for _, m := range named {
 		if _, err := os.Stat(filepath.Join(root, string(m[1]))); err != nil {

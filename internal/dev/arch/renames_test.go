@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// plainRenames are the files that rename without internal/durable, and why a power cut does
-// no harm there.
+// plainRenames holds the files that rename without internal/durable, each with the reason
+// why a power cut does no harm there.
 var plainRenames = map[string]string{
-	"internal/durable/durable.go":           "it is the package that syncs around the rename",
+	"internal/durable/durable.go":           "the package itself syncs around the rename",
 	"projections/rebuild.go":                "projections are built again",
 	"embed/recovery.go":                     "it renames synced directories, then syncs their parent",
 	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
@@ -21,8 +21,8 @@ var plainRenames = map[string]string{
 	"internal/dev/modpath/rewrite.go":       "it rewrites a source tree",
 }
 
-// TestRenamesAreDurable keeps a rename without syncs, which only a power cut shows, out of
-// new code.
+// TestRenamesAreDurable keeps renames without syncs out of new code. Only a power cut
+// would show them.
 func TestRenamesAreDurable(t *testing.T) {
 	const root = "../../.."
 	found := map[string]bool{}
@@ -61,7 +61,7 @@ func TestRenamesAreDurable(t *testing.T) {
 	}
 	for name := range found {
 		if plainRenames[name] == "" {
-			t.Errorf("%s calls os.Rename: use internal/durable, or say in plainRenames why a power cut does no harm", name)
+			t.Errorf("%s calls os.Rename: use internal/durable, or add the reason why a power cut does no harm to plainRenames", name)
 		}
 	}
 	for name := range plainRenames {

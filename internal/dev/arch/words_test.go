@@ -20,15 +20,15 @@ import (
 
 var update = flag.Bool("update", false, "lower the counts of testdata/old-words.txt to what the tree still holds")
 
-// oldWords is the file with the phrases that the tree held when the check was added.
+// oldWords is the file with the phrases that the tree had when the check was added.
 var oldWords = filepath.Join("testdata", "old-words.txt")
 
 // TestWords fails for a replaced phrase of words.txt in new text: comments and string
 // literals of Go files, Markdown, and JavaScript.
 //
-// Old text still holds such phrases. The file old-words.txt counts them, each with the
-// word before and the word after it. The counts are of the whole tree, so that text can
-// be moved between files and wrapped differently.
+// Old text still has such phrases. The file old-words.txt counts them, each with the word
+// before and the word after it. The counts are for the whole tree, so that text can be
+// moved between files and wrapped differently.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	phrases := readPhrases(t)
