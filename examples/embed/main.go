@@ -1,5 +1,5 @@
-// Embed keeps a daybook inside another Go program: it runs a script, continues
-// its heap in a second run, and prints what was recorded.
+// Embed starts a Daybook inside a Go program. It runs a script, starts a second run from
+// the heap of the first, and prints the recorded events.
 //
 //	go run ./examples/embed
 package main

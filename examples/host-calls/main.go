@@ -1,7 +1,7 @@
-// Host-calls lets scripts call the tools of an MCP server: it runs one that asks a
-// shop for prices, and prints what was recorded of the calls. The shop is this
-// program too, started as a child that speaks MCP over its standard input and
-// output; any other server is configured the same way.
+// Host-calls lets scripts call the tools of an MCP server. It runs a script that asks a
+// shop for prices, and prints the recorded calls. The shop is this program too, started as
+// a child that speaks MCP over its standard input and output. Any other server is
+// configured the same way.
 //
 //	go run ./examples/host-calls
 package main
@@ -41,7 +41,7 @@ type price struct {
 	Cents int    `json:"cents" jsonschema:"what it costs"`
 }
 
-// shop is an MCP server with one tool.
+// shop serves an MCP server with one tool on the standard streams.
 func shop() *sdk.Server {
 	prices := map[string]int{"tea": 390, "biscuits": 240}
 	s := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMain lets the test binary be the shop, as the program is.
+// TestMain runs the test binary as the shop, as the program does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shop" {
 		_ = shop().Run(context.Background(), &sdk.StdioTransport{})
@@ -25,7 +25,7 @@ func TestExample(t *testing.T) {
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	// Two calls are under way at a time: their answers come in any order.
+	// The script makes two calls at a time, and their answers come in any order.
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	slices.Sort(got)
 	want := []string{

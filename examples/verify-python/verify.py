@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Verifies an export of a Daybook ledger with nothing but this file and Python.
+"""Verifies an export of a Daybook ledger with only this file and Python.
 
     verify.py [--key KEY] DIR
 
 It shares no code with Daybook and was written from docs/integrity.md alone: SHA-256
 and JSON come from the standard library, Ed25519 (RFC 8032) and the Merkle tree
-(RFC 6962) are below. Without --key it believes the keys that the export itself
-names, which proves no more than that nothing was changed by accident.
+(RFC 6962) are below. Without --key it trusts the keys in the export, which only
+proves that nothing was changed by accident.
 
-It checks what makes an export a proof: every byte of every file is covered by the
-manifest, every event by the tree, the tree by the signature; events are in order
-and of what was selected; blobs have their hashes. The rules of the ledger itself
-(one end per execution, attempts and entries without a gap, output hashes) are
-checked by "daybook verify --export".
+It checks that the manifest covers every byte of every file, the tree every event and
+the signature the tree; that events are in order and match the selection; and that
+blobs have their hashes. "daybook verify --export" also checks the rules of the ledger
+(one end per execution, attempts and entries without a gap, output hashes).
 
 Exit status: 0 intact, 1 not intact, 2 wrong usage.
 """
@@ -27,7 +26,7 @@ from datetime import datetime
 
 
 class Bad(Exception):
-    """Something does not hold."""
+    """A check has failed."""
 
 
 def need(condition, what):
@@ -119,7 +118,7 @@ def node_hash(left, right):
 
 
 class Tree:
-    """The hash of a list of leaves that grows: one hash per digit of its size."""
+    """The tree hash of a growing list of leaves: one hash per binary digit of its size."""
 
     def __init__(self):
         self.size, self.parts = 0, []
@@ -133,7 +132,7 @@ class Tree:
         self.size += 1
 
     def add_full(self, subtree, leaves):
-        """Adds as many leaves, a power of two, of which the hash over all is known."""
+        """Adds a subtree with a known hash; leaves is its size, a power of two."""
         need(self.size % leaves == 0, "a subtree does not begin where one can")
         size, self.size = self.size // leaves, self.size + leaves
         while size & 1:
@@ -187,7 +186,7 @@ def unhash(text, what):
 
 
 def once(pairs):
-    """Builds an object and refuses members that are there twice."""
+    """Builds an object and refuses duplicate members."""
     members = dict(pairs)
     need(len(members) == len(pairs), "an object has a member twice")
     return members
@@ -201,7 +200,7 @@ def parse(raw, what):
 
 
 def dump(value):
-    """The one way in which an export writes what it composes itself."""
+    """The canonical form of JSON that the export itself writes."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -359,13 +358,13 @@ class Event:
         return self.header.get(name, [""])[0]
 
     def record(self):
-        """What the leaf is the hash of."""
+        """The data that the leaf is the hash of."""
         text = f"daybook-event-v1\n{self.seq}\n{self.subject}\n{self.headers}\n"
         return text.encode() + hashlib.sha256(self.data).hexdigest().encode() + b"\n"
 
 
 class Selection:
-    """Whether events are of what the manifest says was selected."""
+    """Checks that events match the selection in the manifest."""
 
     def __init__(self, m):
         self.m, self.sessions = m, {}
@@ -402,7 +401,7 @@ class Selection:
         if kind == "daybook.execution.requested.v1":
             turn = data.get("turn") or {}
             self.sessions[tenant, about] = (data.get("session", ""), turn.get("session_id", ""))
-        # A request before the range cannot be seen.
+        # A request before the range is not in the export.
         return about != "" and m["session"] in self.sessions.get((tenant, about), (m["session"],))
 
     @staticmethod
@@ -446,12 +445,12 @@ def blobs_named(e):
 
 
 def hole_leaf(seq):
-    """The leaf of a position that no event has, as the opening of a volume says."""
+    """The leaf of a position without an event, which the opening of a volume names."""
     return leaf_hash(f"daybook-hole-v1\n{seq}\n".encode())
 
 
 def losses(e):
-    """What the opening of a volume says was lost, as a list of ranges; of nothing else."""
+    """The ranges and blobs that the opening of a volume names as lost; None for other events."""
     if e.attribute("ce-type") != "daybook.ledger.volume_opened.v1":
         return None
     data = parse(e.data, "the data of an event")
@@ -465,7 +464,7 @@ def losses(e):
 
 
 def add_lost(tree, r):
-    """Adds the leaves of lost events: what is known of them, or the leaves of holes."""
+    """Adds the leaves of lost events: their recorded hashes, or the leaves of holes."""
     need(tree.size + 1 == r["from"], "what is lost does not begin where events are missing")
     hashes = [unhash(h, "the hash of a lost event") for h in r.get("hashes") or []]
     at = r["from"]
@@ -485,7 +484,7 @@ def add_lost(tree, r):
 
 
 def find_lost(directory):
-    """The event that names what is lost comes behind it: the newest says all."""
+    """The lost ranges. The newest event that names lost positions names all of them."""
     ranges = []
     for line in lines_of(directory, "events.ndjson"):
         if b'"type":"daybook.ledger.volume_opened.v1"' in line:

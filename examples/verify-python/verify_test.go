@@ -1,5 +1,5 @@
-// Package verifypython_test runs verify.py on exports, honest and edited, and
-// compares its verdicts with those of package audit.
+// Package verifypython_test runs verify.py on unchanged and on edited exports, and compares
+// its verdicts with those of package audit.
 package verifypython_test
 
 import (
@@ -30,7 +30,7 @@ import (
 	"daybook/proof"
 )
 
-// python finds the interpreter, or skips.
+// python returns the path of the interpreter, or skips the test.
 func python(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("python3")
@@ -60,7 +60,7 @@ func judge(t *testing.T, dirs []string, args ...string) []bool {
 	return verdicts
 }
 
-// exports makes a small ledger, and exports of all of it and of one session.
+// exports creates a small ledger, and exports of the whole ledger and of one session.
 func exports(t *testing.T) (all, session, vkey string) {
 	t.Helper()
 	store := storetest.Start(t)
@@ -72,7 +72,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 		return seq
 	}
 	for i := range 8 {
-		// Two volumes follow each other, a third comes behind a hole.
+		// The second volume follows the first, and the third follows a gap.
 		switch i {
 		case 2:
 			if _, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); err != nil {
@@ -134,7 +134,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 	}
 	log := follow(t, store)
 	src := audit.Local{Log: log, Stream: store, Blobs: store}
-	// The first checkpoint is an event itself, which the second covers.
+	// The first checkpoint is an event, which the second covers.
 	for range 2 {
 		sign(t, store, log)
 	}
@@ -149,7 +149,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 	return all, session, log.VKey()
 }
 
-// putText stores a text and returns the body that names it.
+// putText stores a text and returns the body that references it.
 func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.Body {
 	t.Helper()
 	hash, err := store.PutText(t.Context(), tenant, []byte(text))
@@ -159,7 +159,7 @@ func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.
 	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: text[:8]}}
 }
 
-// follow opens a log over a ledger, which follows it until the test ends.
+// follow opens a log that follows a ledger until the test ends.
 func follow(t *testing.T, store *jetstream.Store) *translog.Log {
 	t.Helper()
 	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: storetest.Logger(t)})
@@ -178,7 +178,7 @@ func follow(t *testing.T, store *jetstream.Store) *translog.Log {
 	return log
 }
 
-// sign makes a checkpoint that covers all events.
+// sign signs a checkpoint that covers all events.
 func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 	t.Helper()
 	last, err := store.LastSeq(t.Context())
@@ -190,8 +190,8 @@ func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 	}
 }
 
-// exportBehindRemoval exports with its blobs what is left of a ledger whose first
-// volume was removed, and returns the name of the file with the kept events.
+// exportBehindRemoval removes the first volume of a ledger and exports the rest with its
+// blobs. It returns the name of the file with the kept events.
 func exportBehindRemoval(t *testing.T) (dir, kept string) {
 	t.Helper()
 	store := storetest.Start(t)
@@ -234,7 +234,7 @@ func exportBehindRemoval(t *testing.T) (dir, kept string) {
 	return dir, "text-" + store.Removed().Kept.SHA256
 }
 
-// intact is the verdict of package audit.
+// intact returns the verdict of package audit.
 func intact(t *testing.T, dir string, keys ...string) bool {
 	t.Helper()
 	report, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{Keys: keys})
@@ -244,7 +244,7 @@ func intact(t *testing.T, dir string, keys ...string) bool {
 	return report.OK
 }
 
-// Both verifiers accept what is honest, under the right key only.
+// Both verifiers accept an unchanged export, under the right key only.
 func TestHonestExports(t *testing.T) {
 	python(t)
 	all, session, vkey := exports(t)
@@ -293,14 +293,13 @@ func TestExportBehindARemoval(t *testing.T) {
 	}
 }
 
-// seed makes the edits the same each time.
+// seed makes the edits reproducible.
 const seed = 20261121
 
-// TestEditedExports edits exports in a thousand ways. Half of the edits are those
-// of somebody who then makes the manifest fit again. Not among them are edits that
-// leave a true statement: taking an event out of a part together with its proof
-// (a part does not say that it is all there was), and writing a payload in base64
-// that could stand as it is (it is the same payload).
+// TestEditedExports edits exports in a thousand ways. Half of the edits also update the
+// manifest. The test leaves out edits after which the export is still true: removing an
+// event with its proof from a partial export, which does not claim to be complete, and
+// writing a payload in base64 without need, which does not change it.
 func TestEditedExports(t *testing.T) {
 	python(t)
 	all, session, _ := exports(t)
@@ -335,7 +334,7 @@ func TestEditedExports(t *testing.T) {
 	t.Log(kinds)
 }
 
-// editor makes one edit of an export.
+// editor edits an export.
 type editor struct {
 	t    *testing.T
 	dir  string
@@ -343,8 +342,7 @@ type editor struct {
 	part bool
 }
 
-// edit changes something and says what. With refit it makes the manifest fit the
-// files again.
+// edit changes a file and returns a description. If refit is set, it updates the manifest.
 func (e *editor) edit(refit bool) string {
 	for {
 		name := e.file(refit)
@@ -361,7 +359,7 @@ func (e *editor) edit(refit bool) string {
 	}
 }
 
-// file picks one; the small ones as often as the large.
+// file picks a file. It picks small files as often as large ones.
 func (e *editor) file(refit bool) string {
 	names := []string{"events.ndjson", "events.ndjson", "checkpoint"}
 	if e.part {
@@ -394,7 +392,7 @@ func (e *editor) write(name string, raw []byte) {
 
 var value = regexp.MustCompile(`"[a-z_]+":("[^"\\]+"|[0-9]+|true|false)`)
 
-// change is one of the ways to change a file; no name means that it does not apply.
+// change makes one kind of change to a file. It returns no name if the kind does not apply.
 func (e *editor) change(name string, old []byte) (changed []byte, what string) {
 	at := e.rng.IntN(len(old))
 	changed = bytes.Clone(old)
@@ -456,7 +454,7 @@ func (e *editor) change(name string, old []byte) (changed []byte, what string) {
 	}
 }
 
-// refit makes the manifest say what a file is now, and how many events there are.
+// refit updates the entry of a file in the manifest, and the number of events.
 func (e *editor) refit(name string) {
 	raw := e.read(name)
 	sum := sha256.Sum256(raw)
