@@ -1,7 +1,7 @@
-# What developers run. "make" lists the targets.
+# The commands for developers. "make" lists the targets.
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# The packages whose tests read the tier.
+# The packages with tests that depend on the tier.
 NIGHTLY = go list -f '{{$$tier := printf "%s/internal/dev/tier" .Module.Path}}{{range .TestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
 
 help: ## list the targets

@@ -1,4 +1,4 @@
-// Validates what an agent wrote against the published JSON Schema of ACP v1:
+// Validates the messages of an agent against the published JSON Schema of ACP v1:
 // acp-schema.mjs DIR, with the two sides of each conversation in N.in and N.out.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ ajv.addFormat("double", true);
 ajv.addFormat("uri", { validate: (s) => URL.canParse(s) });
 ajv.addFormat("date-time", { validate: (s) => !Number.isNaN(Date.parse(s)) });
 ajv.addSchema(load("schema.json"), "stable");
-ajv.addSchema(load("schema.unstable.json"), "unstable"); // session/fork is not in the other
+ajv.addSchema(load("schema.unstable.json"), "unstable"); // session/fork is not in the stable schema
 const of = (name, from = "stable") => ajv.getSchema(`${from}#/$defs/${name}`) ?? assert.fail(`the schema has no ${name}`);
 const results = {
   initialize: of("InitializeResponse"), "session/new": of("NewSessionResponse"), "session/load": of("LoadSessionResponse"),

@@ -8,8 +8,8 @@ import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk/unstable
 const [cwd, command, ...args] = process.argv.slice(2);
 const agent = methods.agent;
 
-// visit runs steps with an agent process of its own, and ends it by a signal, or
-// by the end of its input.
+// visit runs steps with a new agent process, and ends it by a signal or by the end of its
+// input.
 async function visit(steps, signal) {
   const child = spawn(command, args, { cwd: "/", stdio: ["pipe", "pipe", "inherit"], detached: true });
   const gone = new Promise((resolve) => child.on("exit", resolve));
@@ -36,7 +36,7 @@ async function visit(steps, signal) {
     await steps({ ctx, updates, asked, prompt, said });
     if (signal) process.kill(-child.pid, signal);
   }).catch((err) => {
-    if (!signal || err instanceof assert.AssertionError) throw err; // else it went with the process
+    if (!signal || err instanceof assert.AssertionError) throw err; // otherwise the process has ended before its answer
   });
   if (!signal) child.stdin.end();
   await gone;

@@ -1,9 +1,9 @@
-// A page of another origin, in a real Chromium, tries to submit, read and cancel
-// everything a local Daybook has. Nothing may come of it.
+// A page of another origin, in Chromium, tries to submit, read and cancel everything in a
+// local Daybook. Every attempt must fail.
 //
 //   node browser.mjs http://127.0.0.1:PORT nats://127.0.0.1:PORT /path/to/chromium
 //
-// With SHOW_ATTEMPTS in the environment it prints what the pages tried and got.
+// With SHOW_ATTEMPTS in the environment it prints the attempts and their results.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import assert from "node:assert/strict";
@@ -14,7 +14,7 @@ const port = new URL(base).port;
 const natsPort = new URL(nats).port;
 const marker = "seen-only-by-those-who-may";
 
-// What an honest client without an origin does: two runs, one of which goes on.
+// An honest client without an origin makes two runs, one of which continues.
 const api = async (method, path, body) => {
   const res = await fetch(base + path, { method, headers: body && { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
   return { status: res.status, body: await res.json() };
@@ -32,8 +32,8 @@ const book = async () => {
 const before = await book();
 assert.deepEqual(before.list, [`${going} running`, `${done} completed`]);
 
-// What a page can try. It runs in the browser, and returns what the page got to
-// see of each answer.
+// The attempts of a page. The function runs in the browser, and returns the part of each
+// answer that the page can see.
 const attack = async ({ base, natsPort, going, done, heap, marker }) => {
   const seen = [];
   const note = (name, what) => seen.push({ name, what: String(what).slice(0, 300) });
@@ -83,7 +83,7 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
     socket.onerror = () => resolve("refused");
   }));
   await tried("sendBeacon", async () => navigator.sendBeacon(base + "/api/exec", source) && "sent");
-  // Another protocol's words in the body of a request to its port.
+  // Commands of another protocol in the body of a request to its port.
   await tried("no-cors POST to NATS", async () => {
     const res = await fetch(`http://127.0.0.1:${natsPort}/`, { method: "POST", mode: "no-cors", body: `CONNECT {}\r\nPUB ledger.x 1\r\nx\r\nSUB events.> 1\r\nPING\r\n` });
     return `${res.type} ${res.status} ${await res.text()}`;
@@ -108,7 +108,7 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
       await tried(`form ${enctype} to ${path}`, async () => {
         const frame = Object.assign(document.createElement("iframe"), { name: "target" });
         const form = Object.assign(document.createElement("form"), { action: base + path, method: "post", enctype, target: "target" });
-        // In text/plain a name and its value make a line of JSON.
+        // In text/plain a name and its value form a line of JSON.
         form.append(Object.assign(document.createElement("input"), { name: `{"code":"1","file_name":"`, value: `"}` }));
         document.body.append(frame, form);
         const loaded = new Promise((resolve) => (frame.onload = resolve));
@@ -125,8 +125,8 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
 const page = `<!doctype html><title>another origin</title><body></body>`;
 const evil = createServer((_, res) => res.setHeader("Content-Type", "text/html").end(page)).listen(0, "127.0.0.1");
 await once(evil, "listening");
-// Browsers have begun to keep pages from this machine's addresses by themselves.
-// Not all do, so that help is refused here: what holds must be the server.
+// Some browsers block requests of pages to addresses of this machine. That is switched off
+// here, because not all browsers do it and the server must refuse them.
 const browser = await chromium.launch({ executablePath, args: [
   "--no-sandbox", "--host-resolver-rules=MAP rebound.example 127.0.0.1",
   "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets,BlockInsecurePrivateNetworkRequests,PrivateNetworkAccessSendPreflights",
@@ -136,13 +136,13 @@ try {
   const origins = {
     "another port": `http://127.0.0.1:${evil.address().port}/`,
     "another name of this machine": `http://localhost:${evil.address().port}/`,
-    // The name led to the attacker when the page was loaded, and leads here now.
+    // The name had the attacker's address when the page was loaded, and has this one now.
     "a name that was rebound": `http://rebound.example:${port}/page.html`,
   };
   for (const [name, url] of Object.entries(origins)) {
     const tab = await browser.newPage();
     refused[name] = 0;
-    // Also what the browser then keeps from the page.
+    // Also the answers that the browser hides from the page.
     const network = await tab.context().newCDPSession(tab);
     await network.send("Network.enable");
     network.on("Network.responseReceivedExtraInfo", (res) => { if (res.statusCode === 403) refused[name]++; });
@@ -168,6 +168,6 @@ try {
 }
 for (const [name, n] of Object.entries(refused)) assert.ok(n > 20, `${name}: the server refused only ${n} requests: did the page reach it?`);
 assert.deepEqual(await book(), before, "the pages changed something");
-// What they were refused is possible for who may.
+// The refused requests succeed for an honest client.
 assert.equal((await api("POST", `/api/executions/${going}/cancel`)).status, 200);
 console.log("a page of another origin reads, submits and cancels nothing");

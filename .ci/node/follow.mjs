@@ -1,5 +1,5 @@
-// Follows the ledger over NATS with the official client, and prints the
-// position and id of each event on a line of its own, until it has so many.
+// Follows the ledger over NATS with the official client, and prints a line with the
+// position and the id of each event, until it has COUNT events.
 //
 // usage: node follow.mjs live|start URL CREDENTIALS COUNT
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ if (mode === 'live') {
     if (show(m.headers.get('Nats-Sequence'), m.headers)) break;
   }
 } else {
-  const consumer = await jetstream(nc).consumers.get('LEDGER-0001'); // ordered: nothing is left out, nothing comes twice
+  const consumer = await jetstream(nc).consumers.get('LEDGER-0001'); // ordered: each event comes exactly once
   console.log('ready');
   for await (const m of await consumer.consume()) {
     if (show(m.seq, m.headers)) break;

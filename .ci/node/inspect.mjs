@@ -1,5 +1,4 @@
-// Uses the MCP Inspector's command line over every transport, and checks what
-// it prints.
+// Runs the MCP Inspector's command line over every transport, and checks its output.
 //
 // usage: node inspect.mjs URL DAYBOOK DATA_DIR
 import assert from 'node:assert/strict';

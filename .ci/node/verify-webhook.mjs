@@ -1,5 +1,5 @@
-// Receives webhooks and checks them with the official library of Standard
-// Webhooks. Prints its address, then "ok TYPE" for each; exits after so many.
+// Receives webhooks and checks them with the official library of Standard Webhooks. Prints
+// its address, then "ok TYPE" for each delivery, and exits after COUNT deliveries.
 //
 // usage: node verify-webhook.mjs COUNT    (the secret comes on standard input)
 import { createServer } from 'node:http';

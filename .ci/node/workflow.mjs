@@ -1,5 +1,5 @@
-// Does what an agent does, with the official TypeScript clients: run, poll,
-// read the output, continue from the heap, tag, query; and once as a task.
+// Does the work of an agent with the official TypeScript clients: run, poll, read the
+// output, continue from the heap, tag, query; and once as a task.
 //
 // usage: node workflow.mjs URL DAYBOOK DATA_DIR
 import assert from 'node:assert/strict';
@@ -90,7 +90,7 @@ async function oldTasks(client) {
   }
 }
 
-// extTasks does it with the package that clients have for it.
+// extTasks runs it with the clients' package for tasks.
 async function extTasks(client) {
   const runJS = (await client.listTools()).tools.find((t) => t.name === 'run_js');
   const session = createTaskSessionFromClient(client, { endpointId: 'daybook' });
