@@ -1,7 +1,10 @@
 //go:build cgo && linux && amd64
 
-// Daybook runs JavaScript and TypeScript for AI agents and services, and keeps
-// the book. See README.md.
+// Daybook runs JavaScript and TypeScript for AI agents and services, and records every
+// run. See README.md.
+//
+// The other two files stop a build that cannot work, with a reason: nocgo.go one without
+// cgo, unsupported.go one for another system than Linux on amd64.
 package main
 
 import (

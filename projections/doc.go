@@ -25,6 +25,7 @@
 //   - stall.go: a file that cannot be written for now
 //   - checkpoint.go, memory.go: moves the log to the file; frees memory
 //   - rebuild.go, checksum.go, applied.go: rebuilds a file; checks a closed one
+//   - anomalies.go: events whose effect was left out
 //   - lostkeys.go: content that cannot be decrypted
 //   - model.go: results and parameters of the queries
 //   - executions.go, list.go, resolve.go: one execution, lists, abbreviated ids
