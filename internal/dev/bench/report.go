@@ -43,28 +43,28 @@ var page = template.Must(template.New("benchmarks").Funcs(template.FuncMap{
 	"x1": func(f float64) string { return fmt.Sprintf("%.1f", f) },
 }).Parse(`# Benchmarks
 
-Written by ` + "`make bench`" + ` (` + "`go run ./internal/dev/bench -out docs/benchmarks.md`" + `); do not edit. Each figure stands beside the floor of the same machine in the same run, since machines are
-noisy: compare ratios, not milliseconds.
+Written by ` + "`make bench`" + ` (` + "`go run ./internal/dev/bench -out docs/benchmarks.md`" + `); do not edit. Machines differ and are noisy, so most tables show a floor, which was measured on the same machine in
+the same run: compare ratios, not milliseconds.
 
 Measured {{.Date}} on {{.Cores}} cores of {{.CPU}}, {{.GoVersion}}.
 
 ## Stateful runs
 
-` + "`var n = …; 1+1`" + ` submitted in process, each with another number and so with a heap of its own, until its terminal event can be read. Every event and heap is on disk.
+The time from the submission of ` + "`var n = …; 1+1`" + ` in process until its terminal event can be read. Each run has another number, so it leaves a heap of its own. Every event and heap is on disk.
 
-The floor is taken between the runs, in this process: a V8 cycle restores the fresh heap, runs such a script, saves the heap and disposes of it; an fsync appends 512 bytes
-to a file. Of the floor is runs/s divided by (cores / V8 cycle). One client has one run at a time and cannot go beyond half of it on two cores. Added is p50 beyond the V8 cycle,
-in fsyncs, and only means something without a queue.
+The floor is measured between the runs, in the same process. A V8 cycle restores the fresh heap, runs such a script, saves the heap and disposes of the isolate. An fsync appends 512 bytes to a
+file and syncs it. "Of the floor" is runs/s divided by (cores / V8 cycle). One client has one run at a time, so on two cores it reaches at most half of the floor. "Added" is p50 minus the V8 cycle,
+in fsyncs. It is given for one client only, because with more clients it includes time in the queue.
 
-| clients | p50 | p99 | runs/s | V8 cycle beside | fsync beside | of the floor | added |
+| clients | p50 | p99 | runs/s | V8 cycle | fsync | of the floor | added |
 |---|---|---|---|---|---|---|---|
 {{range .Stateful}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{ms .Cycle}} | {{ms .Fsync}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{x1 .AddedFsy}} fsyncs{{end}} |
 {{end}}
 ## Stateless runs
 
-The same in plain isolates with the optimising compiler, which leave no heap.
+The same measurement with plain isolates, which have the optimizing compiler and leave no heap. The V8 cycle saves none either.
 
-| clients | p50 | p99 | runs/s | V8 cycle beside | fsync beside | of the floor | added |
+| clients | p50 | p99 | runs/s | V8 cycle | fsync | of the floor | added |
 |---|---|---|---|---|---|---|---|
 {{range .Stateless}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{ms .Cycle}} | {{ms .Fsync}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{x1 .AddedFsy}} fsyncs{{end}} |
 {{end}}
@@ -74,10 +74,10 @@ One script writes {{n .Output.Lines}} lines of {{.Output.LineBytes}} bytes; each
 
 | | |
 |---|---|
-| from request to end | {{ms .Output.Took}} |
+| time from request to end | {{ms .Output.Took}} |
 | lines/s, durable | {{n .Output.PerSecond}} |
-| events it took | {{n .Output.Events}} |
-| lines per fsync's time | {{x1 .Output.PerFsync}} |
+| events recorded | {{n .Output.Events}} |
+| lines in the time of one fsync | {{x1 .Output.PerFsync}} |
 
 ## Projections
 
@@ -88,15 +88,15 @@ One script writes {{n .Output.Lines}} lines of {{.Output.LineBytes}} bytes; each
 
 ## Heaps by tags
 
-Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. Reading the tags of one heap took {{ms .Tags.Floor}} beside it.
+Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. The floor, reading the tags of one heap, took {{ms .Tags.Floor}}.
 
-| asked for | heaps found | p50 | p99 |
+| query | heaps found | p50 | p99 |
 |---|---|---|---|
 {{range .Tags.Rows}}| {{.Question}} | {{n .Heaps}} | {{ms .P50}} | {{ms .P99}} |
 {{end}}
 ## Start and memory
 
-` + "`daybook serve`" + ` from process start to ` + "`/readyz`" + ` answering 200, and resident memory when idle, of the server and of its waiting workers.
+The time from the start of ` + "`daybook serve`" + ` until ` + "`/readyz`" + ` answers 200, and the resident memory of the idle server and of its waiting workers.
 
 | ledger | start | server | workers |
 |---|---|---|---|
@@ -104,7 +104,7 @@ Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. Reading the tag
 {{end}}
 ## Sandbox
 
-What confining a worker costs: all layers beside none, one after the other in turn. Each figure is the one that a tenth of the runs stayed below.
+The cost of confining a worker: runs with all layers and runs with none, in turn. Each figure is the 10th percentile.
 
 | | confined | bare | difference |
 |---|---|---|---|
@@ -112,7 +112,7 @@ What confining a worker costs: all layers beside none, one after the other in tu
 {{end}}
 ## Waiting for a run
 
-How long after the terminal event of a run can be read a client of ` + "`?wait=`" + ` has the whole answer over HTTP. The floor is a plain read of the same execution.
+The time from when the terminal event of a run can be read until a client of ` + "`?wait=`" + ` has the whole answer over HTTP. The floor is a plain read of the same execution.
 
 | after readable | plain read | of the floor |
 |---|---|---|
@@ -120,7 +120,7 @@ How long after the terminal event of a run can be read a client of ` + "`?wait=`
 
 ## TypeScript
 
-A stateful run of 100 lines of TypeScript in a warm worker. The floor is the run of the same lines without types, in turn. What a tenth of them stayed below.
+A stateful run of 100 lines of TypeScript in a warm worker. The floor is a run of the same lines without types, in turn. Each figure is the 10th percentile.
 
 | | TypeScript | JavaScript | of the floor |
 |---|---|---|---|
