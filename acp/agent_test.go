@@ -12,7 +12,7 @@ import (
 // ledger or as a client of the process that owns the directory.
 func serveAgent(dir string) {
 	ctx := context.Background()
-	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NoSync: true, DrainWait: -1})
+	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	switch {
 	case err == nil:
 		err = errors.Join(book.ServeACP(ctx, os.Stdin, os.Stdout), book.Close())

@@ -11,7 +11,7 @@ import (
 // BenchmarkThousandPrompts resumes a session of 1,000 prompts, each with a line of
 // output and a result, on a Daybook that syncs to disk.
 func BenchmarkThousandPrompts(b *testing.B) {
-	book, err := embed.Start(within(b), embed.Options{DataDir: b.TempDir(), DrainWait: -1})
+	book, err := embed.Start(within(b), embed.Options{DataDir: b.TempDir(), Runs: embed.RunOptions{DrainWait: -1}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestPromptsHaveAContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	serve := func() *embed.Daybook {
-		book, err := embed.Start(within(t), embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Logger: testLog(t)})
+		book, err := embed.Start(within(t), embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

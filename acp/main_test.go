@@ -46,7 +46,7 @@ func within(t testing.TB) context.Context {
 // start runs a Daybook on dir until the test ends, without syncs.
 func start(t testing.TB, dir string) *embed.Daybook {
 	t.Helper()
-	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NoSync: true, DrainWait: -1, Logger: testLog(t)})
+	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func shared(t testing.TB) *peer {
 		if one.dir, one.err = os.MkdirTemp("", "daybook-acp"); one.err != nil {
 			return
 		}
-		one.book, one.err = embed.Start(context.Background(), embed.Options{DataDir: one.dir, NoSync: true, DrainWait: -1})
+		one.book, one.err = embed.Start(context.Background(), embed.Options{DataDir: one.dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	})
 	if one.err != nil {
 		t.Fatal(one.err)

@@ -216,7 +216,7 @@ func TestEndOfInput(t *testing.T) {
 // connections.
 func TestServerCloses(t *testing.T) {
 	t.Parallel()
-	book, err := embed.Start(within(t), embed.Options{DataDir: t.TempDir(), NoSync: true, DrainWait: -1})
+	book, err := embed.Start(within(t), embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestStateless(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NoSync: true, DrainWait: -1, Stateless: true})
+	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1, Stateless: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,17 +149,17 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 	if err := d.openKeys(); err != nil {
 		return nil, nil, err
 	}
-	publish, err := jet.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	publish, err := jet.Connect(d.opts.NATS.URL, "accept damage", d.opts.Logger)
 	if err != nil {
 		return nil, nil, d.connectFailed(err)
 	}
-	consume, err := jet.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	consume, err := jet.Connect(d.opts.NATS.URL, "accept damage", d.opts.Logger)
 	if err != nil {
 		publish.Close()
 		return nil, nil, d.connectFailed(err)
 	}
 	done = func() { publish.Close(); consume.Close() }
-	opts.Replicas, opts.Keys, opts.OnStored, opts.Logger = d.opts.Replicas, d.storeKeys(), d.noteStored, d.opts.Logger
+	opts.Replicas, opts.Keys, opts.OnStored, opts.Logger = d.opts.NATS.Replicas, d.storeKeys(), d.noteStored, d.opts.Logger
 	store, err := jetstream.Open(ctx, publish, consume, opts)
 	if err != nil {
 		done()

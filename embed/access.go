@@ -52,26 +52,26 @@ type Limits struct {
 // required.
 func authenticator(o Options) (access.Authenticator, error) {
 	var a access.Authenticators
-	if o.TokenFile != "" {
-		f, err := access.OpenTokens(o.TokenFile, o.Logger, nil)
+	if o.Access.TokenFile != "" {
+		f, err := access.OpenTokens(o.Access.TokenFile, o.Logger, nil)
 		if err != nil {
-			return nil, ofField("TokenFile", err)
+			return nil, ofField("Access.TokenFile", err)
 		}
 		a.Tokens = f
 	}
-	if o.OIDC.Issuer != "" {
-		if o.OIDC.Tenant != "" {
-			if err := access.CheckTenant(o.OIDC.Tenant); err != nil {
-				return nil, ofField("OIDC.Tenant", err)
+	if o.Access.OIDC.Issuer != "" {
+		if o.Access.OIDC.Tenant != "" {
+			if err := access.CheckTenant(o.Access.OIDC.Tenant); err != nil {
+				return nil, ofField("Access.OIDC.Tenant", err)
 			}
 		}
 		i, err := access.NewIssuer(access.OIDCOptions{
-			Issuer: o.OIDC.Issuer, Audience: o.OIDC.Audience,
-			TenantClaim: o.OIDC.TenantClaim, Tenant: o.OIDC.Tenant, ScopeClaim: o.OIDC.ScopeClaim, BareScopes: o.OIDC.BareScopes,
+			Issuer: o.Access.OIDC.Issuer, Audience: o.Access.OIDC.Audience,
+			TenantClaim: o.Access.OIDC.TenantClaim, Tenant: o.Access.OIDC.Tenant, ScopeClaim: o.Access.OIDC.ScopeClaim, BareScopes: o.Access.OIDC.BareScopes,
 			Logger: o.Logger,
 		})
 		if err != nil {
-			return nil, ofField("OIDC.Issuer", err)
+			return nil, ofField("Access.OIDC.Issuer", err)
 		}
 		a.Issuer = i
 	}
@@ -83,10 +83,10 @@ func authenticator(o Options) (access.Authenticator, error) {
 
 // issuers returns the URLs where clients get tokens.
 func (d *Daybook) issuers() []string {
-	if d.opts.OIDC.Issuer == "" {
+	if d.opts.Access.OIDC.Issuer == "" {
 		return nil
 	}
-	return []string{d.opts.OIDC.Issuer}
+	return []string{d.opts.Access.OIDC.Issuer}
 }
 
 // openAccess prepares the authentication and the limits of tenants.
@@ -95,7 +95,7 @@ func (d *Daybook) openAccess(context.Context) error {
 	if d.auth, err = authenticator(d.opts); err != nil {
 		return err
 	}
-	limits := access.Limits(d.opts.Limits)
+	limits := access.Limits(d.opts.Access.Limits)
 	if err := limits.Check(); err != nil {
 		return err
 	}

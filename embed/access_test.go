@@ -121,7 +121,7 @@ func TestTokensStaySecret(t *testing.T) {
 // others alone.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, embed.Options{Limits: embed.Limits{Runs: 2, OutputBytes: 1000, HeapBytes: 1}, Slots: 4})
+	g := startGuarded(t, embed.Options{Access: embed.AccessOptions{Limits: embed.Limits{Runs: 2, OutputBytes: 1000, HeapBytes: 1}}, Slots: embed.SlotOptions{Total: 4}})
 	acme, other := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
 	g.await(other)
 	const forever = `{"code":"await new Promise(() => setTimeout(() => {}, 1e9))"}`
@@ -237,14 +237,14 @@ func TestUnreadableTokens(t *testing.T) {
 func TestStartRefusesAccess(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string]embed.Options{
-		"no authentication is configured": {HTTPAddr: "0.0.0.0:0"},
-		"there is no token file":          {TokenFile: filepath.Join(t.TempDir(), "none")},
-		"OIDC needs an audience":          {OIDC: embed.OIDC{Issuer: "https://login.example.com"}},
-		"CertFile and KeyFile":            {CertFile: "x"},
-		"PublicURL":                       {PublicURL: "book.example.com"},
-		"negative":                        {Limits: embed.Limits{Runs: -1}},
+		"no authentication is configured": {HTTP: embed.HTTPOptions{Addr: "0.0.0.0:0"}},
+		"there is no token file":          {Access: embed.AccessOptions{TokenFile: filepath.Join(t.TempDir(), "none")}},
+		"OIDC needs an audience":          {Access: embed.AccessOptions{OIDC: embed.OIDC{Issuer: "https://login.example.com"}}},
+		"CertFile and KeyFile":            {HTTP: embed.HTTPOptions{CertFile: "x"}},
+		"PublicURL":                       {HTTP: embed.HTTPOptions{PublicURL: "book.example.com"}},
+		"negative":                        {Access: embed.AccessOptions{Limits: embed.Limits{Runs: -1}}},
 	} {
-		opts.DataDir, opts.NoSync, opts.NoRunner = t.TempDir(), true, true
+		opts.DataDir, opts.NATS.NoSync, opts.Runs.Elsewhere = t.TempDir(), true, true
 		book, err := embed.Start(within(t), opts)
 		if err == nil {
 			closeBook(t, book)
@@ -293,7 +293,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pool := certificate(t, certFile, keyFile, "first")
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, NoRunner: true})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile}, Runs: embed.RunOptions{Elsewhere: true}})
 	if !strings.HasPrefix(book.URL(), "https://127.0.0.1:") {
 		t.Fatalf("the URL is %s", book.URL())
 	}

@@ -90,7 +90,7 @@ func TestAdmission(t *testing.T) {
 	for name, submit := range map[string]submitter{"REST": submitREST, "MCP": submitMCP, "ACP": submitACP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := Start(t.Context(), Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NATSAddr: "127.0.0.1:0", NoRunner: true, NoSync: true, Limits: Limits{Runs: 2}})
+			d, err := Start(t.Context(), Options{DataDir: t.TempDir(), HTTP: HTTPOptions{Addr: "127.0.0.1:0"}, NATS: NATSOptions{Addr: "127.0.0.1:0", NoSync: true}, Runs: RunOptions{Elsewhere: true}, Access: AccessOptions{Limits: Limits{Runs: 2}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ import (
 func TestAnomaliesAreReported(t *testing.T) {
 	t.Parallel()
 	url := outsideNATS(t)
-	book := start(t, embed.Options{DataDir: t.TempDir(), NATSURL: url, HTTPAddr: "127.0.0.1:0", NoRunner: true})
+	book := start(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Runs: embed.RunOptions{Elsewhere: true}})
 	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestSocketIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := start(t, embed.Options{DataDir: dir, TokenFile: file, HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{DataDir: dir, Access: embed.AccessOptions{TokenFile: file}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	id := run(t, book, embed.Script{Code: "1"}).ExecutionID
 	path := "/api/executions/" + id
 	for name, test := range map[string]struct {
@@ -82,16 +82,16 @@ func TestSocketIdentity(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	own := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	own := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	if status, body := askOwner(t, dir, http.MethodPost, "/owner/handover", ""); status != http.StatusConflict {
 		t.Errorf("a plain owner answers %d %s", status, body)
 	}
-	if _, err := embed.Start(within(t), embed.Options{DataDir: dir, TakeOver: true}); !errors.Is(err, embed.ErrLocked) {
+	if _, err := embed.Start(within(t), embed.Options{DataDir: dir, Owner: embed.OwnerOptions{TakeOver: true}}); !errors.Is(err, embed.ErrLocked) {
 		t.Errorf("taking over from it: %v", err)
 	}
 	closeBook(t, own)
 
-	background := start(t, embed.Options{DataDir: dir, NoRunner: true, Background: true})
+	background := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{Background: true}})
 	select {
 	case <-background.Released():
 		t.Fatal("it is released at the start")
@@ -103,7 +103,7 @@ func TestHandOver(t *testing.T) {
 		closed <- background.Close()
 	}()
 	var notices []string
-	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true, Notice: func(text string) { notices = append(notices, text) }})
+	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { notices = append(notices, text) }}})
 	if len(notices) != 1 || !strings.Contains(notices[0], fmt.Sprintf("background process %d; waiting", os.Getpid())) {
 		t.Errorf("while it waits it reports %q", notices)
 	}
@@ -120,7 +120,7 @@ func TestHandOver(t *testing.T) {
 func TestAttachAcrossOwners(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	opts := embed.Options{DataDir: dir, Stateless: true, NoSync: true, DrainWait: -1}
+	opts := embed.Options{DataDir: dir, Runs: embed.RunOptions{Stateless: true, DrainWait: -1}, NATS: embed.NATSOptions{NoSync: true}}
 	first := start(t, opts)
 	in, feed := io.Pipe()
 	out, answers := io.Pipe()
@@ -192,7 +192,7 @@ func TestOwnersEndAtOnce(t *testing.T) {
 		if starts++; starts == 1 {
 			return killed
 		}
-		start(t, embed.Options{DataDir: dir, NoRunner: true})
+		start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 		return nil
 	}}, strings.NewReader(initialize), &out)
 	if err != nil || !strings.Contains(out.String(), "serverInfo") {
@@ -204,7 +204,7 @@ func TestOwnersEndAtOnce(t *testing.T) {
 func TestOwnerDiffers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	opts := embed.Options{DataDir: dir, NoRunner: true, Version: "1", Settings: []string{"--a=1", "--b=2"}}
+	opts := embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Version: "1", Owner: embed.OwnerOptions{Settings: []string{"--a=1", "--b=2"}}}
 	book := start(t, opts)
 	var notices []string
 	client := embed.Client{
@@ -239,7 +239,7 @@ func TestIdleFromStart(t *testing.T) {
 	t.Parallel()
 	const idle = 200 * time.Millisecond
 	for try := 1; ; try++ {
-		book := start(t, embed.Options{NoRunner: true, Background: true, IdleExit: idle})
+		book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{Background: true, IdleExit: idle}})
 		began := time.Now()
 		select {
 		case <-book.Released():

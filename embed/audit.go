@@ -56,22 +56,22 @@ func (d *Daybook) startTail(ctx context.Context) error {
 
 // startAudit starts the tree of hashes and the signing of the ledger.
 func (d *Daybook) startAudit(ctx context.Context) error {
-	if d.opts.NoAudit {
+	if d.opts.Proof.Off {
 		return nil
 	}
 	var err error
 	d.audit, err = translog.Open(translog.Options{
 		Dir:                auditDir(d.opts.DataDir),
-		KeyFile:            d.opts.AuditKey,
-		WitnessURL:         d.opts.WitnessURL,
+		KeyFile:            d.opts.Proof.KeyFile,
+		WitnessURL:         d.opts.Proof.WitnessURL,
 		Lost:               d.store.Lost,
 		OnCheckpointStored: d.syncMark,
 		Removed:            d.store.Removed,
-		NoSync:             d.opts.NoSync,
+		NoSync:             d.opts.NATS.NoSync,
 		Logger:             d.opts.Logger,
 	})
 	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
-		return asOption(ofField("AuditKey", err))
+		return asOption(ofField("Proof.KeyFile", err))
 	}
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func (l logLines) Write(line []byte) (int, error) {
 func TestRunningServerKeepsItsBallast(t *testing.T) {
 	t.Parallel()
 	dir, lines := t.TempDir(), make(logLines, 1000)
-	book, err := Start(t.Context(), Options{DataDir: dir, NoRunner: true, NoSync: true, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	book, err := Start(t.Context(), Options{DataDir: dir, Runs: RunOptions{Elsewhere: true}, NATS: NATSOptions{NoSync: true}, Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

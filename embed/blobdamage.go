@@ -48,7 +48,7 @@ func (d *Daybook) repairBlobFiles(ctx context.Context, streams []streamfiles.Str
 // findLostBlobs determines the damaged heaps and texts if something is missing in the
 // blob store, and checks the earlier findings again.
 func (d *Daybook) findLostBlobs(ctx context.Context) error {
-	if d.opts.NATSURL != "" {
+	if d.opts.NATS.URL != "" {
 		return nil
 	}
 	known := d.readBlobDamage()

@@ -61,7 +61,7 @@ func answers(t *testing.T, book *embed.Daybook, method, path, body string, statu
 func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	opts := embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0"}
+	opts := embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	const code = "var kept = 41"
 	for _, content := range tier.Choose([]bool{true}, []bool{true, false}) { // of the heap, or its description
 		if err := os.RemoveAll(dir); err != nil {

@@ -207,7 +207,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Time{})
 	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n" + versionHeader + ": " + headerText(d.opts.Version) + "\r\n"
-	if differs := differingFlags(h.Settings, d.opts.Settings); len(differs) > 0 {
+	if differs := differingFlags(h.Settings, d.opts.Owner.Settings); len(differs) > 0 {
 		answer += differsHeader + ": " + strings.Join(differs, ", ") + "\r\n"
 		d.opts.Logger.Warn("a client was started with other options; those of this process apply", "options", differs)
 	}

@@ -18,36 +18,36 @@ import (
 // fails at the start. It then creates the ledger, which needs the id of the engine.
 func (d *Daybook) startWorkers(ctx context.Context) error {
 	opts := ledger.Options{
-		Stateless:            d.opts.Stateless,
-		HeapMemoryMB:         d.opts.HeapMemoryMB,
-		HeapMemoryCeilingMB:  d.opts.HeapMemoryCeilingMB,
-		TimeoutSecs:          d.opts.TimeoutSecs,
-		OutputMaxBytes:       d.opts.OutputMaxBytes,
-		SessionTurns:         d.opts.SessionTurns,
+		Stateless:            d.opts.Runs.Stateless,
+		HeapMemoryMB:         d.opts.Runs.HeapMB,
+		HeapMemoryCeilingMB:  d.opts.Runs.HeapCeilingMB,
+		TimeoutSecs:          d.opts.Runs.TimeoutSecs,
+		OutputMaxBytes:       d.opts.Runs.OutputMaxBytes,
+		SessionTurns:         d.opts.Access.SessionTurns,
 		Keys:                 d.ledgerKeys(),
 		Admit:                d.admit,
 		FindLoss:             d.lostAfter,
-		EncryptNamedSessions: d.opts.ErasableSessions,
-		HostCallHashes:       d.opts.HostCallBodies == hostCallsHashed,
+		EncryptNamedSessions: d.opts.Content.Erasable,
+		HostCallHashes:       d.opts.Tools.Bodies == hostCallsHashed,
 		Logger:               d.opts.Logger,
 	}
 	if d.runsScripts() {
 		d.pool = worker.New(worker.Options{
-			Idle:              d.opts.Slots,
-			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants that take turns find their own workers again
-			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
-			Stateless:         d.opts.Stateless,
-			BestEffort:        d.opts.Sandbox == sandboxBestEffort,
-			Reuse:             worker.Reuse(d.opts.WorkerReuse),
-			MaxRuns:           d.opts.WorkerMaxRuns,
-			MaxAge:            d.opts.WorkerMaxAge,
+			Idle:              d.opts.Slots.Total,
+			IdleUsed:          d.opts.Slots.Total + max(d.opts.Slots.Extra, 0), // tenants that take turns find their own workers again
+			MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20,
+			Stateless:         d.opts.Runs.Stateless,
+			BestEffort:        d.opts.Workers.Sandbox == sandboxBestEffort,
+			Reuse:             worker.Reuse(d.opts.Workers.Reuse),
+			MaxRuns:           d.opts.Workers.MaxRuns,
+			MaxAge:            d.opts.Workers.MaxAge,
 			Logger:            d.opts.Logger,
 		})
 		engine, err := d.pool.Engine(ctx, true)
 		if err != nil {
 			return err
 		}
-		if !d.opts.Stateless {
+		if !d.opts.Runs.Stateless {
 			opts.EngineID = engine.ID
 			err := d.setBaseHeap(ctx, opts.EngineID)
 			if isTransient(err) { // the server starts for reading; watchDisk stores the base heap later
@@ -141,7 +141,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 }
 
 // runsScripts reports whether this process runs scripts.
-func (d *Daybook) runsScripts() bool { return !d.opts.NoRunner && !d.damage.Damaged() }
+func (d *Daybook) runsScripts() bool { return !d.opts.Runs.Elsewhere && !d.damage.Damaged() }
 
 func (d *Daybook) projectionsFile() string {
 	return filepath.Join(d.opts.DataDir, "projections.db")
@@ -152,7 +152,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		return nil
 	}
 	opts := runner.Options{
-		Slots:          d.opts.Slots,
+		Slots:          d.opts.Slots.Total,
 		Shares:         d.opts.slotShares(),
 		OutputRate:     d.opts.outputRate(),
 		Ledger:         d.ledger,
@@ -161,12 +161,12 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Texts:          d.store,
 		Workers:        d.pool,
 		Memory:         runMemory{d.budget},
-		DrainTimeout:   d.opts.DrainWait,
+		DrainTimeout:   d.opts.Runs.DrainWait,
 		CheckRecording: d.store.Silent,
 		Logger:         d.opts.Logger,
 	}
 	d.acp = d.newAgent()
-	if !d.opts.Stateless || d.toolServers != nil {
+	if !d.opts.Runs.Stateless || d.toolServers != nil {
 		opts.Servers = callables{d.toolServers, d.acp}
 	}
 	d.prepareWork(ctx)

@@ -51,7 +51,7 @@ func (d *Daybook) boundConnections(context.Context) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	b, err := connectionBounds(limit.Cur, d.opts.MaxConnections)
+	b, err := connectionBounds(limit.Cur, d.opts.HTTP.MaxConnections)
 	if err != nil {
 		return asOption(err)
 	}
@@ -62,7 +62,7 @@ func (d *Daybook) boundConnections(context.Context) error {
 			Refuse: httpapi.RefuseConnection, Health: isHealth, Logger: d.opts.Logger,
 		})
 	}
-	d.httpConns = limiter("HTTP", b.http, d.opts.MaxConnectionsPerAddress)
+	d.httpConns = limiter("HTTP", b.http, d.opts.HTTP.MaxConnectionsPerAddress)
 	d.socketConns = limiter(socketName, b.socket, 0)
 	return nil
 }

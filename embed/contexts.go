@@ -46,7 +46,7 @@ func (o ContextOptions) check() error {
 // startContexts starts the conversation contexts. When contextsRunning has ended, all
 // notes in them are recorded. In stateless mode there are none.
 func (d *Daybook) startContexts(ctx context.Context) error {
-	if d.opts.Stateless {
+	if d.opts.Runs.Stateless {
 		return nil
 	}
 	o := d.opts.Contexts
@@ -54,7 +54,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	d.contexts, err = contextstore.New(contextstore.Options{
 		Log: clientLog{Store: d.store, d: d, entered: true}, Enter: d.changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext, Silent: d.store.Silent,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
-		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,
+		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.Content.Erasable, Logger: d.opts.Logger,
 	})
 	if err != nil || d.damage.Damaged() {
 		return err

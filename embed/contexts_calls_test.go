@@ -47,7 +47,7 @@ func TestReuseAsksServersAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", MCPServers: servers, Contexts: embed.ContextOptions{SecretKeys: []string{"pin"}}}
+	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Tools: embed.ToolOptions{Servers: servers}, Contexts: embed.ContextOptions{SecretKeys: []string{"pin"}}}
 	book := start(t, opts)
 	p := &person{t: t, way: way{"stdio", "2025-11-25", true}, word: "counting"}
 	p.connect(book)

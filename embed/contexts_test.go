@@ -202,7 +202,7 @@ func (p *person) run(code string) string {
 // a name find what they left and all others nothing.
 func TestContextsAreIsolated(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0"}
+	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	book := start(t, opts)
 	const rounds = 3
 	var people []*person

@@ -138,7 +138,7 @@ type venue struct {
 
 func (v *venue) open(t *testing.T) {
 	t.Helper()
-	book, err := embed.Start(within(t), embed.Options{DataDir: v.dir, HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1})
+	book, err := embed.Start(within(t), embed.Options{DataDir: v.dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (d *Daybook) closeMarks() error {
 // syncMark syncs the mark of the ledger to disk. The signer calls it, at most once for
 // each checkpoint, so no append waits for it.
 func (d *Daybook) syncMark() {
-	if d.opts.NoSync {
+	if d.opts.NATS.NoSync {
 		return
 	}
 	if err := d.marks.ledger.Sync(); err != nil {
@@ -91,7 +91,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if err := d.openMarks(); err != nil {
 		return err
 	}
-	if d.opts.NATSURL != "" {
+	if d.opts.NATS.URL != "" {
 		return d.acceptDamage(ctx) // the files belong to another server
 	}
 	if err := d.repairDescriptions(ctx); err != nil {
@@ -102,7 +102,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	seen := newLook()
 	began := time.Now()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), OnRecord: seen.observe})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.Storage.CheckBytes), OnRecord: seen.observe})
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (d *Daybook) unreadableError(err error) error {
 // backupStreamConfigs copies the configurations of the streams, from which they can be
 // repaired.
 func (d *Daybook) backupStreamConfigs() error {
-	if d.opts.NATSURL != "" || d.damage.Damaged() {
+	if d.opts.NATS.URL != "" || d.damage.Damaged() {
 		return nil
 	}
 	d.describing.Lock()
@@ -432,7 +432,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
 	if seen.checkpoint > accepted {
-		proofs = newDaybook(Options{DataDir: dataDir, AuditKey: keyFile}).diagnoseProofs(seen)
+		proofs = newDaybook(Options{DataDir: dataDir, Proof: ProofOptions{KeyFile: keyFile}}).diagnoseProofs(seen)
 	}
 	for _, f := range append(diagnose(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
 		state.Report(f)

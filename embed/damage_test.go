@@ -110,7 +110,7 @@ func TestScrubFindsDamage(t *testing.T) {
 	closeBook(t, book)
 	flipByte(t, blockOf(dir, "1"), 2_000_000)
 
-	book = start(t, embed.Options{DataDir: dir, CheckBytes: 1 << 20, NoRunner: true})
+	book = start(t, embed.Options{DataDir: dir, Storage: embed.StorageOptions{CheckBytes: 1 << 20}, Runs: embed.RunOptions{Elsewhere: true}})
 	ctx := within(t)
 	for {
 		list, _ := book.Damage()

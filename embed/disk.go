@@ -69,7 +69,7 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the free space of %s: %w", d.opts.DataDir, err)
 	}
-	k := &disk{dir: d.opts.DataDir, size: size, reserve: d.opts.DiskReserve}
+	k := &disk{dir: d.opts.DataDir, size: size, reserve: d.opts.Resources.DiskReserve}
 	switch {
 	case k.reserve < 0:
 		return nil

@@ -35,7 +35,7 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	book = start(t, embed.Options{DataDir: dir, DiskReserve: 1 << 60})
+	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 60}})
 	if _, err := os.Stat(filepath.Join(dir, "ballast")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file that keeps space is still there: %v", err)
 	}
@@ -55,7 +55,7 @@ func TestDisk(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Errorf("Close on a full disk: %v", err)
 	}
-	book = start(t, embed.Options{DataDir: dir, DiskReserve: -1})
+	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: -1}})
 	if result, _ := completes(t, book, embed.Script{Code: "2+2"}); result != "4" {
 		t.Errorf("with space again 2+2 is %s", result)
 	}
@@ -66,7 +66,7 @@ func TestDisk(t *testing.T) {
 func TestNewDirectoryOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, DiskReserve: 1 << 60, HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 60}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	_, err := book.Submit(within(t), embed.Script{Code: "1"})
 	if err == nil || !strings.Contains(err.Error(), "too little of the disk is free: ") || !strings.Contains(err.Error(), "smaller --disk-reserve") {
 		t.Errorf("a run on a full disk: %v", err)
@@ -77,7 +77,7 @@ func TestNewDirectoryOnAFullDisk(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Errorf("Close on a full disk: %v", err)
 	}
-	book = start(t, embed.Options{DataDir: dir, DiskReserve: -1})
+	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: -1}})
 	if result, _ := completes(t, book, embed.Script{Code: "2+2"}); result != "4" {
 		t.Errorf("with space again 2+2 is %s", result)
 	}

@@ -18,7 +18,8 @@
 //
 // The files, in reading order:
 //
-//   - options.go, optionerror.go: Options, their defaults, and errors about them
+//   - options.go, options_*.go, optionerror.go: Options and its groups, their defaults, and
+//     errors about them
 //   - embed.go: Daybook, its start and its end
 //   - place.go, lock.go, takeover.go: the ledger of a data directory, and its owner
 //   - nats.go, connections.go: the NATS server, the bounds of connections

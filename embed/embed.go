@@ -167,7 +167,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
+	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
 // withOptionErrors marks the errors of a step that only an option can cause.
@@ -186,8 +186,8 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 		return ofField("DataDir", err)
 	}
 	var err error
-	if d.opts.TakeOver {
-		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Notice)
+	if d.opts.Owner.TakeOver {
+		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Owner.Notice)
 	} else {
 		d.lock, err = lockDir(d.opts.DataDir)
 	}
@@ -198,7 +198,7 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 }
 
 // Close drains and ends the Daybook: it refuses new runs, lets running ones finish
-// within DrainWait or hands them back, and leaves everything acknowledged on disk. It
+// within Runs.DrainWait or hands them back, and leaves everything acknowledged on disk. It
 // blocks until all components have ended. It may be called more than once and
 // concurrently.
 func (d *Daybook) Close() error {
@@ -272,7 +272,7 @@ func (d *Daybook) shutdown(s *http.Server) error {
 	if s == nil {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(context.Background(), d.opts.DrainWait)
+	ctx, stop := context.WithTimeout(context.Background(), d.opts.Runs.DrainWait)
 	defer stop()
 	if s.Shutdown(ctx) == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 type ExportOptions struct {
 	// DataDir is the data directory of a Daybook that is not running.
 	DataDir string
-	// AuditKey is Options.AuditKey, for DataDir.
+	// AuditKey is Options.Proof.KeyFile, for DataDir.
 	AuditKey string
 	// Server sends a request to a running server.
 	Server audit.Get
@@ -81,7 +81,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		return Exported{}, err
 	}
 	// Without a runner and listeners it only signs what is not signed.
-	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, SealEvery: sealNever, SealBytes: -1, Logger: opts.Logger})
+	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
 	}

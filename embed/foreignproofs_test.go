@@ -24,7 +24,7 @@ func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
 			t.Parallel()
 			opts := embed.Options{DataDir: t.TempDir()}
 			if outside {
-				opts.NATSURL = outsideNATS(t)
+				opts.NATS.URL = outsideNATS(t)
 			}
 			book := start(t, opts)
 			for range 3 {
@@ -45,7 +45,7 @@ func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 			accepting := opts
-			accepting.AcceptDamage = true
+			accepting.Storage.AcceptDamage = true
 			if book, err := embed.Start(within(t), accepting); err == nil {
 				t.Errorf("the start is not refused; %d of %d events are left", len(allEvents(t, book)), before)
 				closeBook(t, book)
@@ -100,21 +100,21 @@ func TestAcceptDamageOfAnotherHistory(t *testing.T) {
 	}
 	first, second := embed.Options{DataDir: t.TempDir()}, embed.Options{DataDir: t.TempDir()}
 	var stop func()
-	first.NATSURL, stop = serve()
+	first.NATS.URL, stop = serve()
 	runs(first, 12) // most events are the same in both histories
 	stop()
 	kept := t.TempDir()
 	if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	first.NATSURL, stop = serve()
+	first.NATS.URL, stop = serve()
 	runs(first, 6)
 	stop()
 	dir = kept
-	second.NATSURL, stop = serve()
+	second.NATS.URL, stop = serve()
 	defer stop()
 	runs(second, 8)
-	first.NATSURL, first.AcceptDamage = second.NATSURL, true
+	first.NATS.URL, first.Storage.AcceptDamage = second.NATS.URL, true
 	_, err := embed.Start(within(t), first)
 	wantError(t, err, "intact events are not those that were hashed", "restore the streams")
 	runs(second, 1)

@@ -20,7 +20,7 @@ func TestOutsideServerAtItsStorageLimit(t *testing.T) {
 	t.Parallel()
 	tier.NightlyOnly(t, "TestServerAtItsStorageLimit in internal/store/jetstream, TestADiskWithoutRoom")
 	url := limitedNATS(t, 64<<20)
-	opts := embed.Options{DataDir: t.TempDir(), NATSURL: url, HTTPAddr: "127.0.0.1:0"}
+	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	book := start(t, opts)
 	first := submit(t, book, embed.Script{Code: "6*7"})
 	if e, err := book.Wait(within(t), first); err != nil || deref(e.Result) != "42" {

@@ -27,19 +27,19 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Queries:          d.projections,
 		Catalog:          d.catalog(),
 		Contexts:         d.mcpContexts(),
-		Stateless:        d.opts.Stateless,
-		Instructions:     d.opts.Instructions,
-		RunJSDescription: d.opts.RunJSDescription,
+		Stateless:        d.opts.Runs.Stateless,
+		Instructions:     d.opts.MCP.Instructions,
+		RunJSDescription: d.opts.MCP.RunJSDescription,
 		CallsServers:     d.callsServers,
-		SessionID:        d.opts.SessionID,
+		SessionID:        d.opts.MCP.SessionID,
 		Version:          d.opts.Version,
-		Hosts:            d.opts.AllowedHosts,
+		Hosts:            d.opts.HTTP.Hosts,
 		Auth:             d.auth,
 		Quotas:           d.quotas,
-		PublicURL:        d.opts.PublicURL,
+		PublicURL:        d.opts.HTTP.PublicURL,
 		Budget:           d.budget,
 		Reads:            d.reads,
-		Fixtures:         d.opts.MCPFixtures,
+		Fixtures:         d.opts.MCP.Fixtures,
 		Unanswerable:     d.checkReadsComplete,
 		Logger:           d.opts.Logger,
 	})
@@ -71,14 +71,14 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Ready:     d.Ready,
 		Metrics:   d.metrics(),
 		Mounts:    map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
-		Hosts:     d.opts.AllowedHosts,
+		Hosts:     d.opts.HTTP.Hosts,
 		Auth:      d.auth,
 		Issuers:   d.issuers(),
 		Quotas:    d.quotas,
 		Budget:    d.budget,
 		Reads:     d.reads,
 		Pace:      d.opts.clientPace(),
-		PublicURL: d.opts.PublicURL,
+		PublicURL: d.opts.HTTP.PublicURL,
 		Version:   info,
 		CountLate: func() { d.lateReads.Add(1) },
 		Logger:    d.opts.Logger,
@@ -96,20 +96,20 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 }
 
 func (d *Daybook) listenHTTP() error {
-	if d.opts.HTTPAddr == "" {
+	if d.opts.HTTP.Addr == "" {
 		return nil
 	}
-	if d.certificate == nil && httpapi.CheckBind(d.opts.HTTPAddr, false) != nil {
-		d.opts.Logger.Warn("tokens and everything else travel to other machines as plain text; give a TLS certificate, or put a proxy that has one in front", "http", d.opts.HTTPAddr)
+	if d.certificate == nil && httpapi.CheckBind(d.opts.HTTP.Addr, false) != nil {
+		d.opts.Logger.Warn("tokens and everything else travel to other machines as plain text; give a TLS certificate, or put a proxy that has one in front", "http", d.opts.HTTP.Addr)
 	}
 	if d.listener == nil {
 		err := d.openHTTP()
-		if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTPFallback {
-			host, _, splitErr := net.SplitHostPort(d.opts.HTTPAddr)
+		if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTP.Fallback {
+			host, _, splitErr := net.SplitHostPort(d.opts.HTTP.Addr)
 			if splitErr != nil {
 				return splitErr
 			}
-			d.opts.HTTPAddr = net.JoinHostPort(host, "0")
+			d.opts.HTTP.Addr = net.JoinHostPort(host, "0")
 			err = d.openHTTP()
 		}
 		if err != nil {

@@ -93,7 +93,7 @@ func TestHandler(t *testing.T) {
 // One limit holds for requests of every interface, and one error.
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{NoRunner: true})
+	book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}})
 	server := httptest.NewServer(book.Handler())
 	defer server.Close()
 	// The longest source, with every character escaped.
@@ -142,7 +142,7 @@ func TestRequestLimit(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{Slots: 1})
+	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 1}})
 	server := httptest.NewServer(book.Handler())
 	defer server.Close()
 	completes(t, book, embed.Script{Code: "1"})
@@ -220,7 +220,7 @@ func executionOf(t *testing.T, out string) string {
 
 func TestServeMCP(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{SessionID: "piped"})
+	book := start(t, embed.Options{MCP: embed.MCPOptions{SessionID: "piped"}})
 	var out bytes.Buffer
 	if err := book.ServeMCP(within(t), strings.NewReader(initialize+callRun), &out); err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestAttachRefused(t *testing.T) {
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
 		t.Errorf("attaching to nobody: %v", err)
 	}
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir, SessionID: "bad\nname"}, strings.NewReader(""), io.Discard); err == nil {
 		t.Error("a bad session name was accepted")
 	}
@@ -287,7 +287,7 @@ func TestAttachRefused(t *testing.T) {
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
 		t.Errorf("attaching to a closed one: %v", err)
 	}
-	start(t, embed.Options{DataDir: dir, NoRunner: true})
+	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 }
 
 func dial(t *testing.T, dir string) *net.UnixConn {
@@ -333,7 +333,7 @@ func framed(first int, text string) string {
 func TestCloseWithClientsAttached(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	silent, idle, deaf := dial(t, dir), dial(t, dir), dial(t, dir)
 	for _, c := range []*net.UnixConn{silent, idle, deaf} {
 		defer c.Close()
@@ -394,7 +394,7 @@ func unread(t *testing.T, c *net.UnixConn) (n int) {
 func TestAttachEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	in, feed := io.Pipe()
 	defer feed.Close()
 	out, answers := io.Pipe()
@@ -416,7 +416,7 @@ func TestAttachEnds(t *testing.T) {
 	}
 
 	// And it ends with its own context.
-	start(t, embed.Options{DataDir: dir, NoRunner: true})
+	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	in2, feed2 := io.Pipe()
 	defer feed2.Close()
 	ctx, stop := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ import (
 // new ones, uses those it has, and does not limit the others.
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, embed.Options{Limits: embed.Limits{Sessions: 2, TaggedHeaps: 1}, NoRunner: true})
+	g := startGuarded(t, embed.Options{Access: embed.AccessOptions{Limits: embed.Limits{Sessions: 2, TaggedHeaps: 1}}, Runs: embed.RunOptions{Elsewhere: true}})
 	acme, other := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
 	g.await(other)
 	want := func(what, token, method, path, body string, status int, parts ...string) {

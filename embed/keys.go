@@ -32,12 +32,12 @@ func (d *Daybook) openKeys() error {
 	case errors.Is(err, os.ErrNotExist) && known != "":
 		return fmt.Errorf("sessions of this ledger are encrypted, and the directory of their keys, %s, is missing (they were in %s): bring it back, or say where it is with --key-dir; "+
 			"if the keys are lost for good, daybook rebuild --without-keys goes on without what was encrypted under them", dir, known)
-	case errors.Is(err, os.ErrNotExist) && !d.opts.ErasableSessions:
+	case errors.Is(err, os.ErrNotExist) && !d.opts.Content.Erasable:
 		return nil
 	}
 	if d.keys, err = keyring.Open(dir); err != nil {
-		if _, path := errors.AsType[*os.PathError](err); path && d.opts.KeyDir != "" {
-			return asOption(ofField("KeyDir", err))
+		if _, path := errors.AsType[*os.PathError](err); path && d.opts.Content.KeyDir != "" {
+			return asOption(ofField("Content.KeyDir", err))
 		}
 		return err
 	}
@@ -58,8 +58,8 @@ func (o Options) keyDir() (dir, known string, err error) {
 		known = filepath.Join(o.DataDir, known)
 	}
 	switch {
-	case o.KeyDir != "":
-		dir, err = filepath.Abs(o.KeyDir)
+	case o.Content.KeyDir != "":
+		dir, err = filepath.Abs(o.Content.KeyDir)
 		return dir, known, err
 	case known != "":
 		return known, known, nil

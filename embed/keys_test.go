@@ -15,7 +15,7 @@ import (
 // would take their sessions for erased.
 func TestMissingKeys(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: t.TempDir(), ErasableSessions: true, KeyDir: filepath.Join(t.TempDir(), "keys")}
+	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true, KeyDir: filepath.Join(t.TempDir(), "keys")}}
 	book := start(t, opts)
 	a := run(t, book, embed.Script{Code: "globalThis.a = 1; 'of a'", Session: "a"})
 	b := run(t, book, embed.Script{Code: "globalThis.a = 2; 'of b'", Session: "b"})
@@ -28,14 +28,14 @@ func TestMissingKeys(t *testing.T) {
 			t.Errorf("result %q, want %q, %v", deref(e.Result), want, err)
 		}
 	}
-	plain := embed.Options{DataDir: opts.DataDir, NoRunner: true}
+	plain := embed.Options{DataDir: opts.DataDir, Runs: embed.RunOptions{Elsewhere: true}}
 	if _, err := embed.Rebuild(within(t), plain); err != nil {
 		t.Fatalf("where the keys are is on disk: %v", err)
 	}
 	says(plain, a.ExecutionID, "of a")
 
 	moved := filepath.Join(t.TempDir(), "moved")
-	if err := os.Rename(opts.KeyDir, moved); err != nil {
+	if err := os.Rename(opts.Content.KeyDir, moved); err != nil {
 		t.Fatal(err)
 	}
 	tries := map[string]func() error{
@@ -48,7 +48,7 @@ func TestMissingKeys(t *testing.T) {
 		},
 	}
 	for name, try := range tries {
-		if err := try(); err == nil || !strings.Contains(err.Error(), opts.KeyDir) || !strings.Contains(err.Error(), "--key-dir") {
+		if err := try(); err == nil || !strings.Contains(err.Error(), opts.Content.KeyDir) || !strings.Contains(err.Error(), "--key-dir") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestMissingKeys(t *testing.T) {
 		}
 	}
 	there := plain
-	there.KeyDir = moved
+	there.Content.KeyDir = moved
 	if _, err := embed.Rebuild(within(t), there); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestMissingKeys(t *testing.T) {
 	if err := os.RemoveAll(moved); err != nil {
 		t.Fatal(err)
 	}
-	plain.WithoutKeys = true
+	plain.Content.WithoutKeys = true
 	if _, err := embed.Rebuild(within(t), plain); err != nil {
 		t.Fatal(err)
 	}

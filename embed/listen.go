@@ -18,25 +18,27 @@ import (
 // another process releases the data directory for this one. Addresses with a fallback
 // are opened later, after that process has closed its own.
 func (d *Daybook) openListeners(ctx context.Context) error {
-	if d.opts.NATSAddr != "" {
-		err := d.whenReleased(ctx, func() error { return ofField("NATSAddr", natsserver.CheckListen(d.opts.NATSAddr, d.opts.NATSFallback)) })
+	if d.opts.NATS.Addr != "" {
+		err := d.whenReleased(ctx, func() error {
+			return ofField("NATS.Addr", natsserver.CheckListen(d.opts.NATS.Addr, d.opts.NATS.Fallback))
+		})
 		if err != nil {
 			return err
 		}
 	}
-	if d.opts.HTTPAddr == "" {
+	if d.opts.HTTP.Addr == "" {
 		return nil
 	}
-	if err := httpapi.CheckBind(d.opts.HTTPAddr, d.auth != nil); err != nil {
-		return ofField("HTTPAddr", err)
+	if err := httpapi.CheckBind(d.opts.HTTP.Addr, d.auth != nil); err != nil {
+		return ofField("HTTP.Addr", err)
 	}
-	if d.opts.CertFile != "" {
+	if d.opts.HTTP.CertFile != "" {
 		var err error
-		if d.certificate, err = openCertificate(d.opts.CertFile, d.opts.KeyFile, d.opts.Logger); err != nil {
-			return ofField("CertFile", err)
+		if d.certificate, err = openCertificate(d.opts.HTTP.CertFile, d.opts.HTTP.KeyFile, d.opts.Logger); err != nil {
+			return ofField("HTTP.CertFile", err)
 		}
 	}
-	if d.opts.HTTPFallback {
+	if d.opts.HTTP.Fallback {
 		return nil
 	}
 	return d.whenReleased(ctx, d.openHTTP)
@@ -44,7 +46,7 @@ func (d *Daybook) openListeners(ctx context.Context) error {
 
 func (d *Daybook) openHTTP() error {
 	var err error
-	if d.listener, err = net.Listen("tcp", d.opts.HTTPAddr); err != nil {
+	if d.listener, err = net.Listen("tcp", d.opts.HTTP.Addr); err != nil {
 		return fmt.Errorf("listen for HTTP: %w; choose another --http-addr", err)
 	}
 	return nil
@@ -63,7 +65,7 @@ func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 		switch {
 		case asked == nil && background:
 			return err
-		case asked == nil || !d.opts.TakeOver:
+		case asked == nil || !d.opts.Owner.TakeOver:
 			if locked := probeDir(d.opts.DataDir); errors.Is(locked, ErrLocked) {
 				return locked
 			}
@@ -109,5 +111,5 @@ type ownerKind struct {
 // ownerKind answers the request of isBackground.
 func (d *Daybook) ownerKind(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(ownerKind{d.opts.Background}) // a client that has left needs no answer
+	_ = json.NewEncoder(w).Encode(ownerKind{d.opts.Owner.Background}) // a client that has left needs no answer
 }

@@ -51,7 +51,7 @@ var declared = regexp.MustCompile(`(?m)^declare (?:const|function|class) (\w+)`)
 // isolates have built in beside the language nothing is left out.
 func TestP17_DeclaredIsCallable(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	var names []string
 	for _, e := range (catalog.Builtin{}).Entries(context.Background(), "") {
 		for _, m := range declared.FindAllStringSubmatch(e.Declaration, -1) {
@@ -90,7 +90,7 @@ func TestP17_DeclaredIsCallable(t *testing.T) {
 // TestLogicalSessionOverREST opens a session, runs in it, and reads it back.
 func TestLogicalSessionOverREST(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	base := book.URL()
 	var opened struct {
 		SessionID string `json:"session_id"`
@@ -159,7 +159,7 @@ func TestLogicalSessionOverREST(t *testing.T) {
 // that waits is cancelled at once, and the others run when the one before ends.
 func TestTurnsThatWaitOverREST(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0", SessionTurns: 2})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{SessionTurns: 2}})
 	base := book.URL()
 	var opened struct {
 		SessionID string `json:"session_id"`
@@ -207,7 +207,7 @@ func TestTurnsThatWaitOverREST(t *testing.T) {
 // state of none, whatever was opened.
 func TestP19_HTTPWithoutASessionHasNoBinding(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	base := book.URL()
 	var opened struct {
 		SessionID string `json:"session_id"`

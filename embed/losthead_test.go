@@ -121,14 +121,14 @@ func TestLostAndAcceptedHead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	http := "127.0.0.1:0"
-	book := start(t, embed.Options{DataDir: dir, HTTPAddr: http})
+	book := start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: http}})
 	s := inSession(t, book)
 	head := *s.turn("let n = 1").Heap
 	closeBook(t, book)
 	loseHeap(t, dir, head, false)
 
 	// No runner: the turn waits.
-	s.Daybook = start(t, embed.Options{DataDir: dir, HTTPAddr: http, AcceptDamage: true, NoRunner: true})
+	s.Daybook = start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: http}, Storage: embed.StorageOptions{AcceptDamage: true}, Runs: embed.RunOptions{Elsewhere: true}})
 	s.base = s.URL()
 	waiting := s.submit("n")
 	if a := s.open(); !a.StateLost || a.Broken == nil || *a.Broken != ledger.BreakHeapLost {
@@ -140,7 +140,7 @@ func TestLostAndAcceptedHead(t *testing.T) {
 	queued := s.submit("let n = 5; n")
 	closeBook(t, s.Daybook)
 
-	s.Daybook = start(t, embed.Options{DataDir: dir, HTTPAddr: http})
+	s.Daybook = start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: http}})
 	s.base = s.URL()
 	if e := s.wait(waiting); e.Status != events.StatusFailed || deref(e.Error) == "" || !strings.Contains(*e.Error, "was lost: event") || !strings.Contains(*e.Error, "open_session") {
 		t.Errorf("the turn of the lost head: %s, %s", e.Status, deref(e.Error))
@@ -185,12 +185,12 @@ func (s *sessionBook) checkListedAsLost(heap string) {
 func TestDamagedHeadIsFoundOnOpening(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	s := inSession(t, book)
 	head := *s.turn("let n = 1").Heap
 	closeBook(t, book)
 	loseHeap(t, dir, head, true)
-	s.Daybook = start(t, embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0", AcceptDamage: true})
+	s.Daybook = start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Storage: embed.StorageOptions{AcceptDamage: true}})
 	s.base = s.URL()
 	if e := s.turn("n"); e.Status != events.StatusFailed || !strings.Contains(deref(e.Error), "open_session") {
 		t.Errorf("a turn from the lost head: %s, %s", e.Status, deref(e.Error))

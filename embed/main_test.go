@@ -47,9 +47,9 @@ func start(t testing.TB, opts embed.Options) *embed.Daybook {
 	if opts.DataDir == "" {
 		opts.DataDir = t.TempDir()
 	}
-	opts.NoSync = true
-	if opts.DrainWait == 0 {
-		opts.DrainWait = -1
+	opts.NATS.NoSync = true
+	if opts.Runs.DrainWait == 0 {
+		opts.Runs.DrainWait = -1
 	}
 	book, err := embed.Start(within(t), opts)
 	if err != nil {
@@ -162,7 +162,7 @@ func wantError(t testing.TB, err error, words ...string) {
 // hold keeps a data directory in a process of its own until standard input
 // ends. It leaves its address in the file url there.
 func hold(dir string) {
-	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NoSync: true, HTTPAddr: "127.0.0.1:0", SessionID: "holder", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, MCP: embed.MCPOptions{SessionID: "holder"}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		os.Stdout.WriteString(err.Error() + "\n")
 		os.Exit(1)

@@ -21,11 +21,11 @@ import (
 	"daybook/runner"
 )
 
-// defaultMemoryMB is the default of Options.MemoryMB if the Go runtime has no lower
+// defaultMemoryMB is the default of Options.Resources.MemoryMB if the Go runtime has no lower
 // limit.
 const defaultMemoryMB = 512
 
-// memoryMB returns the default of Options.MemoryMB: at most half of the limit of the Go
+// memoryMB returns the default of Options.Resources.MemoryMB: at most half of the limit of the Go
 // runtime, which also counts memory outside of the budget.
 func memoryMB(limit int64) int {
 	if limit <= 0 || limit == math.MaxInt64 {
@@ -34,7 +34,7 @@ func memoryMB(limit int64) int {
 	return int(min(defaultMemoryMB, max(limit>>21, MinMemoryMB)))
 }
 
-// MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB, both
+// MinMemoryMB and MaxMemoryMB are the bounds of Options.Resources.MemoryMB, in MiB, both
 // included. A smaller budget cannot hold one large page of output; a larger value is a
 // number of bytes by mistake. MaxMemoryMB is also the maximum of the heap limits of
 // runs.
@@ -61,10 +61,10 @@ func (m runMemory) OpenAccount(ctx context.Context) (context.Context, runner.Mem
 // NATS server keeps what was written in the last 10 s in memory, outside of the memory
 // budget. An outside server has memory of its own.
 func (o Options) outputRate() fairness.Rate {
-	if o.NATSURL != "" {
+	if o.NATS.URL != "" {
 		return fairness.Rate{}
 	}
-	budget := int64(o.MemoryMB) << 20
+	budget := int64(o.Resources.MemoryMB) << 20
 	return fairness.Rate{PerSecond: budget / 32, Burst: budget / 16, Reserve: budget / 64, Little: budget / 512}
 }
 
@@ -96,11 +96,11 @@ type toolHeld struct{ *budget.Account }
 func (h toolHeld) Shrink(n int64) { h.DropTo(n) }
 
 // clientPace returns the minimum speed of clients.
-func (o Options) clientPace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
+func (o Options) clientPace() httpapi.Pace { return httpapi.Pace{Bytes: o.Resources.MinClientBytes} }
 
 // linkPace returns the minimum speed of clients on the socket of the data directory.
 func (o Options) linkPace() link.Pace {
-	return link.Pace{Bytes: cmp.Or(o.MinClientBytes, 64<<10), Window: 30 * time.Second}
+	return link.Pace{Bytes: cmp.Or(o.Resources.MinClientBytes, 64<<10), Window: 30 * time.Second}
 }
 
 // holdLine waits until n bytes of the memory for answers are free for a line of a

@@ -23,14 +23,14 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		return err
 	}
 	connect := func(name string) (*jet.Conn, error) {
-		return jet.Connect(d.opts.NATSURL, name, d.opts.Logger)
+		return jet.Connect(d.opts.NATS.URL, name, d.opts.Logger)
 	}
 	var sync func() error // an outside server syncs its own files
 	var writable func() context.Context
 	var keeper func(string) (*jet.Conn, error)
 	var offer func(string) error
 	var starved func() error
-	if d.opts.NATSURL == "" {
+	if d.opts.NATS.URL == "" {
 		var err error
 		dir := d.streamsDir()
 		if d.damage.Damaged() {
@@ -40,12 +40,12 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		}
 		d.nats, err = natsserver.Start(ctx, natsserver.Options{
 			StoreDir:        dir,
-			Listen:          d.opts.NATSAddr,
-			Fallback:        d.opts.NATSFallback,
+			Listen:          d.opts.NATS.Addr,
+			Fallback:        d.opts.NATS.Fallback,
 			MaxConnections:  d.bounds.nats,
 			ReadableStreams: stream.Streams(),
 			TenantSubjects:  stream.TenantSubjects,
-			NoSync:          d.opts.NoSync,
+			NoSync:          d.opts.NATS.NoSync,
 			Logger:          d.opts.Logger,
 		})
 		if err != nil {
@@ -74,9 +74,9 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:      d.opts.Replicas,
-		Exclusive:     d.opts.NATSURL == "",
-		Server:        serverName(d.opts.NATSURL),
+		Replicas:      d.opts.NATS.Replicas,
+		Exclusive:     d.opts.NATS.URL == "",
+		Server:        serverName(d.opts.NATS.URL),
 		Keys:          d.storeKeys(),
 		ReadExisting:  d.damage.Damaged(),
 		Sync:          sync,
@@ -107,10 +107,10 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 // connectFailed adds to an error of a connection to the NATS server its address and the
 // possible remedies.
 func (d *Daybook) connectFailed(err error) error {
-	if d.opts.NATSURL == "" {
+	if d.opts.NATS.URL == "" {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
-	return fmt.Errorf("connect to the NATS server at %s: %w; check that it runs, and the address and credentials of --nats-url", serverName(d.opts.NATSURL), err)
+	return fmt.Errorf("connect to the NATS server at %s: %w; check that it runs, and the address and credentials of --nats-url", serverName(d.opts.NATS.URL), err)
 }
 
 // serverName returns the HOST:PORT of the address of an outside server, without
@@ -150,7 +150,7 @@ func ignoreMissing(err error) error {
 // subscribers are in the directory "nats" of the data directory.
 func (d *Daybook) NATSURL() string {
 	if d.nats == nil || d.nats.Addr() == "" {
-		return d.opts.NATSURL
+		return d.opts.NATS.URL
 	}
 	return "nats://" + d.nats.Addr()
 }

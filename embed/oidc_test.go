@@ -55,7 +55,7 @@ func TestIssuer(t *testing.T) {
 		}
 		return text
 	}
-	g := &guarded{t: t, book: start(t, embed.Options{HTTPAddr: "127.0.0.1:0", OIDC: embed.OIDC{Issuer: issuer.URL, Audience: "daybook"}})}
+	g := &guarded{t: t, book: start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{OIDC: embed.OIDC{Issuer: issuer.URL, Audience: "daybook"}}})}
 
 	// What a client does that knows the address only.
 	res, err := http.Post(g.book.URL()+"/mcp", "application/json", strings.NewReader("{}"))

@@ -102,7 +102,7 @@ func (p place) location() string {
 }
 
 // check returns an error for a command that would not find the ledger of the directory,
-// or would mix it with another one. natsURL is Options.NATSURL.
+// or would mix it with another one. natsURL is Options.NATS.URL.
 func (p place) check(command, natsURL string) error {
 	switch {
 	case p.outside && p.own:
@@ -133,7 +133,7 @@ func (o Options) checkPlace(command string) error {
 	if err != nil {
 		return ofField("DataDir", err)
 	}
-	return p.check(command, o.NATSURL)
+	return p.check(command, o.NATS.URL)
 }
 
 // comparedAtStart is the number of events that a start compares with their hashes.
@@ -143,12 +143,12 @@ const comparedAtStart = 16
 // than that of the directory. It runs before the directory is taken, and again
 // afterwards if a process owned the directory. It writes nothing.
 func (d *Daybook) checkLedger(ctx context.Context) error {
-	dir, server := d.opts.DataDir, serverName(d.opts.NATSURL)
-	if d.opts.NATSURL == "" || d.ledgerChecked {
+	dir, server := d.opts.DataDir, serverName(d.opts.NATS.URL)
+	if d.opts.NATS.URL == "" || d.ledgerChecked {
 		return nil
 	}
 	locked := d.lock == nil && isLocked(dir)
-	if locked && !d.opts.TakeOver {
+	if locked && !d.opts.Owner.TakeOver {
 		return nil // the next step names the owner
 	}
 	p, err := placeOf(dir)
@@ -160,7 +160,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 		return err
 	}
 	compared := comparison{known: translog.OpenProvenLeaves(auditDir(dir))}
-	conn, err := jet.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
+	conn, err := jet.Connect(d.opts.NATS.URL, "daybook start", d.opts.Logger)
 	if err != nil {
 		return d.connectFailed(err)
 	}
@@ -175,7 +175,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if err := p.checkFound(server, compared, last, reach); err != nil {
 		return asOption(err)
 	}
-	if last == 0 && reach > 0 && d.opts.AcceptDamage {
+	if last == 0 && reach > 0 && d.opts.Storage.AcceptDamage {
 		return restoreOutside(fmt.Errorf("the NATS server at %s holds no ledger, and %d events were recorded: %w", server, reach, events.ErrDamaged))
 	}
 	d.ledgerChecked = !locked
@@ -234,11 +234,11 @@ func noLedgerIn(dir string) error {
 // move: a new address replaces the old one, unless the ledger is damaged there. A
 // failure is logged, and the next start tries again.
 func (d *Daybook) recordPlace(ctx context.Context) error {
-	if d.opts.NATSURL == "" {
+	if d.opts.NATS.URL == "" {
 		return nil
 	}
 	p, err := placeOf(d.opts.DataDir)
-	server := serverName(d.opts.NATSURL)
+	server := serverName(d.opts.NATS.URL)
 	if err == nil && (p.server == server || p.server != "" && d.damage.Damaged()) {
 		return nil
 	}

@@ -56,7 +56,7 @@ func wantRefused(t *testing.T, dir string, start func() error, words ...string) 
 // startIn returns a start that must fail.
 func startIn(t *testing.T, opts embed.Options) func() error {
 	return func() error {
-		opts.NoRunner, opts.NoSync = true, true
+		opts.Runs.Elsewhere, opts.NATS.NoSync = true, true
 		book, err := embed.Start(within(t), opts)
 		if err == nil {
 			closeBook(t, book)
@@ -68,7 +68,7 @@ func startIn(t *testing.T, opts embed.Options) func() error {
 // recordRequest records the request of a run, in a Daybook without a runner.
 func recordRequest(t *testing.T, opts embed.Options) {
 	t.Helper()
-	opts.NoRunner = true
+	opts.Runs.Elsewhere = true
 	book := start(t, opts)
 	submit(t, book, embed.Script{Code: "1"})
 	if err := book.Ready(within(t)); err != nil {
@@ -91,12 +91,12 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 			t.Errorf("the recorded address is %q, %v; want %s", raw, err, url)
 		}
 	}
-	opts.NATSURL = strings.Replace(url, "//", "//ada:secret@", 1)
+	opts.NATS.URL = strings.Replace(url, "//", "//ada:secret@", 1)
 	recordRequest(t, opts)
 	recorded(url)
 
 	own := embed.Options{DataDir: dir}
-	accepting := embed.Options{DataDir: dir, AcceptDamage: true}
+	accepting := embed.Options{DataDir: dir, Storage: embed.StorageOptions{AcceptDamage: true}}
 	at := "the NATS server at " + strings.TrimPrefix(url, "nats://")
 	wantRefused(t, dir, startIn(t, own), dir, at, "--nats-url")
 	wantRefused(t, dir, startIn(t, accepting), dir, at, "--nats-url")
@@ -128,16 +128,16 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 
 	stop() // the server moves
 	moved, _ := outsideNATSOn(t, streams, 0)
-	recordRequest(t, embed.Options{DataDir: dir, NATSURL: moved})
+	recordRequest(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}})
 	recorded(moved)
 	if err := os.WriteFile(file, []byte("old.example:4222\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	recordRequest(t, embed.Options{DataDir: dir, NATSURL: moved})
+	recordRequest(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}})
 	recorded(moved)
 
 	// While a process owns the directory, that process is asked.
-	book := start(t, embed.Options{DataDir: dir, NATSURL: moved, NoRunner: true})
+	book := start(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}, Runs: embed.RunOptions{Elsewhere: true}})
 	if _, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); !errors.Is(err, embed.ErrLocked) {
 		t.Errorf("the owner is not named: %v", err)
 	}
@@ -154,22 +154,22 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	url := outsideNATS(t)
-	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATSURL: url}) // a new directory is fine
+	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}}) // a new directory is fine
 	opts := embed.Options{DataDir: t.TempDir()}
 	dir := opts.DataDir
 	recordRequest(t, opts)
-	other := embed.Options{DataDir: dir, NATSURL: url}
+	other := embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: url}}
 	wantRefused(t, dir, startIn(t, other), dir, "a ledger of its own", "without --nats-url", "another --data-dir")
 	accepting := other
-	accepting.AcceptDamage = true
+	accepting.Storage.AcceptDamage = true
 	wantRefused(t, dir, startIn(t, accepting), "a ledger of its own")
 	wantRefused(t, dir, func() error { _, err := embed.Rebuild(within(t), other); return err }, `"daybook rebuild" without --nats-url`)
 	recordRequest(t, opts) // nothing was mixed
 
 	// The owner that serves the ledger is not asked to end.
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true, Background: true})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{Background: true}})
 	taking := other
-	taking.TakeOver = true
+	taking.Owner.TakeOver = true
 	if err := startIn(t, taking)(); err == nil || !strings.Contains(err.Error(), "a ledger of its own") {
 		t.Errorf("beside its owner the start is met with: %v", err)
 	}
@@ -193,7 +193,7 @@ func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 // their descriptions were lost: the ledger is in this directory.
 func TestStartWhileStreamsAreMoved(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: t.TempDir(), NoRunner: true, NoAudit: true}
+	opts := embed.Options{DataDir: t.TempDir(), Runs: embed.RunOptions{Elsewhere: true}, Proof: embed.ProofOptions{Off: true}}
 	dir := opts.DataDir
 	book := start(t, opts)
 	submit(t, book, embed.Script{Code: "1"})
@@ -211,7 +211,7 @@ func TestStartWhileStreamsAreMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantRefused(t, dir, startIn(t, embed.Options{DataDir: dir, NATSURL: "nats://127.0.0.1:1"}), "a ledger of its own")
+	wantRefused(t, dir, startIn(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: "nats://127.0.0.1:1"}}), "a ledger of its own")
 	book = start(t, opts)
 	defer closeBook(t, book)
 	if got := allEvents(t, book); len(got) != len(list)+1 || got[len(list)].Type != events.TypeLedgerVolumeOpened {
@@ -251,7 +251,7 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	t.Parallel()
 	streams := t.TempDir()
 	url, stop := outsideNATSOn(t, streams, 0)
-	opts := embed.Options{DataDir: t.TempDir(), NATSURL: url}
+	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}}
 	dir, file := opts.DataDir, filepath.Join(opts.DataDir, "outside-server")
 	book := start(t, opts)
 	completes(t, book, embed.Script{Code: "1"})
@@ -260,12 +260,12 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	refused := func(other string, words ...string) {
 		t.Helper()
 		before := statesOf(t, other)
-		at := embed.Options{DataDir: dir, NATSURL: other}
+		at := embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: other}}
 		wantRefused(t, dir, startIn(t, at), words...)
-		at.NoAudit = true
+		at.Proof.Off = true
 		wantRefused(t, dir, startIn(t, at), words...)
 		wantRefused(t, dir, func() error { _, err := embed.Rebuild(within(t), at); return err }, words...)
-		at.AcceptDamage = true
+		at.Storage.AcceptDamage = true
 		wantRefused(t, dir, startIn(t, at), words...)
 		if after := statesOf(t, other); !maps.Equal(before, after) {
 			t.Errorf("the streams of the server were %v and are %v", before, after)
@@ -273,23 +273,23 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	}
 
 	longer, shorter, empty := outsideNATS(t), outsideNATS(t), outsideNATS(t)
-	elsewhere := start(t, embed.Options{DataDir: t.TempDir(), NATSURL: longer})
+	elsewhere := start(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: longer}})
 	for range 4 {
 		completes(t, elsewhere, embed.Script{Code: "2"})
 	}
 	closeBook(t, elsewhere)
-	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATSURL: shorter, NoAudit: true})
+	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: shorter}, Proof: embed.ProofOptions{Off: true}})
 	refused(longer, dir, recorded, "holds another ledger", "--nats-url", "another --data-dir")
 	refused(shorter, dir, recorded, "holds another ledger", "--nats-url")
 	refused(empty, dir, recorded, "holds no ledger", "--nats-url", file)
 
 	// The owner that serves the ledger is not asked to end.
 	background := opts
-	background.NoRunner, background.Background = true, true
+	background.Runs.Elsewhere, background.Owner.Background = true, true
 	book = start(t, background)
-	taking := embed.Options{DataDir: dir, NATSURL: longer, TakeOver: true}
+	taking := embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: longer}, Owner: embed.OwnerOptions{TakeOver: true}}
 	wantError(t, startIn(t, taking)(), recorded, "holds another ledger")
-	taking.TakeOver = false
+	taking.Owner.TakeOver = false
 	if err := startIn(t, taking)(); !errors.Is(err, embed.ErrLocked) {
 		t.Errorf("the owner is not named: %v", err)
 	}
@@ -303,19 +303,19 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	recordRequest(t, opts) // nothing was mixed
 	stop()
 	moved, _ := outsideNATSOn(t, streams, 0)
-	recordRequest(t, embed.Options{DataDir: dir, NATSURL: moved})
+	recordRequest(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}})
 
 	// Without the address only the proofs tell. What is missing is damage then.
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	refused(longer, filepath.Join(dir, "audit"), "another ledger", "another --data-dir")
-	err := startIn(t, embed.Options{DataDir: dir, NATSURL: empty, AcceptDamage: true})()
+	err := startIn(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: empty}, Storage: embed.StorageOptions{AcceptDamage: true}})()
 	wantError(t, err, strings.TrimPrefix(empty, "nats://"), "holds no ledger", "restore the streams")
 	if !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a ledger that was lost is not damaged: %v", err)
 	}
-	book = start(t, embed.Options{DataDir: dir, NATSURL: empty})
+	book = start(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: empty}})
 	if err := book.Ready(within(t)); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a ledger that was lost is not damaged: %v", err)
 	}
@@ -325,15 +325,15 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 // A directory without proofs knows only how far its ledger has come.
 func TestStartWithoutProofsAtAnotherOutsideServer(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t), NoAudit: true}
+	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}, Proof: embed.ProofOptions{Off: true}}
 	book := start(t, opts)
 	completes(t, book, embed.Script{Code: "1"})
 	closeBook(t, book)
-	shorter := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t), NoAudit: true}
+	shorter := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}, Proof: embed.ProofOptions{Off: true}}
 	recordRequest(t, shorter)
 	other := opts
-	other.NATSURL = shorter.NATSURL
-	wantRefused(t, opts.DataDir, startIn(t, other), opts.DataDir, strings.TrimPrefix(opts.NATSURL, "nats://"), "ends at event 1 of", "outside-server")
+	other.NATS.URL = shorter.NATS.URL
+	wantRefused(t, opts.DataDir, startIn(t, other), opts.DataDir, strings.TrimPrefix(opts.NATS.URL, "nats://"), "ends at event 1 of", "outside-server")
 	book = start(t, opts)
 	if err := book.Ready(within(t)); err != nil {
 		t.Error(err)
@@ -348,18 +348,18 @@ func TestStartWithAChangedFirstEventOutside(t *testing.T) {
 	for name, moved := range map[string]bool{"recorded": false, "moved": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t)}
+			opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}}
 			for range 3 {
 				recordRequest(t, opts)
 			}
 			to := outsideNATS(t)
-			copyChanged(t, opts.NATSURL, to)
+			copyChanged(t, opts.NATS.URL, to)
 			if !moved {
 				if err := os.WriteFile(filepath.Join(opts.DataDir, "outside-server"), []byte(strings.TrimPrefix(to, "nats://")+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			opts.NATSURL, opts.AcceptDamage, opts.NoRunner = to, true, true
+			opts.NATS.URL, opts.Storage.AcceptDamage, opts.Runs.Elsewhere = to, true, true
 			book := start(t, opts)
 			if err := book.Ready(within(t)); err != nil {
 				t.Error(err)

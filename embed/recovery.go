@@ -53,7 +53,7 @@ func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir,
 // a new volume whose first event names every lost position.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
 	plan, carryOut := d.planRecovery, d.applyRecovery
-	if d.opts.NATSURL != "" {
+	if d.opts.NATS.URL != "" {
 		plan, carryOut = d.planOutsideRecovery, d.applyOutsideRecovery
 	}
 	var a recoveryPlan
@@ -65,7 +65,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 		d.opts.Logger.WarnContext(ctx, "going on with accepting the damage, which was cut short")
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
-	case !d.opts.AcceptDamage:
+	case !d.opts.Storage.AcceptDamage:
 		return nil
 	default:
 		planned, err := plan(ctx)
@@ -320,7 +320,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	if err := d.openKeys(); err != nil {
 		return err
 	}
-	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: d.streamsDir(), NoSync: d.opts.NoSync, Logger: d.opts.Logger})
+	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: d.streamsDir(), NoSync: d.opts.NATS.NoSync, Logger: d.opts.Logger})
 	if err != nil {
 		return err
 	}
@@ -409,11 +409,11 @@ func (l *fileScan) observe(from string, r streamfiles.Record) {
 // diagnoseProofs reports a missing directory of the proofs if the ledger holds
 // checkpoints. Otherwise a new key would be created without a report.
 func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
-	if d.opts.NoAudit || l.checkpoint == 0 {
+	if d.opts.Proof.Off || l.checkpoint == 0 {
 		return nil
 	}
 	dir := auditDir(d.opts.DataDir)
-	origin, err := translog.ReadOrigin(dir, d.opts.AuditKey)
+	origin, err := translog.ReadOrigin(dir, d.opts.Proof.KeyFile)
 	if err != nil || origin == l.origin {
 		return nil // the code that opens the key reports an unreadable one
 	}

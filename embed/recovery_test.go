@@ -42,7 +42,7 @@ func TestAcceptDamage(t *testing.T) {
 	victim := run(t, book, embed.Script{Code: "console.log('find' + ' me'); 2", Session: "s"})
 	completes(t, book, embed.Script{Code: "3", Session: "s"})
 	closeBook(t, book)
-	book = start(t, embed.Options{DataDir: dir, NoRunner: true})
+	book = start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	before := allEvents(t, book)
 	closeBook(t, book)
 	block := blockOf(dir, "1")
@@ -62,7 +62,7 @@ func TestAcceptDamage(t *testing.T) {
 	wantError(t, err, "--accept-damage", "from a backup")
 	closeBook(t, book)
 
-	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true})
+	book = start(t, embed.Options{DataDir: dir, Storage: embed.StorageOptions{AcceptDamage: true}})
 	if err := book.Ready(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestAcceptDamage(t *testing.T) {
 	}
 
 	// And the flag without damage does nothing.
-	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true, NoRunner: true})
+	book = start(t, embed.Options{DataDir: dir, Storage: embed.StorageOptions{AcceptDamage: true}, Runs: embed.RunOptions{Elsewhere: true}})
 	if n := len(allEvents(t, book)); n <= len(after) {
 		t.Errorf("%d events", n)
 	}
@@ -152,7 +152,7 @@ func TestAcceptDamageBehindARemoval(t *testing.T) {
 	if !damaged {
 		t.Fatal("the output is not there")
 	}
-	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true})
+	book = start(t, embed.Options{DataDir: dir, Storage: embed.StorageOptions{AcceptDamage: true}})
 	for range 2 {
 		completes(t, book, embed.Script{Code: "40 + 2"})
 		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here", Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {

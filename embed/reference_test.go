@@ -59,7 +59,7 @@ func TestReference(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				opts := embed.Options{HTTPAddr: "127.0.0.1:0", Slots: 2, Stateless: strings.HasPrefix(name, "stateless")}
+				opts := embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Slots: embed.SlotOptions{Total: 2}, Runs: embed.RunOptions{Stateless: strings.HasPrefix(name, "stateless")}}
 				r := &replay{t: t, book: start(t, opts), transport: transport, names: shapes{}}
 				for _, section := range archive.Files {
 					r.step(section.Name, bytes.TrimSpace(section.Data))

@@ -44,7 +44,7 @@ var recordedBelow = map[string]string{
 func TestRoutesBelowTheReserve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	g := startGuarded(t, embed.Options{DataDir: dir, DiskReserve: -1})
+	g := startGuarded(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: -1}})
 	token := g.token("acme", "ada", access.AllScopes)
 	g.await(token)
 	own := g.owns(token, "acmeword")
@@ -55,7 +55,7 @@ func TestRoutesBelowTheReserve(t *testing.T) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		t.Fatal(err)
 	}
-	opts := embed.Options{DataDir: dir, DiskReserve: 2 * int64(st.Bfree) * st.Bsize, TokenFile: g.file, HTTPAddr: "127.0.0.1:0"}
+	opts := embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 2 * int64(st.Bfree) * st.Bsize}, Access: embed.AccessOptions{TokenFile: g.file}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	g.book = start(t, opts)
 
 	var doc struct {

@@ -95,7 +95,7 @@ func TestProjectionsDeleted(t *testing.T) {
 
 // rebuild rebuilds what it can without being asked twice.
 func rebuild(t *testing.T, dir string) error {
-	n, err := embed.Rebuild(within(t), embed.Options{DataDir: dir, NoSync: true})
+	n, err := embed.Rebuild(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
 	if err == nil && n < 9 { // 3 requested, 3 started, 3 ended at least
 		t.Errorf("rebuilt from %d events", n)
 	}
@@ -132,7 +132,7 @@ func TestLedgerShorterThanProjections(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := embed.Start(within(t), embed.Options{DataDir: dir, NoSync: true})
+	_, err := embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
 	if !errors.Is(err, events.ErrDamaged) {
 		t.Fatalf("a lost ledger: %v", err)
 	}
@@ -160,7 +160,7 @@ func TestProjectorFails(t *testing.T) {
 	<-book.Done()
 	wantError(t, book.Err(), "refused by a test")
 	closeBook(t, book)
-	_, err = embed.Start(within(t), embed.Options{DataDir: dir, NoSync: true})
+	_, err = embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
 	wantError(t, err, "open the projections", "refused by a test")
 }
 
@@ -169,7 +169,7 @@ func TestProjectorFails(t *testing.T) {
 func TestDrainHandsBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, DrainWait: -1})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{DrainWait: -1}})
 	id := submit(t, book, embed.Script{ExecutionTimeoutSecs: 60, Code: `
 		const {random, began} = {random: Math.random(), began: Date.now()}
 		console.log(random, began)
@@ -236,7 +236,7 @@ func awaitStarts(t *testing.T, book *embed.Daybook, id string, n int) {
 func TestDrainFinishes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, DrainWait: patience})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{DrainWait: patience}})
 	id := submit(t, book, embed.Script{Code: `console.log("in"); await new Promise(r => setTimeout(r, 1000)); "finished"`})
 	awaitEvent(t, book, id, events.TypeExecutionOutput)
 	closed := make(chan error, 1)
@@ -265,7 +265,7 @@ func TestDrainFinishes(t *testing.T) {
 // Waiting for a run ends with the Daybook.
 func TestWaitEndsWithClose(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{NoRunner: true})
+	book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}})
 	id := submit(t, book, embed.Script{Code: "1"})
 	waited := make(chan error, 1)
 	go func() {

@@ -11,7 +11,7 @@ import (
 // is configured.
 func (d *Daybook) startRetention(ctx context.Context) error {
 	d.retention = retention.New(retention.Options{Feed: d.store, Recorder: d.ledger, Blobs: d.store, Logger: d.opts.Logger})
-	if d.opts.HeapRetention == 0 || d.damage.Damaged() {
+	if d.opts.Content.HeapRetention == 0 || d.damage.Damaged() {
 		return nil
 	}
 	rule := d.opts.retentionRule()
@@ -23,13 +23,13 @@ func (d *Daybook) startRetention(ctx context.Context) error {
 	return nil
 }
 
-// retentionRule returns the retention rule of HeapRetention.
+// retentionRule returns the retention rule of Content.HeapRetention.
 func (o Options) retentionRule() retention.Rule {
-	rule := retention.Rule{OlderThan: o.HeapRetention, KeepEntries: retention.DefaultKeepEntries}
+	rule := retention.Rule{OlderThan: o.Content.HeapRetention, KeepEntries: retention.DefaultKeepEntries}
 	switch {
-	case o.HeapRetentionEntries > 0:
-		rule.KeepEntries = o.HeapRetentionEntries
-	case o.HeapRetentionEntries < 0:
+	case o.Content.HeapRetentionEntries > 0:
+		rule.KeepEntries = o.Content.HeapRetentionEntries
+	case o.Content.HeapRetentionEntries < 0:
 		rule.KeepEntries = 0
 	}
 	return rule

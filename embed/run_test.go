@@ -20,7 +20,7 @@ import (
 // TestRun shares one Daybook among everything that leaves others alone.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{Slots: 2})
+	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}})
 	for name, test := range map[string]func(*testing.T, *embed.Daybook){
 		"endings":              endings,
 		"heap":                 heapGoesOn,
@@ -321,7 +321,7 @@ func lineage(t *testing.T, book *embed.Daybook) {
 // own chain, and nobody gets another's heap.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{Slots: 2})
+	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}})
 	const clients, total = 16, 100
 	var running sync.WaitGroup
 	for c := range clients {
@@ -366,7 +366,7 @@ func TestManyClients(t *testing.T) {
 // A run cancelled while it waits for a slot never runs.
 func TestCancelQueued(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{Slots: 1})
+	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 1}})
 	busy := submit(t, book, embed.Script{Code: `while (true) {}`})
 	awaitEvent(t, book, busy, events.TypeExecutionStarted)
 	queued := submit(t, book, embed.Script{Code: `"must not run"`})
@@ -390,7 +390,7 @@ func TestCancelQueued(t *testing.T) {
 
 func TestStateless(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{Stateless: true})
+	book := start(t, embed.Options{Runs: embed.RunOptions{Stateless: true}})
 	e := run(t, book, embed.Script{Code: `typeof WebAssembly`})
 	if e.Status != events.StatusCompleted || deref(e.Result) != "object" || e.Heap != nil {
 		t.Errorf("the run is %s, %s, heap %s", e.Status, deref(e.Result), deref(e.Heap))
@@ -403,7 +403,7 @@ func TestStateless(t *testing.T) {
 func TestNoRunner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	id := submit(t, book, embed.Script{Code: `"taken later"`})
 	// Wait reads the run at once; a busy machine may need longer for that.
 	var e projections.ExecutionDetail

@@ -146,12 +146,12 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	opts.NATSAddr = "" // no client is served meanwhile
+	opts.NATS.Addr = "" // no client is served meanwhile
 	// An owner is asked to end only for a directory that can be rebuilt.
 	if err := opts.checkPlace("rebuild"); err != nil {
 		return 0, asOption(err)
 	}
-	if _, err := os.Stat(filepath.Join(opts.DataDir, "jetstream")); opts.NATSURL == "" && err != nil {
+	if _, err := os.Stat(filepath.Join(opts.DataDir, "jetstream")); opts.NATS.URL == "" && err != nil {
 		return 0, asOption(fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err))
 	}
 	d := newDaybook(opts)
@@ -161,7 +161,7 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 			return 0, err
 		}
 	}
-	if opts.WithoutKeys {
+	if opts.Content.WithoutKeys {
 		if err := opts.forgetKeys(); err != nil {
 			return 0, err
 		}
@@ -179,5 +179,5 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), AllowLostKeys: opts.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
+	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), AllowLostKeys: opts.Content.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
 }

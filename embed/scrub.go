@@ -15,11 +15,11 @@ import (
 // startScrub starts the scrub, which re-reads the ledger continuously to find changes
 // on the disk.
 func (d *Daybook) startScrub(ctx context.Context) error {
-	if d.audit == nil || d.opts.ScrubEvents < 0 || d.damage.Damaged() {
+	if d.audit == nil || d.opts.Proof.ScrubEvents < 0 || d.damage.Damaged() {
 		return nil
 	}
-	opts := translog.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound, FoundBlob: d.scrubFoundBlob}
-	if d.opts.NATSURL == "" {
+	opts := translog.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.Proof.ScrubEvents, Found: d.scrubFound, FoundBlob: d.scrubFoundBlob}
+	if d.opts.NATS.URL == "" {
 		opts.Before = d.scrubFiles
 	}
 	d.scrub = d.audit.NewScrub(opts)

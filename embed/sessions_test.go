@@ -120,7 +120,7 @@ func (s *sessionBook) named(session, code string) ended {
 // every kind, which are found by name, intent, id, ref or unique prefix.
 func TestSessionsOfEveryKind(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	s := inSession(t, book)
 	s.turn("let n = 1; console.log('one')")
 	first := *s.turn("n = 2").Heap

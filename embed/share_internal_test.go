@@ -14,7 +14,7 @@ import (
 // nothing, and is accepted when it is repeated.
 func TestHeldBackSubmission(t *testing.T) {
 	t.Parallel()
-	d, err := Start(t.Context(), Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NATSAddr: "127.0.0.1:0", NoRunner: true, NoSync: true})
+	d, err := Start(t.Context(), Options{DataDir: t.TempDir(), HTTP: HTTPOptions{Addr: "127.0.0.1:0"}, NATS: NATSOptions{Addr: "127.0.0.1:0", NoSync: true}, Runs: RunOptions{Elsewhere: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

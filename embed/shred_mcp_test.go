@@ -21,7 +21,7 @@ func TestShredReachesContexts(t *testing.T) {
 	t.Parallel()
 	const secret = "Unaussprechliches"
 	dir := t.TempDir()
-	opts := embed.Options{DataDir: dir, ErasableSessions: true, HTTPAddr: "127.0.0.1:0"}
+	opts := embed.Options{DataDir: dir, Content: embed.ContentOptions{Erasable: true}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	book := start(t, opts)
 	named := &person{t: t, way: way{transport: "http", revision: "2025-11-25", named: true}, word: "mine"}
 	named.connect(book)
@@ -99,17 +99,17 @@ func (p *person) read(uri string) {
 func TestShredIsFinishedAtTheStart(t *testing.T) {
 	t.Parallel()
 	const secret = "halb-vernichtet"
-	opts := embed.Options{DataDir: t.TempDir(), ErasableSessions: true, KeyDir: filepath.Join(t.TempDir(), "elsewhere")}
+	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true, KeyDir: filepath.Join(t.TempDir(), "elsewhere")}}
 	book := start(t, opts)
 	first := run(t, book, embed.Script{Code: "'" + secret + "'", Session: "private"})
 	run(t, book, embed.Script{Code: "globalThis.other = 1; 'stays'", Session: "other"})
 	keys := map[string][]byte{}
-	list, err := os.ReadDir(opts.KeyDir)
+	list, err := os.ReadDir(opts.Content.KeyDir)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d keys, %v", len(list), err)
 	}
 	for _, f := range list {
-		path := filepath.Join(opts.KeyDir, f.Name())
+		path := filepath.Join(opts.Content.KeyDir, f.Name())
 		if keys[path], err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestShredIsFinishedAtTheStart(t *testing.T) {
 		}
 	}
 	book = start(t, opts)
-	if list, err := os.ReadDir(opts.KeyDir); err != nil || len(list) != 1 {
+	if list, err := os.ReadDir(opts.Content.KeyDir); err != nil || len(list) != 1 {
 		t.Errorf("%d keys are left, %v", len(list), err)
 	}
 	if e, err := book.Wait(within(t), first.ExecutionID); err != nil || e.Shredded == nil || e.Shredded.Seq != done.Seq || e.Result != nil {

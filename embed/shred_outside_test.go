@@ -31,7 +31,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 		posted <- body
 	}))
 	t.Cleanup(receiver.Close)
-	opts := embed.Options{DataDir: t.TempDir(), ErasableSessions: true, NATSAddr: "127.0.0.1:0", WebhookAllowPrivate: true}
+	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0"}, Webhooks: embed.WebhookOptions{AllowPrivate: true}}
 	book := start(t, opts)
 	live, again := listen(t, book, "events.default.>"), listen(t, book, "replay.default.>")
 	if status, body := postTo(t, book, "/api/webhooks", `{"url":"`+receiver.URL+`"}`); status != http.StatusCreated {

@@ -60,7 +60,7 @@ func TestShred(t *testing.T) {
 	t.Parallel()
 	const secret = "Zweiundvierzig-Geheimnisse"
 	dir := t.TempDir()
-	opts := embed.Options{DataDir: dir, ErasableSessions: true}
+	opts := embed.Options{DataDir: dir, Content: embed.ContentOptions{Erasable: true}}
 	book := start(t, opts)
 	first := run(t, book, embed.Script{
 		Code: "globalThis.kept = '" + secret + "'; Object.defineProperty(globalThis, kept, { get() {} }); console.log('line', kept); kept", Session: "private", Tags: map[string]string{"about": secret},

@@ -121,7 +121,7 @@ func withLocalIdentity(next http.Handler) http.Handler {
 // handOver releases the data directory of a background owner. Only its user can stop an
 // owner that was started otherwise.
 func (d *Daybook) handOver(w http.ResponseWriter, _ *http.Request) {
-	if !d.opts.Background {
+	if !d.opts.Owner.Background {
 		refuse(w, http.StatusConflict, "this process does not hand over its data directory; stop it first")
 		return
 	}

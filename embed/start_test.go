@@ -24,16 +24,16 @@ func TestOptions(t *testing.T) {
 		words []string
 	}{
 		{embed.Options{}, []string{"DataDir is empty"}},
-		{embed.Options{DataDir: "x", NATSURL: "nats://h", NATSAddr: "127.0.0.1:0"}, []string{"NATSURL and NATSAddr exclude each other"}},
-		{embed.Options{DataDir: "x", Slots: -1, Replicas: -2}, []string{"Slots is -1", "Replicas is -2"}},
-		{embed.Options{DataDir: "x", TimeoutSecs: 301}, []string{"TimeoutSecs is 301", "1 to 300"}},
-		{embed.Options{DataDir: "x", HeapMemoryMB: 100_000_000, HeapMemoryCeilingMB: 1<<20 + 1}, []string{"HeapMemoryMB is 100000000: the most is 1048576", "HeapMemoryCeilingMB is 1048577"}},
-		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
-		{embed.Options{DataDir: "x", MemoryMB: 512 << 20}, []string{"MemoryMB is 536870912: the range is 64 to 1048576"}},
-		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},
-		{embed.Options{DataDir: "x", Sandbox: "none"}, []string{`Sandbox: "none" is unknown`, "strict or best-effort"}},
-		{embed.Options{DataDir: "x", WorkerReuse: "always"}, []string{`WorkerReuse: workers cannot be reused by "always"`, "tenant, session or run"}},
-		{embed.Options{DataDir: "x", WorkerMaxRuns: -1, WorkerMaxAge: -1}, []string{"WorkerMaxRuns is -1", "WorkerMaxAge is -1ns"}},
+		{embed.Options{DataDir: "x", NATS: embed.NATSOptions{URL: "nats://h", Addr: "127.0.0.1:0"}}, []string{"NATS.URL and NATS.Addr exclude each other"}},
+		{embed.Options{DataDir: "x", Slots: embed.SlotOptions{Total: -1}, NATS: embed.NATSOptions{Replicas: -2}}, []string{"Slots.Total is -1", "NATS.Replicas is -2"}},
+		{embed.Options{DataDir: "x", Runs: embed.RunOptions{TimeoutSecs: 301}}, []string{"Runs.TimeoutSecs is 301", "1 to 300"}},
+		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 100_000_000, HeapCeilingMB: 1<<20 + 1}}, []string{"Runs.HeapMB is 100000000: the most is 1048576", "Runs.HeapCeilingMB is 1048577"}},
+		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 64, HeapCeilingMB: 32}}, []string{"Runs.HeapMB (64)", "Runs.HeapCeilingMB (32)"}},
+		{embed.Options{DataDir: "x", Resources: embed.ResourceOptions{MemoryMB: 512 << 20}}, []string{"Resources.MemoryMB is 536870912: the range is 64 to 1048576"}},
+		{embed.Options{DataDir: "x", MCP: embed.MCPOptions{SessionID: "a\x00"}}, []string{"MCP.SessionID"}},
+		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Sandbox: "none"}}, []string{`Workers.Sandbox: "none" is unknown`, "strict or best-effort"}},
+		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Reuse: "always"}}, []string{`Workers.Reuse: workers cannot be reused by "always"`, "tenant, session or run"}},
+		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{MaxRuns: -1, MaxAge: -1}}, []string{"Workers.MaxRuns is -1", "Workers.MaxAge is -1ns"}},
 	} {
 		book, err := embed.Start(t.Context(), test.opts)
 		if err == nil {
@@ -69,25 +69,25 @@ func TestListening(t *testing.T) {
 		opts  embed.Options
 		words []string // of the error; none: it starts
 	}{
-		"busy HTTP":           {embed.Options{HTTPAddr: busyPort(t)}, []string{"listen for HTTP", "address already in use", "choose another --http-addr"}},
-		"busy NATS":           {embed.Options{NATSAddr: busyPort(t)}, []string{"listen for NATS", "address already in use", "choose another --nats-addr"}},
-		"both replaced":       {embed.Options{HTTPAddr: busyPort(t), HTTPFallback: true, NATSAddr: busyPort(t), NATSFallback: true}, nil},
-		"all interfaces":      {embed.Options{HTTPAddr: ":0"}, []string{"every interface", "no authentication"}},
-		"all by address":      {embed.Options{HTTPAddr: "0.0.0.0:0"}, []string{"0.0.0.0", "no authentication"}},
-		"fallback is no help": {embed.Options{HTTPAddr: "[::]:0", HTTPFallback: true}, []string{"::", "no authentication"}},
-		"no port":             {embed.Options{HTTPAddr: "127.0.0.1"}, []string{"HOST:PORT"}},
-		"NATS everywhere":     {embed.Options{NATSAddr: ":0"}, []string{"NATS address", "every interface", "unencrypted", "127.0.0.1"}},
-		"NATS by address":     {embed.Options{NATSAddr: "0.0.0.0:4222", NATSFallback: true}, []string{"0.0.0.0", "unencrypted"}},
-		"NATS without port":   {embed.Options{NATSAddr: "127.0.0.1"}, []string{"host:port"}},
+		"busy HTTP":           {embed.Options{HTTP: embed.HTTPOptions{Addr: busyPort(t)}}, []string{"listen for HTTP", "address already in use", "choose another --http-addr"}},
+		"busy NATS":           {embed.Options{NATS: embed.NATSOptions{Addr: busyPort(t)}}, []string{"listen for NATS", "address already in use", "choose another --nats-addr"}},
+		"both replaced":       {embed.Options{HTTP: embed.HTTPOptions{Addr: busyPort(t), Fallback: true}, NATS: embed.NATSOptions{Addr: busyPort(t), Fallback: true}}, nil},
+		"all interfaces":      {embed.Options{HTTP: embed.HTTPOptions{Addr: ":0"}}, []string{"every interface", "no authentication"}},
+		"all by address":      {embed.Options{HTTP: embed.HTTPOptions{Addr: "0.0.0.0:0"}}, []string{"0.0.0.0", "no authentication"}},
+		"fallback is no help": {embed.Options{HTTP: embed.HTTPOptions{Addr: "[::]:0", Fallback: true}}, []string{"::", "no authentication"}},
+		"no port":             {embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1"}}, []string{"HOST:PORT"}},
+		"NATS everywhere":     {embed.Options{NATS: embed.NATSOptions{Addr: ":0"}}, []string{"NATS address", "every interface", "unencrypted", "127.0.0.1"}},
+		"NATS by address":     {embed.Options{NATS: embed.NATSOptions{Addr: "0.0.0.0:4222", Fallback: true}}, []string{"0.0.0.0", "unencrypted"}},
+		"NATS without port":   {embed.Options{NATS: embed.NATSOptions{Addr: "127.0.0.1"}}, []string{"host:port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.opts.DataDir, test.opts.NoRunner = t.TempDir(), true
+			test.opts.DataDir, test.opts.Runs.Elsewhere = t.TempDir(), true
 			if test.words == nil {
 				book := start(t, test.opts)
 				for name, addr := range map[string][2]string{
-					"HTTP": {strings.TrimPrefix(book.URL(), "http://"), test.opts.HTTPAddr},
-					"NATS": {strings.TrimPrefix(book.NATSURL(), "nats://"), test.opts.NATSAddr},
+					"HTTP": {strings.TrimPrefix(book.URL(), "http://"), test.opts.HTTP.Addr},
+					"NATS": {strings.TrimPrefix(book.NATSURL(), "nats://"), test.opts.NATS.Addr},
 				} {
 					if addr[0] == addr[1] || !strings.HasPrefix(addr[0], "127.0.0.1:") {
 						t.Errorf("%s listens on %q instead of busy %s", name, addr[0], addr[1])
@@ -104,7 +104,7 @@ func TestListening(t *testing.T) {
 			}
 			wantError(t, err, test.words...)
 			// A start that failed leaves the directory free.
-			start(t, embed.Options{DataDir: test.opts.DataDir, NoRunner: true})
+			start(t, embed.Options{DataDir: test.opts.DataDir, Runs: embed.RunOptions{Elsewhere: true}})
 		})
 	}
 }
@@ -121,7 +121,7 @@ func TestStartWithoutOutsideNATS(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	book, err := embed.Start(t.Context(), embed.Options{DataDir: t.TempDir(), NATSURL: "nats://ada:secret@" + addr, NoRunner: true})
+	book, err := embed.Start(t.Context(), embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: "nats://ada:secret@" + addr}, Runs: embed.RunOptions{Elsewhere: true}})
 	if err == nil {
 		closeBook(t, book)
 	}
@@ -133,7 +133,7 @@ func TestStartWithoutOutsideNATS(t *testing.T) {
 
 func TestNoListeners(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{NoRunner: true})
+	book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}})
 	if book.URL() != "" || book.NATSURL() != "" {
 		t.Errorf("URLs are %q and %q", book.URL(), book.NATSURL())
 	}
@@ -144,17 +144,17 @@ func TestStartCancelled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	dir := t.TempDir()
-	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NoSync: true})
+	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
 	if err == nil {
 		closeBook(t, book)
 		t.Fatal("a cancelled start succeeded")
 	}
-	start(t, embed.Options{DataDir: dir, NoRunner: true})
+	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 }
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	select {
 	case <-book.Done():
 		t.Fatal("done before it was closed")
@@ -242,5 +242,5 @@ func TestLockedByAnotherProcess(t *testing.T) {
 	}
 	wantError(t, err, "process "+string(pid))
 	stop()
-	start(t, embed.Options{DataDir: dir, NoRunner: true})
+	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 }

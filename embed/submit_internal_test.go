@@ -11,7 +11,7 @@ import (
 func BenchmarkSubmit(b *testing.B) {
 	for name, limits := range map[string]Limits{"unlimited": {}, "limited": {Runs: 1 << 30}} {
 		b.Run(name, func(b *testing.B) {
-			d, err := Start(b.Context(), Options{DataDir: b.TempDir(), HTTPAddr: "127.0.0.1:0", NATSAddr: "127.0.0.1:0", NoRunner: true, Limits: limits})
+			d, err := Start(b.Context(), Options{DataDir: b.TempDir(), HTTP: HTTPOptions{Addr: "127.0.0.1:0"}, NATS: NATSOptions{Addr: "127.0.0.1:0"}, Runs: RunOptions{Elsewhere: true}, Access: AccessOptions{Limits: limits}})
 			if err != nil {
 				b.Fatal(err)
 			}

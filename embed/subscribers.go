@@ -22,7 +22,7 @@ func (d *Daybook) admitSubscribers() error {
 	if err != nil {
 		return fmt.Errorf("delete the password of subscribers: %w", err)
 	}
-	if d.opts.NATSAddr == "" {
+	if d.opts.NATS.Addr == "" {
 		return nil
 	}
 	if d.auth == nil {
@@ -57,9 +57,9 @@ func (d *Daybook) credentialsDir() string { return filepath.Join(d.opts.DataDir,
 
 // SubscriberCredentials returns the path of the credentials file, for any NATS client,
 // of a subscriber to the events of the only tenant. It is empty if there is none: with
-// several tenants, without NATSAddr, or after the credential was revoked.
+// several tenants, without NATS.Addr, or after the credential was revoked.
 func (d *Daybook) SubscriberCredentials() string {
-	if d.nats == nil || d.opts.NATSAddr == "" || d.auth != nil {
+	if d.nats == nil || d.opts.NATS.Addr == "" || d.auth != nil {
 		return ""
 	}
 	list, err := natscreds.Active(d.credentialsDir())

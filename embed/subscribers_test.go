@@ -21,7 +21,7 @@ func TestSubscriberCredentials(t *testing.T) {
 	if err := os.WriteFile(old, []byte(`{"password":"known"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	closeBook(t, start(t, embed.Options{DataDir: dir, NoRunner: true, NATSAddr: "127.0.0.1:0"}))
+	closeBook(t, start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0"}}))
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
 		t.Errorf("the password for all tenants is still there: %v", err)
 	}
@@ -36,7 +36,7 @@ func TestSubscriberCredentials(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info, err)
 		}
 	}
-	book := start(t, embed.Options{DataDir: dir, NoRunner: true, NATSAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0"}})
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) || book.SubscriberCredentials() != file {
 		t.Errorf("the credential changed with a restart: %s, %v", book.SubscriberCredentials(), err)
 	}
@@ -73,7 +73,7 @@ func TestSubscriberCredentials(t *testing.T) {
 	ends("rotate", func() error { _, err := natscreds.Rotate(creds, "default", time.Now()); return err })
 	ends("revoke", func() error { _, err := natscreds.Revoke(creds, "default", time.Now()); return err })
 	closeBook(t, book)
-	book = start(t, embed.Options{DataDir: dir, NoRunner: true, NATSAddr: "127.0.0.1:0"})
+	book = start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0"}})
 	if got := book.SubscriberCredentials(); got != "" {
 		t.Errorf("a restart makes a revoked credential again: %s", got)
 	}

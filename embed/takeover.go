@@ -18,7 +18,7 @@ const (
 )
 
 // takeOver asks the background owner of a directory to release it, and takes the lock.
-// The owner first finishes its runs or hands them back, within its own DrainWait.
+// The owner first finishes its runs or hands them back, within its own Runs.DrainWait.
 // takeOver returns ErrLocked while a process that does not hand over owns the
 // directory.
 func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {

@@ -32,7 +32,7 @@ func startGuarded(t *testing.T, opts embed.Options) *guarded {
 	t.Helper()
 	g := &guarded{t: t, file: filepath.Join(t.TempDir(), "tokens")}
 	g.admin = g.token("ops", "operator", access.AllScopes)
-	opts.TokenFile, opts.HTTPAddr = g.file, "127.0.0.1:0"
+	opts.Access.TokenFile, opts.HTTP.Addr = g.file, "127.0.0.1:0"
 	g.book = start(t, opts)
 	return g
 }

@@ -14,13 +14,13 @@ import (
 	"daybook/runner"
 )
 
-// Values of Options.HostCallBodies.
+// Values of Options.Tools.Bodies.
 const (
 	hostCallsFull   = "full"
 	hostCallsHashed = "hash"
 )
 
-// ReadMCPServers reads configurations for Options.MCPServers. flags are "name=command
+// ReadMCPServers reads configurations for Options.Tools.Servers. flags are "name=command
 // with arguments" or "name=https://host/path". file is a file in the {"mcpServers":
 // {...}} form of MCP clients, or empty; ${NAME} in it is replaced from the environment.
 // Errors name the command-line flags --mcp-server and --mcp-config.
@@ -63,17 +63,17 @@ func ReadMCPServers(flags []string, file string) ([]toolserver.Config, error) {
 // startToolServers creates the tool servers. It connects to them when the first run may
 // need them.
 func (d *Daybook) startToolServers(context.Context) error {
-	if len(d.opts.MCPServers) == 0 || d.opts.NoRunner {
+	if len(d.opts.Tools.Servers) == 0 || d.opts.Runs.Elsewhere {
 		return nil
 	}
 	var err error
-	d.toolServers, err = toolserver.New(d.opts.MCPServers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
+	d.toolServers, err = toolserver.New(d.opts.Tools.Servers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
 	return err
 }
 
 // callsServers reports whether scripts of a tenant can call a configured tool server.
 func (d *Daybook) callsServers(tenant string) bool {
-	return slices.ContainsFunc(d.opts.MCPServers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
+	return slices.ContainsFunc(d.opts.Tools.Servers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
 }
 
 // callables lets the runner call tools: those of the server, or for a prompt of an ACP

@@ -82,7 +82,7 @@ func TestScriptsCallServers(t *testing.T) {
 	}
 	for _, stateless := range []bool{false, true} {
 		said := new(shared)
-		book := start(t, embed.Options{Stateless: stateless, MCPServers: servers, Logger: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		book := start(t, embed.Options{Runs: embed.RunOptions{Stateless: stateless}, Tools: embed.ToolOptions{Servers: servers}, Logger: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		for _, test := range []struct{ code, want string }{
 			{`(await mcp.weather.today({ city: "Oslo" })).degrees`, "7"},
 			{`Object.keys(mcp).join()`, "broken,gone,weather"},

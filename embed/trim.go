@@ -36,7 +36,7 @@ const (
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = startTask(ctx, func(ctx context.Context) {
 		t := trimmer{allocated: allocatedBytes, unused: unusedBytes, trim: d.trim, setLight: func(bool) {}}
-		if d.opts.LimitMemory {
+		if d.opts.Resources.LimitMemory {
 			percent := debug.SetGCPercent(100)
 			debug.SetGCPercent(percent)
 			defer debug.SetGCPercent(percent)
@@ -53,11 +53,11 @@ func (d *Daybook) startTrimming(ctx context.Context) error {
 // limitMemory limits the growth of the process beyond the memory budget, from the start
 // on: a server that reads its ledger after a crash allocates as much as a busy one.
 func (d *Daybook) limitMemory(ctx context.Context) error {
-	if !d.opts.LimitMemory {
+	if !d.opts.Resources.LimitMemory {
 		return nil
 	}
 	most := debug.SetMemoryLimit(-1)
-	limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
+	limit := memoryLimit{most: most, least: int64(d.opts.Resources.MemoryMB)<<20 + limitHeadroom, now: most}
 	adjust := func() {
 		if n, changed := limit.adjust(liveBytes(), scannedBytes(), overheadBytes()); changed {
 			debug.SetMemoryLimit(n)

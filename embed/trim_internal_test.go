@@ -118,7 +118,7 @@ func TestLimitWhileStarting(t *testing.T) {
 	if before != math.MaxInt64 {
 		t.Skip("this process has a memory limit of its own (GOMEMLIMIT)")
 	}
-	opts, err := Options{DataDir: t.TempDir(), MemoryMB: MinMemoryMB, LimitMemory: true}.withDefaults()
+	opts, err := Options{DataDir: t.TempDir(), Resources: ResourceOptions{MemoryMB: MinMemoryMB, LimitMemory: true}}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // Output past the limit is counted and hashed, and whoever follows is told.
 func TestTruncatedOutputIsTold(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0", OutputMaxBytes: 100})
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Runs: embed.RunOptions{OutputMaxBytes: 100}})
 	whole := strings.Repeat("a line\n", 50)
 	for _, test := range []struct {
 		lines int

@@ -87,7 +87,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 			t.Parallel()
 			opts := embed.Options{DataDir: t.TempDir()}
 			if outside {
-				opts.NATSURL = outsideNATS(t)
+				opts.NATS.URL = outsideNATS(t)
 			}
 			book := start(t, opts)
 			before := run(t, book, embed.Script{Code: "globalThis.a = 1", Session: "s"})
@@ -106,7 +106,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 				publishEvent(t, nc, "ledger.0001."+events.ExecSubject(events.DefaultTenant, before.ExecutionID), before.ExecutionID, events.TypeExecutionFailed, "[]")
 			}
 			if outside {
-				nc, err := nats.Connect(opts.NATSURL)
+				nc, err := nats.Connect(opts.NATS.URL)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -145,7 +145,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 			closeBook(t, book)
 
 			accepting := opts
-			accepting.AcceptDamage = true
+			accepting.Storage.AcceptDamage = true
 			book = start(t, accepting)
 			if outside {
 				for _, id := range ids {
@@ -226,11 +226,11 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 // message is no event, and a connection to that server.
 func withUnreadable(t *testing.T) (embed.Options, *nats.Conn) {
 	t.Helper()
-	opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t)}
+	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}}
 	book := start(t, opts)
 	run(t, book, embed.Script{Code: "1"})
 	closeBook(t, book)
-	nc, err := nats.Connect(opts.NATSURL)
+	nc, err := nats.Connect(opts.NATS.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestAcceptAfterAnotherProcessWrote(t *testing.T) {
 	}
 	closeBook(t, book)
 	accepting := opts
-	accepting.AcceptDamage = true
+	accepting.Storage.AcceptDamage = true
 	book = start(t, accepting)
 	completes(t, book, embed.Script{Code: "1"})
 	closeBook(t, book)
@@ -327,7 +327,7 @@ func TestAcceptOutsideIsFinished(t *testing.T) {
 func TestAcceptBesideAnotherServer(t *testing.T) {
 	t.Parallel()
 	url := outsideNATS(t)
-	accepting, opts := embed.Options{DataDir: t.TempDir(), NATSURL: url, AcceptDamage: true}, embed.Options{DataDir: t.TempDir(), NATSURL: url}
+	accepting, opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}, Storage: embed.StorageOptions{AcceptDamage: true}}, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}}
 	book := start(t, opts)
 	before := run(t, book, embed.Script{Code: "1"})
 	nc, err := nats.Connect(url)
@@ -371,9 +371,9 @@ func untilNotReady(t *testing.T, book *embed.Daybook) {
 // A type of a newer version is no damage: the run waits for a server that knows it.
 func TestNewerRequestIsNoDamage(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t)}
+	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}}
 	book := start(t, opts)
-	nc, err := nats.Connect(opts.NATSURL)
+	nc, err := nats.Connect(opts.NATS.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

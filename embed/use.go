@@ -55,7 +55,7 @@ func (u *use) releaseIdle(after time.Duration) {
 	}
 }
 
-// Released returns a channel that is closed if a Daybook with Options.Background is to
+// Released returns a channel that is closed if a Daybook with Options.Owner.Background is to
 // be closed: another process requests the data directory, or the Daybook is idle. The
 // program MUST then call Close.
 func (d *Daybook) Released() <-chan struct{} { return d.use.released }
@@ -69,11 +69,11 @@ func (d *Daybook) ReleaseReason() string {
 
 // watchUse releases a background owner that is idle.
 func (d *Daybook) watchUse(ctx context.Context) error {
-	if !d.opts.Background || d.opts.IdleExit <= 0 {
+	if !d.opts.Owner.Background || d.opts.Owner.IdleExit <= 0 {
 		return nil
 	}
 	d.use.add(0) // idle time counts from here: the start may have taken longer
-	every := min(max(d.opts.IdleExit/4, 10*time.Millisecond), 10*time.Second)
+	every := min(max(d.opts.Owner.IdleExit/4, 10*time.Millisecond), 10*time.Second)
 	d.watchingUse = startTask(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -87,7 +87,7 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 				d.use.add(0) // idle time counts from the end of the last run
 				continue
 			}
-			d.use.releaseIdle(d.opts.IdleExit)
+			d.use.releaseIdle(d.opts.Owner.IdleExit)
 		}
 	})
 	return nil

@@ -35,7 +35,7 @@ type VerifyOptions struct {
 	ServerPost audit.Get
 	// Keys are the verification keys to trust. Default: the keys beside the data.
 	Keys []string
-	// KeyDir is Options.KeyDir, for DataDir: heaps may be encrypted.
+	// KeyDir is Options.Content.KeyDir, for DataDir: heaps may be encrypted.
 	KeyDir string
 	// SkipBlobs skips heaps and texts.
 	SkipBlobs bool
@@ -87,7 +87,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer lock.release() //nolint:errcheck // the end of the process releases it in any case
-	keys := newDaybook(Options{DataDir: opts.DataDir, KeyDir: opts.KeyDir})
+	keys := newDaybook(Options{DataDir: opts.DataDir, Content: ContentOptions{KeyDir: opts.KeyDir}})
 	if !opts.SkipBlobs { // nothing else is decrypted
 		if err := keys.openKeys(); err != nil {
 			return nil, fmt.Errorf("%w; or verify without heaps and texts, with --skip-blobs", err)

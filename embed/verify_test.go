@@ -109,7 +109,7 @@ func BenchmarkAudit(b *testing.B) {
 			name = "off"
 		}
 		b.Run(name, func(b *testing.B) {
-			book := start(b, embed.Options{NoAudit: without, Stateless: true})
+			book := start(b, embed.Options{Proof: embed.ProofOptions{Off: without}, Runs: embed.RunOptions{Stateless: true}})
 			completes(b, book, embed.Script{Code: "1"})
 			var before, after unix.Rusage
 			if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {

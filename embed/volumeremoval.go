@@ -124,7 +124,7 @@ func removedFile(dataDir string) string { return filepath.Join(dataDir, "removed
 
 // rememberRemoval records a removal before the stream is deleted.
 func (d *Daybook) rememberRemoval(r *events.LedgerVolumeRemoved) error {
-	if d.opts.NATSURL != "" {
+	if d.opts.NATS.URL != "" {
 		return nil
 	}
 	return writeRemoved(d.opts.DataDir, removedVolumes{r.Volume, r.Last})

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// Values of Options.SealEvery.
+// Values of Options.Storage.SealEvery.
 const (
 	sealMonthly = "month"
 	sealNever   = "never"
@@ -33,7 +33,7 @@ var systemActor = events.Actor{Principal: "daybook", Transport: "embed"}
 
 // startVolumes rotates the active volume when that is due.
 func (d *Daybook) startVolumes(ctx context.Context) error {
-	if d.damage.Damaged() || d.opts.SealEvery == sealNever && d.opts.SealBytes < 0 {
+	if d.damage.Damaged() || d.opts.Storage.SealEvery == sealNever && d.opts.Storage.SealBytes < 0 {
 		return nil
 	}
 	d.sealing = startTask(ctx, func(ctx context.Context) {
@@ -78,9 +78,9 @@ func (o Options) sealReason(v stream.Volume, now time.Time) events.VolumeReason 
 	switch {
 	case v.Began.IsZero():
 		return ""
-	case o.SealBytes > 0 && v.Bytes >= uint64(o.SealBytes):
+	case o.Storage.SealBytes > 0 && v.Bytes >= uint64(o.Storage.SealBytes):
 		return events.VolumeFull
-	case o.SealEvery == sealMonthly && monthOf(now) > monthOf(v.Began):
+	case o.Storage.SealEvery == sealMonthly && monthOf(now) > monthOf(v.Began):
 		return events.VolumeAged
 	default:
 		return ""

@@ -36,7 +36,7 @@ func TestSealingDue(t *testing.T) {
 		{"no size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
 		{"nothing in it", sealMonthly, 1, stream.Volume{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
 	} {
-		if got := (Options{SealEvery: tt.every, SealBytes: tt.bytes}).sealReason(tt.v, at(tt.now)); got != tt.want {
+		if got := (Options{Storage: StorageOptions{SealEvery: tt.every, SealBytes: tt.bytes}}).sealReason(tt.v, at(tt.now)); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}

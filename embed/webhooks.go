@@ -27,7 +27,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 		Dir:          filepath.Join(d.opts.DataDir, "webhooks"),
 		SessionOf:    d.sessionOf,
 		Reads:        d.reads,
-		AllowPrivate: d.opts.WebhookAllowPrivate,
+		AllowPrivate: d.opts.Webhooks.AllowPrivate,
 		Logger:       d.opts.Logger,
 	})
 	if errors.Is(err, events.ErrDamaged) {

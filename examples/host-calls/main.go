@@ -77,8 +77,8 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	book, err := embed.Start(ctx, embed.Options{
-		DataDir:    dir,
-		MCPServers: []toolserver.Config{{Name: "shop", Command: self, Args: []string{"shop"}}},
+		DataDir: dir,
+		Tools:   embed.ToolOptions{Servers: []toolserver.Config{{Name: "shop", Command: self, Args: []string{"shop"}}}},
 	})
 	if err != nil {
 		return err

@@ -42,10 +42,10 @@ func (f authFlags) apply(o *embed.Options) error {
 		switch {
 		case !ok || value == "":
 			return fmt.Errorf("--auth %q: give tokens=FILE or oidc=ISSUER", spec)
-		case kind == "tokens" && o.TokenFile == "":
-			o.TokenFile = value
-		case kind == "oidc" && o.OIDC.Issuer == "":
-			o.OIDC = embed.OIDC{Issuer: value, Audience: f.Audience, TenantClaim: f.TenantClaim, Tenant: f.Tenant, ScopeClaim: f.ScopeClaim, BareScopes: f.BareScopes}
+		case kind == "tokens" && o.Access.TokenFile == "":
+			o.Access.TokenFile = value
+		case kind == "oidc" && o.Access.OIDC.Issuer == "":
+			o.Access.OIDC = embed.OIDC{Issuer: value, Audience: f.Audience, TenantClaim: f.TenantClaim, Tenant: f.Tenant, ScopeClaim: f.ScopeClaim, BareScopes: f.BareScopes}
 		case kind == "tokens" || kind == "oidc":
 			return fmt.Errorf("--auth %s=... is given twice", kind)
 		default:
@@ -53,29 +53,29 @@ func (f authFlags) apply(o *embed.Options) error {
 		}
 	}
 	switch {
-	case o.OIDC.Issuer == "" && (f.Audience != "" || f.Tenant != "" || f.ScopeClaim != "" || f.BareScopes):
+	case o.Access.OIDC.Issuer == "" && (f.Audience != "" || f.Tenant != "" || f.ScopeClaim != "" || f.BareScopes):
 		return errors.New("--auth-audience, --auth-tenant, --auth-scope-claim and --auth-bare-scopes need --auth oidc=ISSUER")
-	case o.OIDC.Issuer != "" && f.Audience == "":
+	case o.Access.OIDC.Issuer != "" && f.Audience == "":
 		return errors.New("--auth oidc=ISSUER needs --auth-audience: the name that the issuer gives this service in its tokens (aud)")
 	}
 	if (f.CertFile == "") != (f.KeyFile == "") {
 		return errors.New("--tls-cert and --tls-key belong together: give both or none")
 	}
-	o.CertFile, o.KeyFile, o.PublicURL = f.CertFile, f.KeyFile, f.PublicURL
-	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes, Sessions: f.Sessions, TaggedHeaps: f.TaggedHeaps}
-	o.MaxConnections, o.MaxConnectionsPerAddress = f.Connections, f.ConnectionsPerAddress
+	o.HTTP.CertFile, o.HTTP.KeyFile, o.HTTP.PublicURL = f.CertFile, f.KeyFile, f.PublicURL
+	o.Access.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes, Sessions: f.Sessions, TaggedHeaps: f.TaggedHeaps}
+	o.HTTP.MaxConnections, o.HTTP.MaxConnectionsPerAddress = f.Connections, f.ConnectionsPerAddress
 	switch {
 	case f.Streams != nil:
-		o.Limits.Streams = *f.Streams
+		o.Access.Limits.Streams = *f.Streams
 	case len(f.Auth) > 0:
-		o.Limits.Streams = defaultStreams
+		o.Access.Limits.Streams = defaultStreams
 	}
 	if err := f.checkRanges(); err != nil {
 		return err
 	}
-	o.SessionTurns = f.Turns
+	o.Access.SessionTurns = f.Turns
 	if f.Turns == 0 {
-		o.SessionTurns = -1
+		o.Access.SessionTurns = -1
 	}
 	return nil
 }

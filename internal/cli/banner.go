@@ -16,18 +16,18 @@ func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
 	out.printf("  mcp      %s/mcp\n", book.URL())
 	switch at := book.NATSURL(); {
 	case at == "":
-	case opts.NATSURL != "":
+	case opts.NATS.URL != "":
 		out.printf("  events   %s\n", withoutPassword(at))
 	case book.SubscriberCredentials() == "":
 		out.printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
 	default:
 		out.printf("  events   %s   (NATS, to read: nats --server %s --creds %s sub 'events.default.>')\n", at, at, book.SubscriberCredentials())
 	}
-	if at := book.URL(); opts.HTTPFallback && at != "" && hostOf(at) != opts.HTTPAddr {
-		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTPAddr, at)
+	if at := book.URL(); opts.HTTP.Fallback && at != "" && hostOf(at) != opts.HTTP.Addr {
+		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTP.Addr, at)
 	}
-	if at := book.NATSURL(); opts.NATSFallback && at != "" && hostOf(at) != opts.NATSAddr {
-		out.printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATSAddr, at)
+	if at := book.NATSURL(); opts.NATS.Fallback && at != "" && hostOf(at) != opts.NATS.Addr {
+		out.printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATS.Addr, at)
 	}
 }
 

@@ -15,7 +15,7 @@ func (f engineFlags) mcpServers(o *embed.Options) error {
 	if err != nil {
 		return usageError{err}
 	}
-	o.MCPServers = servers
+	o.Tools.Servers = servers
 	return nil
 }
 

@@ -34,7 +34,7 @@ func TestExecOutputWarnsOfCut(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, OutputMaxBytes: 100})
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1, OutputMaxBytes: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}

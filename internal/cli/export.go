@@ -88,7 +88,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		return optionError(err)
 	}
 	if c.Decrypt != "" {
-		done, err := embed.DecryptExport(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir}, c.Dir, c.Decrypt)
+		done, err := embed.DecryptExport(ctx, embed.Options{DataDir: c.DataDir, Content: embed.ContentOptions{KeyDir: c.KeyDir}}, c.Dir, c.Decrypt)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func serve(t *testing.T) *embed.Daybook {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 2, SessionID: "stdio"})
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Slots: embed.SlotOptions{Total: 2}, MCP: embed.MCPOptions{SessionID: "stdio"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,10 +60,13 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the names of the fields of a struct.
+// fieldsOf returns the names of the fields of a struct and of the structs in it.
 func fieldsOf(s reflect.Type) (names []string) {
-	for f := range s.NumField() {
-		names = append(names, s.Field(f).Name)
+	for f := range s.Fields() {
+		names = append(names, f.Name)
+		if f.Type.Kind() == reflect.Struct {
+			names = append(names, fieldsOf(f.Type)...)
+		}
 	}
 	return names
 }

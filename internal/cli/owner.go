@@ -267,13 +267,13 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(owner
 	}
 	defer log.Close()
 	opts := c.options(log)
-	opts.SessionID = "" // each client names its own session
-	opts.Background, opts.IdleExit, opts.Settings = true, c.IdleExit, settings
+	opts.MCP.SessionID = "" // each client names its own session
+	opts.Owner.Background, opts.Owner.IdleExit, opts.Owner.Settings = true, c.IdleExit, settings
 	if err := c.mcpServers(&opts); err != nil {
 		return err
 	}
 	limitMemory(opts.Logger)
-	opts.LimitMemory = true
+	opts.Resources.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return optionError(err)

@@ -96,7 +96,7 @@ func TestDefaultLimitOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	var opts embed.Options
-	if err := serve.Serve.apply(&opts); err != nil || opts.Limits.Runs != 10_000 {
-		t.Errorf("the limit of runs is %d, %v", opts.Limits.Runs, err)
+	if err := serve.Serve.apply(&opts); err != nil || opts.Access.Limits.Runs != 10_000 {
+		t.Errorf("the limit of runs is %d, %v", opts.Access.Limits.Runs, err)
 	}
 }

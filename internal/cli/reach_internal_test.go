@@ -53,7 +53,7 @@ func TestStrangerAtTheDefaultAddress(t *testing.T) {
 		}
 	}
 
-	book, err := embed.Start(t.Context(), embed.Options{DataDir: filepath.Join(base, "daybook"), NoRunner: true, NoSync: true, DrainWait: -1})
+	book, err := embed.Start(t.Context(), embed.Options{DataDir: filepath.Join(base, "daybook"), Runs: embed.RunOptions{Elsewhere: true, DrainWait: -1}, NATS: embed.NATSOptions{NoSync: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,35 +131,17 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has checked the value
 	return embed.Options{
-		DataDir:             f.DataDir,
-		Slots:               orZero(f.Slots),
-		LimitSlots:          f.LimitSlots,
-		TenantWeights:       f.TenantWeights,
-		ExtraSlots:          extra,
-		FairAfter:           after,
-		Stateless:           f.Stateless,
-		HeapMemoryMB:        f.HeapMemoryMax,
-		HeapMemoryCeilingMB: orZero(f.HeapCeiling),
-		TimeoutSecs:         f.Timeout,
-		OutputMaxBytes:      output,
-		DrainWait:           drain,
-		MemoryMB:            orZero(f.MemoryBudget),
-		MinClientBytes:      rate,
-		DiskReserve:         reserve,
-		Sandbox:             f.Sandbox,
-		WorkerReuse:         f.WorkerReuse,
-		WorkerMaxRuns:       f.WorkerMaxRuns,
-		WorkerMaxAge:        f.WorkerMaxAge,
-		HostCallBodies:      f.HostCallBodies,
-		SessionID:           f.SessionID,
-		Contexts:            embed.ContextOptions{Idle: f.ContextIdle, MaxSessions: f.ContextSessions, MaxMB: f.ContextMemory, HighWaterMB: f.ContextHighWater, TenantScope: f.ContextScope == "tenant", SecretKeys: f.ContextSecrets},
-		Instructions:        f.Instructions,
-		RunJSDescription:    f.RunJSDescription,
-		AuditKey:            f.AuditKey,
-		ScrubEvents:         scrub,
-		WitnessURL:          f.WitnessURL,
-		Version:             version(),
-		Logger:              slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
+		DataDir:   f.DataDir,
+		Slots:     embed.SlotOptions{Total: orZero(f.Slots), PerTenant: f.LimitSlots, Weights: f.TenantWeights, Extra: extra, ExtraAfter: after},
+		Runs:      embed.RunOptions{Stateless: f.Stateless, HeapMB: f.HeapMemoryMax, HeapCeilingMB: orZero(f.HeapCeiling), TimeoutSecs: f.Timeout, OutputMaxBytes: output, DrainWait: drain},
+		Resources: embed.ResourceOptions{MemoryMB: orZero(f.MemoryBudget), MinClientBytes: rate, DiskReserve: reserve},
+		Workers:   embed.WorkerOptions{Sandbox: f.Sandbox, Reuse: f.WorkerReuse, MaxRuns: f.WorkerMaxRuns, MaxAge: f.WorkerMaxAge},
+		Tools:     embed.ToolOptions{Bodies: f.HostCallBodies},
+		MCP:       embed.MCPOptions{SessionID: f.SessionID, Instructions: f.Instructions, RunJSDescription: f.RunJSDescription},
+		Contexts:  embed.ContextOptions{Idle: f.ContextIdle, MaxSessions: f.ContextSessions, MaxMB: f.ContextMemory, HighWaterMB: f.ContextHighWater, TenantScope: f.ContextScope == "tenant", SecretKeys: f.ContextSecrets},
+		Proof:     embed.ProofOptions{KeyFile: f.AuditKey, ScrubEvents: scrub, WitnessURL: f.WitnessURL},
+		Version:   version(),
+		Logger:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 	}
 }
 
@@ -201,35 +183,35 @@ func (c *serveCmd) Validate() error {
 
 func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts := c.engineFlags.options(log)
-	opts.AllowedHosts = c.AllowedHosts
-	opts.AcceptDamage = c.AcceptDamage
-	opts.WebhookAllowPrivate = c.AllowPrivate
-	opts.ErasableSessions, opts.KeyDir = c.ErasableSessions, c.KeyDir
-	opts.HeapRetention, opts.HeapRetentionEntries = c.HeapRetention, c.HeapRetentionEntries
+	opts.HTTP.Hosts = c.AllowedHosts
+	opts.Storage.AcceptDamage = c.AcceptDamage
+	opts.Webhooks.AllowPrivate = c.AllowPrivate
+	opts.Content.Erasable, opts.Content.KeyDir = c.ErasableSessions, c.KeyDir
+	opts.Content.HeapRetention, opts.Content.HeapRetentionEntries = c.HeapRetention, c.HeapRetentionEntries
 	if c.HeapRetentionEntries == 0 {
-		opts.HeapRetentionEntries = -1
+		opts.Content.HeapRetentionEntries = -1
 	}
-	opts.SealEvery, opts.SealBytes = c.SealEvery, c.SealBytes
+	opts.Storage.SealEvery, opts.Storage.SealBytes = c.SealEvery, c.SealBytes
 	if c.SealBytes == 0 {
-		opts.SealBytes = -1
+		opts.Storage.SealBytes = -1
 	}
-	opts.HTTPAddr = c.HTTPAddr
+	opts.HTTP.Addr = c.HTTPAddr
 	for _, port := range []int{c.HTTPPort, c.SSEPort} {
 		if port != 0 {
-			opts.HTTPAddr = fmt.Sprintf("127.0.0.1:%d", port)
+			opts.HTTP.Addr = fmt.Sprintf("127.0.0.1:%d", port)
 		}
 	}
-	if opts.HTTPAddr == "" {
-		opts.HTTPAddr, opts.HTTPFallback = defaultHTTPAddr, true
+	if opts.HTTP.Addr == "" {
+		opts.HTTP.Addr, opts.HTTP.Fallback = defaultHTTPAddr, true
 	}
-	opts.NATSURL = c.NATSURL
+	opts.NATS.URL = c.NATSURL
 	switch {
 	case c.NATSAddr == "off" || c.NATSURL != "":
 	case c.NATSAddr == "" && len(c.Auth) > 0: // several tenants: only on request
 	case c.NATSAddr == "":
-		opts.NATSAddr, opts.NATSFallback = defaultNATSAddr, true
+		opts.NATS.Addr, opts.NATS.Fallback = defaultNATSAddr, true
 	default:
-		opts.NATSAddr = c.NATSAddr
+		opts.NATS.Addr = c.NATSAddr
 	}
 	return opts
 }
@@ -238,8 +220,8 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 // signal ends the process at once. Nothing acknowledged is lost in either case.
 func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	opts := c.options(std.err)
-	opts.TakeOver, opts.Settings = true, sharedSettingsOf(kctx)
-	opts.Notice = func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
+	opts.Owner.TakeOver, opts.Owner.Settings = true, sharedSettingsOf(kctx)
+	opts.Owner.Notice = func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	if err := c.apply(&opts); err != nil {
 		return usageError{err}
 	}
@@ -247,7 +229,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		return err
 	}
 	limitMemory(opts.Logger)
-	opts.LimitMemory = true
+	opts.Resources.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return optionError(err)
@@ -311,8 +293,7 @@ func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
 	p := newProgress(std.err, "rebuilt")
 	n, err := embed.Rebuild(ctx, embed.Options{
-		DataDir: c.DataDir, NATSURL: c.NATSURL, TakeOver: true, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show,
-		Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) },
+		DataDir: c.DataDir, NATS: embed.NATSOptions{URL: c.NATSURL}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) }}, Content: embed.ContentOptions{KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys}, Progress: p.show,
 	})
 	p.clear()
 	if err != nil {

@@ -11,7 +11,7 @@ func TestSessionShred(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1, ErasableSessions: true})
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Slots: embed.SlotOptions{Total: 1}, Content: embed.ContentOptions{Erasable: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

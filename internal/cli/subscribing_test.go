@@ -47,7 +47,7 @@ func TestGuideToEvents(t *testing.T) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	book, err := embed.Start(ctx, embed.Options{
-		DataDir: filepath.Join(data, "daybook"), HTTPAddr: "127.0.0.1:0", NATSAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 2, WebhookAllowPrivate: true,
+		DataDir: filepath.Join(data, "daybook"), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0", NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Slots: embed.SlotOptions{Total: 2}, Webhooks: embed.WebhookOptions{AllowPrivate: true},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestTokenIsSent(t *testing.T) {
 	known["held"] = written(t, "held", known["token"]+"\n")
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, TokenFile: file})
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Access: embed.AccessOptions{TokenFile: file}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestWebhooks(t *testing.T) {
 	defer receiver.Close()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1, WebhookAllowPrivate: true})
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Slots: embed.SlotOptions{Total: 1}, Webhooks: embed.WebhookOptions{AllowPrivate: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

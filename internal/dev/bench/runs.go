@@ -20,7 +20,7 @@ func measureStateful(ctx context.Context, s settings, r *report) (err error) {
 }
 
 func measureStateless(ctx context.Context, s settings, r *report) (err error) {
-	r.Stateless, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateless"), Stateless: true})
+	r.Stateless, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateless"), Runs: embed.RunOptions{Stateless: true}})
 	return err
 }
 
@@ -30,7 +30,7 @@ func measureRuns(ctx context.Context, s settings, opts embed.Options) (rows []th
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
-	beside, err := newFloor(s.dir, opts.Stateless)
+	beside, err := newFloor(s.dir, opts.Runs.Stateless)
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,9 @@ func main() {
 // serve serves until ctx is done.
 func serve(ctx context.Context, dir string, out io.Writer) error {
 	book, err := embed.Start(ctx, embed.Options{
-		DataDir:     dir,
-		HTTPAddr:    "127.0.0.1:0",
-		MCPFixtures: &mcp.Fixtures{Mount: mount, Scheme: scheme, Complete: complete, Scripts: scripts()},
+		DataDir: dir,
+		HTTP:    embed.HTTPOptions{Addr: "127.0.0.1:0"},
+		MCP:     embed.MCPOptions{Fixtures: &mcp.Fixtures{Mount: mount, Scheme: scheme, Complete: complete, Scripts: scripts()}},
 	})
 	if err != nil {
 		return err

@@ -19,8 +19,7 @@ import (
 // the same on every machine.
 func (d directory) quiet() embed.Options {
 	return embed.Options{
-		DataDir: d.data, TokenFile: d.tokenFile, NoRunner: true, NoSync: true, SealEvery: "never", SealBytes: -1, ScrubEvents: -1, DiskReserve: -1,
-		MemoryMB: 256, Version: "frozen", Contexts: embed.ContextOptions{Idle: 100 * 365 * 24 * time.Hour},
+		DataDir: d.data, Access: embed.AccessOptions{TokenFile: d.tokenFile}, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{NoSync: true}, Storage: embed.StorageOptions{SealEvery: "never", SealBytes: -1}, Proof: embed.ProofOptions{ScrubEvents: -1}, Resources: embed.ResourceOptions{DiskReserve: -1, MemoryMB: 256}, Version: "frozen", Contexts: embed.ContextOptions{Idle: 100 * 365 * 24 * time.Hour},
 	}
 }
 
@@ -87,7 +86,7 @@ func answersOf(t *testing.T, dir directory) map[string][]byte {
 	closeBook(t, q.book)
 
 	opts := dir.quiet()
-	opts.TokenFile = ""
+	opts.Access.TokenFile = ""
 	q.book = start(t, opts)
 	q.allTenants(list)
 	q.everyRoute()

@@ -42,9 +42,9 @@ func TestFreeze(t *testing.T) {
 	w.dir.tokens = tokens{operator: w.createToken("default", "operator"), acme: w.createToken("acme", "ada")}
 	w.tools = newToolServer(t, "today", "large", "destroy")
 	w.opts = embed.Options{
-		DataDir: w.dir.data, TokenFile: w.dir.tokenFile, WebhookAllowPrivate: true, SealEvery: "never", ScrubEvents: -1, Slots: 2, ExtraSlots: -1,
-		OutputMaxBytes: 16 << 10, Version: "frozen",
-		MCPServers: []toolserver.Config{{Name: "weather", Transport: toolserver.HTTP, URL: w.tools.url}},
+		DataDir: w.dir.data, Access: embed.AccessOptions{TokenFile: w.dir.tokenFile}, Webhooks: embed.WebhookOptions{AllowPrivate: true}, Storage: embed.StorageOptions{SealEvery: "never"}, Proof: embed.ProofOptions{ScrubEvents: -1}, Slots: embed.SlotOptions{Total: 2, Extra: -1},
+		Runs: embed.RunOptions{OutputMaxBytes: 16 << 10}, Version: "frozen",
+		Tools: embed.ToolOptions{Servers: []toolserver.Config{{Name: "weather", Transport: toolserver.HTTP, URL: w.tools.url}}},
 	}
 
 	w.open()
@@ -62,7 +62,7 @@ func TestFreeze(t *testing.T) {
 	w.awaitOutput(handedBack)
 	w.close()
 
-	w.opts.ErasableSessions = true
+	w.opts.Content.Erasable = true
 	w.open()
 	w.ended(operator, handedBack)
 	w.erasableSessions()
@@ -73,12 +73,12 @@ func TestFreeze(t *testing.T) {
 	w.close()
 	w.damage("LEDGER-0003", "damaged soon")
 
-	w.opts.AcceptDamage = true
+	w.opts.Storage.AcceptDamage = true
 	w.opts.Contexts.Idle = time.Second          // contexts that were used before expire
 	w.tools = newToolServer(t, "today", "hold") // a session with other tools is rebound
-	w.opts.MCPServers[0].URL = w.tools.url
+	w.opts.Tools.Servers[0].URL = w.tools.url
 	w.open()
-	w.opts.AcceptDamage = false
+	w.opts.Storage.AcceptDamage = false
 	w.ended(operator, lost.ID)
 	w.afterDamage()
 	w.openRuns()
@@ -260,7 +260,7 @@ func (w *writer) runs() {
 	w.do(operator, http.MethodPost, "/api/executions/"+cancelled+"/cancel", "", nil)
 	// One is cancelled while it waits for a slot.
 	var busy []string
-	for range w.opts.Slots {
+	for range w.opts.Slots.Total {
 		busy = append(busy, w.submit(operator, code("console.log('busy'); for (;;);", nil)))
 	}
 	for _, id := range busy {

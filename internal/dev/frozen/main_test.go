@@ -46,8 +46,8 @@ func within(t testing.TB) context.Context {
 // start runs a Daybook until it is closed or the test ends.
 func start(t testing.TB, opts embed.Options) *embed.Daybook {
 	t.Helper()
-	if opts.DrainWait == 0 {
-		opts.DrainWait = -1
+	if opts.Runs.DrainWait == 0 {
+		opts.Runs.DrainWait = -1
 	}
 	opts.Logger = slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	book, err := embed.Start(within(t), opts)

@@ -32,7 +32,7 @@ func TestOpenRuns(t *testing.T) {
 	closeBook(t, book)
 
 	opts := dir.quiet()
-	opts.NoRunner, opts.Slots, opts.ExtraSlots, opts.Sandbox = false, 2, -1, "best-effort"
+	opts.Runs.Elsewhere, opts.Slots.Total, opts.Slots.Extra, opts.Workers.Sandbox = false, 2, -1, "best-effort"
 	book = start(t, opts)
 	var b strings.Builder
 	for _, id := range open {

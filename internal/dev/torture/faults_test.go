@@ -177,7 +177,7 @@ func startBook(t *testing.T, dir string, noRunner bool) *embed.Daybook {
 
 func faultOptions(dir string, noRunner bool) embed.Options {
 	// With a listener there are credentials of subscribers, which may be damaged too.
-	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, NATSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+	return embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: noRunner}, NATS: embed.NATSOptions{NoSync: true, Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // questions returns the URLs of all reads of the store.
@@ -375,7 +375,7 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 // assigned again, and that the ledger verifies.
 func (y *truth) accept(ctx context.Context, dir string) (err error) {
 	opts := faultOptions(dir, true)
-	opts.AcceptDamage = true
+	opts.Storage.AcceptDamage = true
 	last := uint64(len(y.events))
 	for range 2 { // the second time without the flag
 		book, err := embed.Start(ctx, opts)
@@ -398,7 +398,7 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 		if err := y.survived(got); err != nil {
 			return err
 		}
-		opts.AcceptDamage = false
+		opts.Storage.AcceptDamage = false
 	}
 	r, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: dir})
 	if err != nil {

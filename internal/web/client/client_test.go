@@ -22,7 +22,7 @@ import (
 // TestClient shares one server among requests that leave each other alone.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	base := start(t, embed.Options{Slots: 2, ErasableSessions: true})
+	base := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}, Content: embed.ContentOptions{Erasable: true}})
 	c := client.New(base+"/", client.Options{UserAgent: "test/1"})
 	t.Cleanup(c.CloseIdle)
 	t.Run("together", func(t *testing.T) {

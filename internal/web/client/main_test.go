@@ -32,7 +32,7 @@ func within(t testing.TB) context.Context {
 // start runs a Daybook until the test ends, and returns its address.
 func start(t testing.TB, opts embed.Options) string {
 	t.Helper()
-	opts.DataDir, opts.HTTPAddr, opts.NoSync, opts.DrainWait = t.TempDir(), "127.0.0.1:0", true, -1
+	opts.DataDir, opts.HTTP.Addr, opts.NATS.NoSync, opts.Runs.DrainWait = t.TempDir(), "127.0.0.1:0", true, -1
 	book, err := embed.Start(within(t), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 // Broken connections cost no event and repeat none.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	base := start(t, embed.Options{Slots: 1})
+	base := start(t, embed.Options{Slots: embed.SlotOptions{Total: 1}})
 	whole := client.New(base, client.Options{})
 	t.Cleanup(whole.CloseIdle)
 	var id string

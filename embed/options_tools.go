@@ -1,0 +1,13 @@
+package embed
+
+import "daybook/internal/tools/toolserver"
+
+// ToolOptions configure the tools that scripts may call.
+type ToolOptions struct {
+	// Servers are the tool servers that scripts may call; see ReadMCPServers. Commands
+	// among them run as children of this process, without a sandbox.
+	Servers []toolserver.Config
+	// Bodies selects what is recorded of the arguments and results of host calls:
+	// "full", the default, or only the "hash" of each, which cannot be replayed.
+	Bodies string
+}
