@@ -261,7 +261,7 @@ func TestOutputIsOneExecutions(t *testing.T) {
 	mustAppend(t, s, chunk(other, 1), -1)
 	mustAppend(t, s, chunk(mine, 2), -1)
 	var lines []int64
-	err := s.Output(t.Context(), tenant, mine, 0, func(e events.Event) error {
+	_, err := s.EachAbout(t.Context(), events.OutSubject(tenant, mine), mine, 0, func(e events.Event) error {
 		lines = append(lines, e.Data.(*events.ExecutionOutput).FirstLine)
 		return nil
 	})
@@ -273,7 +273,8 @@ func TestOutputIsOneExecutions(t *testing.T) {
 func TestSessionsAndTags(t *testing.T) {
 	s := storetest.Start(t)
 	session := events.SessionID(tenant, "s")
-	if _, err := s.LastEntry(t.Context(), tenant, session); !errors.Is(err, events.ErrNotFound) {
+	subject := events.SessionSubject(tenant, session)
+	if _, err := s.Last(t.Context(), subject); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("no entries yet: %v", err)
 	}
 	entry := func(i int64, id string) events.Event {
@@ -282,28 +283,40 @@ func TestSessionsAndTags(t *testing.T) {
 	a, b := newID(), newID()
 	first := mustAppend(t, s, entry(0, a), 0)
 	mustAppend(t, s, entry(1, b), int64(first))
-	last, err := s.LastEntry(t.Context(), tenant, session)
+	last, err := s.Last(t.Context(), subject)
 	if err != nil || last.Data.(*events.SessionEntryRecorded).Index != 1 {
 		t.Errorf("last entry %+v, %v", last, err)
 	}
-	if e, err := s.Entry(t.Context(), tenant, session, a, 0); err != nil || e.Seq != first {
-		t.Errorf("entry of a: %+v, %v", e, err)
+	if e, err := s.Next(t.Context(), subject, 0); err != nil || e.Seq != first {
+		t.Errorf("first entry: %+v, %v", e, err)
 	}
-	if _, err := s.Entry(t.Context(), tenant, session, a, first); !errors.Is(err, events.ErrNotFound) {
-		t.Errorf("entry of a after its own: %v", err)
+	if e, err := s.Next(t.Context(), subject, first); err != nil || e.Seq != last.Seq {
+		t.Errorf("entry after the first: %+v, %v", e, err)
+	}
+	if _, err := s.Next(t.Context(), subject, last.Seq); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("entry after the last: %v", err)
+	}
+	enough, calls := errors.New("enough"), 0
+	if _, err := s.Each(t.Context(), subject, 0, func(events.Event) error { calls++; return enough }); err != enough || calls != 1 { //nolint:errorlint // it must be unchanged
+		t.Errorf("each entry up to the first: %d calls, %v", calls, err)
+	}
+	if end, err := s.Each(t.Context(), subject, last.Seq, nil); err != nil || end != last.Seq {
+		t.Errorf("no entry after %d; the last is at %d, %v", last.Seq, end, err)
 	}
 
 	heap, neighbour := strings.Repeat("ab", 32), "ab"+strings.Repeat("0", 62)
-	if edits, pos, err := s.TagEdits(t.Context(), tenant, heap); err != nil || len(edits) != 0 || pos != 0 {
-		t.Errorf("no edits yet: %v %d %v", edits, pos, err)
+	bucket := events.HeapSubject(tenant, heap)
+	if pos, err := s.EachAbout(t.Context(), bucket, heap, 0, nil); err != nil || pos != 0 {
+		t.Errorf("no edits yet: %d %v", pos, err)
 	}
 	tagged := func(h string) events.Event {
 		return events.New(tenant, time.Now(), &events.HeapTagged{Heap: h, Edit: events.EditSet})
 	}
 	mustAppend(t, s, tagged(heap), 0)
 	pos := mustAppend(t, s, tagged(neighbour), -1)
-	edits, got, err := s.TagEdits(t.Context(), tenant, heap)
-	if err != nil || len(edits) != 1 || got != pos {
-		t.Errorf("edits %v at %d, %v; want one at %d", edits, got, err, pos)
+	edits := 0
+	got, err := s.EachAbout(t.Context(), bucket, heap, 0, func(events.Event) error { edits++; return nil })
+	if err != nil || edits != 1 || got != pos {
+		t.Errorf("%d edits at %d, %v; want one at %d", edits, got, err, pos)
 	}
 }

@@ -164,8 +164,16 @@ func TestAppendRefusesWhatIsNoToken(t *testing.T) {
 		if _, err := s.Execution(t.Context(), bad, newID()); err == nil {
 			t.Errorf("tenant %q was read", bad)
 		}
-		if err := s.Output(t.Context(), tenant, bad, 0, nil); err == nil {
+		if _, err := s.EachAbout(t.Context(), events.OutSubject(tenant, bad), bad, 0, nil); err == nil {
 			t.Errorf("execution %q was read", bad)
+		}
+		for _, subject := range []string{events.SessionSubject(bad, "abc"), events.SessionSubject(tenant, bad)} {
+			_, last := s.Last(t.Context(), subject)
+			_, next := s.Next(t.Context(), subject, 0)
+			if _, err := s.Each(t.Context(), subject, 0, nil); err == nil || last == nil || next == nil ||
+				errors.Is(last, events.ErrNotFound) || errors.Is(next, events.ErrNotFound) {
+				t.Errorf("subject %q was read: %v, %v, %v", subject, last, next, err)
+			}
 		}
 	}
 	if last, err := s.LastSeq(t.Context()); err != nil || last != 0 {

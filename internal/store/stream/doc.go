@@ -20,7 +20,7 @@
 //   - lookup.go, volumeget.go, across.go: messages of a stream, of a volume, of all
 //     volumes
 //   - bysubject.go: the lookups by subject
-//   - history.go, logical.go: the lookups by execution, session, heap and other objects
+//   - history.go: the control events of an execution
 //   - executionevents.go: all events of an execution, with bounded memory
 //   - follow.go, bulkread.go: readers in order of position; fast catch-up of one volume
 //   - tail.go, sweep.go: one reading that several followers share; frees memory of the

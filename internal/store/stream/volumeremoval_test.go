@@ -106,7 +106,7 @@ func TestRemoval(t *testing.T) {
 		if list, err := s.Execution(t.Context(), tenant, kept); err != nil || len(list) != 3 || list[2].Seq != end {
 			t.Errorf("an execution that is kept: %v, error %v", positions(list), err)
 		}
-		if e, err := s.LastEntry(t.Context(), tenant, "abc"); err != nil || e.Seq != entryAt {
+		if e, err := s.Last(t.Context(), events.SessionSubject(tenant, "abc")); err != nil || e.Seq != entryAt {
 			t.Errorf("the last entry is at %d, error %v", e.Seq, err)
 		}
 		if _, err := s.Append(t.Context(), entry, 0); err == nil {

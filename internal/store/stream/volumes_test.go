@@ -330,7 +330,7 @@ func TestSealingUnderLoad(t *testing.T) {
 			t.Errorf("history of %s: %d events, %v", id, len(history), err)
 		}
 		lines := 0
-		err = s.Output(t.Context(), tenant, id, history[0].Seq, func(events.Event) error { lines++; return nil })
+		_, err = s.EachAbout(t.Context(), events.OutSubject(tenant, id), id, history[0].Seq, func(events.Event) error { lines++; return nil })
 		if err != nil || lines != 1 {
 			t.Errorf("output of %s: %d events, %v", id, lines, err)
 		}
