@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"daybook/embed"
@@ -26,35 +25,26 @@ type execCallsCmd struct {
 
 // Run prints a table of the host calls, or all recorded data of them with --json.
 func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, std.out, path+"/calls", func(raw []byte) error {
-		var list struct {
-			Calls []struct {
-				Number    int          `json:"number"`
-				Server    string       `json:"server"`
-				Tool      string       `json:"tool"`
-				Outcome   *string      `json:"outcome"`
-				Duration  *int64       `json:"duration_ms"`
-				Arguments *events.Body `json:"arguments"`
-				Result    *events.Body `json:"result"`
-			} `json:"calls"`
+	answer, err := c.api().Calls(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	w := table(std.out, "CALL", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT")
+	for _, call := range answer.Body.Calls {
+		took := "-"
+		if call.DurationMS != nil {
+			took = fmt.Sprintf("%d ms", *call.DurationMS)
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return err
-		}
-		w := table(std.out, "CALL", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT")
-		for _, call := range list.Calls {
-			took := "-"
-			if call.Duration != nil {
-				took = fmt.Sprintf("%d ms", *call.Duration)
-			}
-			w.row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
-		}
-		return w.Flush()
-	})
+		w.row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
+	}
+	return w.Flush()
 }
 
 // shortBody returns the beginning of a text in one line. The text is quoted, because it

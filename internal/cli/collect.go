@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
+
+	"daybook/internal/web/client"
 )
 
 type heapCollectCmd struct {
@@ -23,27 +23,14 @@ func (c *heapCollectCmd) Help() string {
 
 // Run requests a collection and prints its result.
 func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
-	var raw json.RawMessage
-	body := map[string]any{"older_than_secs": int64(c.OlderThan / time.Second), "keep_entries": c.KeepEntries, "dry_run": c.DryRun}
-	if err := c.call(ctx, http.MethodPost, "/api/heaps/collect", body, &raw); err != nil {
+	answer, err := c.api().Collect(ctx, client.CollectRule{OlderThanSecs: int64(c.OlderThan / time.Second), KeepEntries: c.KeepEntries, DryRun: c.DryRun})
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	var report struct {
-		Heaps, Collected, Finished, Orphans int
-		Bytes                               int64
-		List                                []struct {
-			Heap    string `json:"heap"`
-			Size    int64  `json:"size"`
-			LastUse string `json:"last_use"`
-			Seq     uint64 `json:"seq"`
-		}
-	}
-	if err := json.Unmarshal(raw, &report); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
+	report := answer.Body
 	if len(report.List) > 0 {
 		w := table(std.out, "HEAP", "SIZE", "LAST USE", "EVENT")
 		for _, h := range report.List {
@@ -61,7 +48,7 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 	if c.DryRun {
 		verb = "Would collect"
 	}
-	_, err := fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s; %d removals of an earlier pass finished.\n",
+	_, err = fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s; %d removals of an earlier pass finished.\n",
 		verb, report.Collected, countNoun(report.Heaps, "heap"), countNoun(report.Bytes, "byte"), countNoun(report.Orphans, "orphan"), report.Finished)
 	return err
 }

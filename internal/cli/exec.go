@@ -31,13 +31,18 @@ type execGetCmd struct {
 
 // Run prints every recorded field of an execution.
 func (c *execGetCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, std.out, path, func(raw []byte) error {
-		return printFields(std.out, raw)
-	})
+	answer, err := c.api().Execution(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	return printFields(std.out, answer.JSON)
 }
 
 type execOutputCmd struct {
@@ -47,27 +52,18 @@ type execOutputCmd struct {
 
 // Run prints the output page by page.
 func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
-	base, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
 	for offset := int64(0); ; {
-		var page struct {
-			Data string `json:"data"`
-			Next int64  `json:"next_byte_offset"`
-			More bool   `json:"has_more"`
-			Cut  bool   `json:"truncated"`
-		}
-		path := fmt.Sprintf("%s/output?byte_offset=%d&byte_limit=1048576", base, offset)
-		var raw json.RawMessage
-		if err := c.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
+		answer, err := c.api().Output(ctx, id, offset, 1<<20)
+		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
+		page := answer.Body
 		if c.JSON {
-			err = std.out.writeJSON(compact(raw))
+			err = std.out.writeJSON(compact(answer.JSON))
 		} else {
 			_, err = io.WriteString(std.out, page.Data)
 		}
@@ -75,16 +71,17 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 		switch {
-		case page.More:
-		case page.Cut && !c.JSON:
-			if err := c.call(ctx, http.MethodGet, base, nil, &raw); err != nil {
+		case page.HasMore:
+		case page.Truncated && !c.JSON:
+			e, err := c.api().Execution(ctx, id)
+			if err != nil {
 				return err
 			}
-			return warnTruncated(std.err, string(raw))
+			return warnTruncated(std.err, e.Body.TotalBytes, e.Body.WrittenBytes)
 		default:
 			return nil
 		}
-		offset = page.Next
+		offset = page.NextByteOffset
 	}
 }
 
@@ -112,16 +109,16 @@ type execCancelCmd struct {
 
 // Run cancels an execution. It succeeds only after the cancellation is recorded.
 func (c *execCancelCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, path+"/cancel", nil, &raw); err != nil {
+	answer, err := c.api().Cancel(ctx, id)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
 	_, err = fmt.Fprintln(std.out, "cancelled")
 	return err
@@ -134,16 +131,15 @@ type execEventsCmd struct {
 
 // Run prints one CloudEvent per line.
 func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	var list []json.RawMessage
-	if err := c.call(ctx, http.MethodGet, path+"/events", nil, &list); err != nil {
-		return err
-	}
-	for _, e := range list {
-		if err := std.out.writeJSON(compact(e)); err != nil {
+	for e, err := range c.api().ExecutionEvents(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if err := std.out.writeJSON(compact(e.JSON)); err != nil {
 			return err
 		}
 	}

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"time"
+
+	"daybook/internal/web/client"
 )
 
 type execListCmd struct {
@@ -27,52 +27,35 @@ func (c *execListCmd) Help() string {
 // Validate checks the limit.
 func (c *execListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
-type listedExecution struct {
-	ExecutionID    string  `json:"execution_id"`
-	Status         string  `json:"status"`
-	StartedAt      string  `json:"started_at"`
-	CompletedAt    *string `json:"completed_at"`
-	Attempt        int     `json:"attempt"`
-	Queued         bool    `json:"queued"`
-	Session        *string `json:"session"`
-	LogicalSession *string `json:"logical_session"`
-	Heap           *string `json:"heap"`
-	CodePreview    string  `json:"code_preview"`
-}
+// listedExecution is an execution in a list.
+type listedExecution client.ExecutionSummary
 
 func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
 	}
-	params := url.Values{}
-	for name, value := range map[string]string{"status": c.Status, "session": c.Session, "since": c.Since.String(), "text": c.Search} {
-		if value != "" {
-			params.Set(name, value)
-		}
-	}
-	if len(c.Tags) > 0 {
-		params["tag"] = c.Tags
-	}
-	rows, more, err := c.pages(ctx, "/api/executions", "executions", params, c.Limit)
+	filter := client.ExecutionFilter{Status: c.Status, Session: c.Session, Since: c.Since.String(), Text: c.Search, Tags: c.Tags}
+	rows, err := readPages("executions", c.Limit, func(limit int, cursor string) (page[client.ExecutionSummary], error) {
+		filter.Limit, filter.Cursor = limit, cursor
+		a, err := c.api().Executions(ctx, filter)
+		return page[client.ExecutionSummary]{a.Body.Executions, a.JSON, a.Body.NextCursor}, err
+	})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printPage(std.out, "executions", rows, more)
+		return rows.print(std.out, "executions")
 	}
 	w := table(std.out, "EXECUTION", "STATUS", "STARTED", "TOOK", "SESSION", "CODE")
-	for _, raw := range rows {
-		var e listedExecution
-		if err := json.Unmarshal(raw, &e); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
+	for _, row := range rows.list {
+		e := listedExecution(row)
 		started := "-" // started_at of a queued run is the time of its acceptance
 		if !e.Queued {
 			started = std.out.formatWhen(e.StartedAt)
 		}
 		w.row(e.ExecutionID, e.state(), started, e.runTime(time.Now()), e.session(), oneLine(e.CodePreview, 200))
 	}
-	if err := flushPage(w, std, more, c.Limit); err != nil || len(rows) > 0 {
+	if err := flushPage(w, std, rows.cursor, c.Limit); err != nil || len(rows.list) > 0 {
 		return err
 	}
 	c.noteUnknownSession(ctx, std, c.Session)
@@ -87,7 +70,7 @@ func (e listedExecution) state() string {
 	case e.Attempt > 1:
 		return fmt.Sprintf("%s (attempt %d)", e.Status, e.Attempt)
 	default:
-		return e.Status
+		return string(e.Status)
 	}
 }
 

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"daybook/events"
+	"daybook/internal/web/client"
 )
 
 type execShowCmd struct {
@@ -32,25 +31,25 @@ func (c *execShowCmd) Validate() error {
 
 // Run prints a summary and the timeline.
 func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	var detail json.RawMessage
-	if err := c.call(ctx, http.MethodGet, path, nil, &detail); err != nil {
+	detail, err := c.api().Execution(ctx, id)
+	if err != nil {
 		return err
 	}
-	var list []events.CloudEvent
-	if err := c.call(ctx, http.MethodGet, path+"/events", nil, &list); err != nil {
-		return err
+	list := []events.CloudEvent{}
+	for e, err := range c.api().ExecutionEvents(ctx, id) {
+		if err != nil {
+			return err
+		}
+		list = append(list, e.CloudEvent)
 	}
 	if c.JSON {
-		return std.out.printJSON(map[string]any{"execution": detail, "events": list})
+		return std.out.printJSON(map[string]any{"execution": detail.JSON, "events": list})
 	}
-	var e shownExecution
-	if err := json.Unmarshal(detail, &e); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
+	e := shownExecution(detail.Body)
 	e.print(std.out)
 	t := newTimeline(std.out, list, c.Lines)
 	for _, one := range list {
@@ -62,18 +61,15 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// shownExecution holds the fields of the summary.
-type shownExecution struct {
-	listedExecution
-	RequestedAt  string  `json:"requested_at"`
-	QueuedMillis *int64  `json:"queued_ms"`
-	FileName     string  `json:"file_name"`
-	Code         string  `json:"code"`
-	InputHeap    *string `json:"input_heap"`
-	TotalLines   int64   `json:"total_lines"`
-	Shredded     *struct {
-		At string `json:"at"`
-	} `json:"shredded"`
+// shownExecution is an execution with a summary.
+type shownExecution client.Execution
+
+// listed returns what a list shows of the execution.
+func (e shownExecution) listed() listedExecution {
+	return listedExecution{
+		ExecutionID: e.ExecutionID, Status: e.Status, StartedAt: e.StartedAt, CompletedAt: e.CompletedAt,
+		Attempt: e.Attempt, Queued: e.Queued, Session: e.Session, LogicalSession: e.LogicalSession,
+	}
 }
 
 // codeLines is the maximum number of code lines in the summary.
@@ -87,16 +83,16 @@ func (e shownExecution) print(out *screen) {
 	label := func(name string) span { return span{dim, fmt.Sprintf("%-10s", name)} }
 	field := func(name, text string) { out.printf("%s %s\n", label(name), text) }
 	field("execution", e.ExecutionID)
-	lasted := ""
-	if t := e.runTime(time.Now()); t != "-" {
+	listed, lasted := e.listed(), ""
+	if t := listed.runTime(time.Now()); t != "-" {
 		lasted = ", " + t
 	}
-	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
+	out.printf("%s %s%s\n", label("status"), span{colorOf(listed.state()), listed.state()}, lasted)
 	field("accepted", e.RequestedAt)
 	if e.QueuedMillis != nil && *e.QueuedMillis >= leastWaitMillis {
 		field("waited", formatDuration(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
 	}
-	if s := e.session(); s != "-" {
+	if s := listed.session(); s != "-" {
 		field("session", s)
 	}
 	if e.InputHeap != nil {

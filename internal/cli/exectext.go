@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 )
 
 type execTextCmd struct {
@@ -21,38 +20,38 @@ func (c *execTextCmd) Help() string {
 
 // Run prints the text.
 func (c *execTextCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	id, err := c.execution(ctx, c.ID)
 	if err != nil {
 		return err
 	}
 	if !c.JSON {
-		return c.copyText(ctx, std, path, c.Text)
+		return c.copyText(ctx, std, id, c.Text)
 	}
-	resp, err := c.send(ctx, http.MethodGet, path+"/texts/"+c.Text, nil)
+	text, err := c.api().Text(ctx, id, c.Text)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
+	defer text.Close()
+	whole, err := io.ReadAll(text)
 	if err != nil {
-		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
+		return err
 	}
-	raw, err := json.Marshal(string(text))
+	raw, err := json.Marshal(string(whole))
 	if err != nil {
 		return err
 	}
 	return std.out.writeJSON(string(raw))
 }
 
-// copyText prints a text of the execution and ends the line.
-func (f clientFlags) copyText(ctx context.Context, std *streams, path, name string) error {
-	resp, err := f.send(ctx, http.MethodGet, path+"/texts/"+name, nil)
+// copyText prints a text of an execution and ends the line.
+func (f clientFlags) copyText(ctx context.Context, std *streams, id, name string) error {
+	text, err := f.api().Text(ctx, id, name)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(std.out, resp.Body); err != nil {
-		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
+	defer text.Close()
+	if _, err := io.Copy(std.out, text); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintln(std.out)
 	return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -34,7 +33,7 @@ type heapListCmd struct {
 func (c *heapListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
 func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
-	return c.showHeaps(ctx, std, url.Values{}, c.Limit)
+	return c.showHeaps(ctx, std, nil, c.Limit)
 }
 
 type heapFindCmd struct {
@@ -51,7 +50,7 @@ func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
 	}
-	return c.showHeaps(ctx, std, url.Values{"tag": c.Tags}, c.Limit)
+	return c.showHeaps(ctx, std, c.Tags, c.Limit)
 }
 
 // tagsOf parses KEY=VALUE pairs. A value may contain "=".
@@ -70,32 +69,23 @@ func tagsOf(pairs []string) (map[string]string, error) {
 	return tags, nil
 }
 
-func (f clientFlags) showHeaps(ctx context.Context, std *streams, params url.Values, limit int) error {
-	rows, more, err := f.pages(ctx, "/api/heaps", "results", params, limit)
+func (f clientFlags) showHeaps(ctx context.Context, std *streams, tags []string, limit int) error {
+	rows, err := readPages("results", limit, func(limit int, cursor string) (page[client.Heap], error) {
+		a, err := f.api().Heaps(ctx, client.HeapFilter{Tags: tags, Limit: limit, Cursor: cursor})
+		return page[client.Heap]{a.Body.Heaps, a.JSON, a.Body.NextCursor}, err
+	})
 	if err != nil {
 		return err
 	}
 	if f.JSON {
-		return printPage(std.out, "results", rows, more)
+		return rows.print(std.out, "results")
 	}
-	type listedHeap struct {
-		Heap      string            `json:"heap"`
-		Tags      map[string]string `json:"tags"`
-		CreatedAt *string           `json:"created_at"`
-		Lost      *uint64           `json:"lost"`
-	}
-	heaps, isLost := make([]listedHeap, len(rows)), false
-	for i, raw := range rows {
-		if err := json.Unmarshal(raw, &heaps[i]); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
-		isLost = isLost || heaps[i].Lost != nil
-	}
+	isLost := slices.ContainsFunc(rows.list, func(h client.Heap) bool { return h.Lost != nil })
 	w := table(std.out, "HEAP", "CREATED", "TAGS")
 	if isLost {
 		w = table(std.out, "HEAP", "CREATED", "STATE", "TAGS")
 	}
-	for _, h := range heaps {
+	for _, h := range rows.list {
 		switch {
 		case !isLost:
 			w.row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
@@ -105,7 +95,7 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, params url.Val
 			w.row(h.Heap, orDash(h.CreatedAt), fmt.Sprintf("lost: event %d", *h.Lost), pairs(h.Tags))
 		}
 	}
-	return flushPage(w, std, more, limit)
+	return flushPage(w, std, rows.cursor, limit)
 }
 
 type heapShowCmd struct {
@@ -115,32 +105,30 @@ type heapShowCmd struct {
 
 // Run prints a heap and its lineage.
 func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	key, err := c.heapKey(ctx, c.Heap)
 	if err != nil {
 		return err
 	}
-	err = c.show(ctx, std.out, path, func(raw []byte) error { return printFields(std.out, raw) })
-	if err != nil || c.JSON {
+	heap, err := c.api().Heap(ctx, key)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(heap.JSON))
+	}
+	if err := printFields(std.out, heap.JSON); err != nil {
 		return err
 	}
 	fmt.Fprintln(std.out)
-	return c.show(ctx, std.out, path+"/lineage", func(raw []byte) error {
-		var answer struct {
-			Lineage []struct {
-				Heap        string `json:"heap"`
-				ExecutionID string `json:"execution_id"`
-				CreatedAt   string `json:"created_at"`
-			} `json:"lineage"`
-		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		w := table(std.out, "HEAP", "MADE BY", "CREATED")
-		for _, step := range answer.Lineage {
-			w.row(step.Heap, step.ExecutionID, step.CreatedAt)
-		}
-		return w.Flush()
-	})
+	origin, err := c.api().Lineage(ctx, key)
+	if err != nil {
+		return err
+	}
+	w := table(std.out, "HEAP", "MADE BY", "CREATED")
+	for _, step := range origin.Body.Lineage {
+		w.row(step.Heap, step.ExecutionID, step.CreatedAt)
+	}
+	return w.Flush()
 }
 
 type heapTagsCmd struct {
@@ -150,43 +138,40 @@ type heapTagsCmd struct {
 }
 
 func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	key, err := c.heapKey(ctx, c.Heap)
 	if err != nil {
 		return err
 	}
-	if err := c.checkKnown(ctx, path); err != nil {
+	if err := c.checkKnown(ctx, key); err != nil {
 		return err
 	}
 	if c.History {
-		return c.history(ctx, std, path)
+		return c.history(ctx, std, key)
 	}
-	return c.show(ctx, std.out, path+"/tags", func(raw []byte) error {
-		var answer struct {
-			Tags map[string]string `json:"tags"`
-		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		printTags(std.out, answer.Tags)
-		return nil
-	})
+	answer, err := c.api().Tags(ctx, key)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	printTags(std.out, answer.Body.Tags)
+	return nil
 }
 
 // checkKnown returns the error of the server about a heap that no run has left and
 // whose tags were never edited. The tags of such a heap read like those of a heap
 // without tags.
-func (c *heapTagsCmd) checkKnown(ctx context.Context, path string) error {
-	err := c.call(ctx, http.MethodGet, path, nil, nil)
+func (c *heapTagsCmd) checkKnown(ctx context.Context, key string) error {
+	_, err := c.api().Heap(ctx, key)
 	if !isNotFound(err) {
 		return nil // reading the tags returns any other error too
 	}
-	var answer struct {
-		History []json.RawMessage `json:"history"`
-	}
-	if failed := c.call(ctx, http.MethodGet, path+"/tags?history=1&limit=1", nil, &answer); failed != nil {
+	answer, failed := c.api().TagHistory(ctx, key, 1, "")
+	if failed != nil {
 		return failed
 	}
-	if len(answer.History) > 0 {
+	if len(answer.Body.History) > 0 {
 		return nil
 	}
 	return err
@@ -205,8 +190,11 @@ func printTags(out *screen, tags map[string]string) {
 	}
 }
 
-func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) error {
-	edits, _, err := c.pages(ctx, path+"/tags", "history", url.Values{"history": {"1"}}, 0)
+func (c *heapTagsCmd) history(ctx context.Context, std *streams, key string) error {
+	edits, err := readPages("history", 0, func(limit int, cursor string) (page[client.TagEdit], error) {
+		a, err := c.api().TagHistory(ctx, key, limit, cursor)
+		return page[client.TagEdit]{a.Body.History, a.JSON, a.Body.NextCursor}, err
+	})
 	if err != nil {
 		return err
 	}
@@ -215,10 +203,14 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) er
 			Tags    json.RawMessage   `json:"tags"`
 			History []json.RawMessage `json:"history"`
 		}
-		if err := c.call(ctx, http.MethodGet, path+"/tags", nil, &answer); err != nil {
+		now, err := c.api().Tags(ctx, key)
+		if err != nil {
 			return err
 		}
-		answer.History = append([]json.RawMessage{}, edits...)
+		if err := json.Unmarshal(now.JSON, &answer); err != nil {
+			return err
+		}
+		answer.History = append([]json.RawMessage{}, edits.raw...)
 		raw, err := json.Marshal(answer)
 		if err != nil {
 			return err
@@ -226,19 +218,7 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) er
 		return std.out.writeJSON(compact(raw))
 	}
 	w := table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
-	for _, raw := range edits {
-		var e struct {
-			Seq   uint64            `json:"seq"`
-			Time  string            `json:"time"`
-			Edit  string            `json:"edit"`
-			Tags  map[string]string `json:"tags"`
-			Actor struct {
-				Principal string `json:"principal"`
-			} `json:"actor"`
-		}
-		if err := json.Unmarshal(raw, &e); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
+	for _, e := range edits.list {
 		w.row(e.Seq, e.Time, e.Edit, e.Actor.Principal, pairs(e.Tags))
 	}
 	return w.Flush()
@@ -256,17 +236,19 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	path, err := c.path(ctx, c.clientFlags)
+	key, err := c.heapKey(ctx, c.Heap)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	err = c.call(ctx, http.MethodPut, path+"/tags", map[string]any{"tags": tags}, &raw)
-	if err == nil && isNotFound(c.call(ctx, http.MethodGet, path, nil, nil)) {
+	answer, err := c.api().SetTags(ctx, key, tags)
+	if err != nil {
+		return err
+	}
+	if _, err := c.api().Heap(ctx, key); isNotFound(err) {
 		std.err.printf("warning: no run has left heap %s; check the key: \"daybook heap list\" lists heaps\n", c.Heap)
 	}
-	if err != nil || c.JSON {
-		return c.done(std, raw, err)
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
 	}
 	printTags(std.out, tags)
 	return nil
@@ -279,21 +261,21 @@ type heapUntagCmd struct {
 }
 
 func (c *heapUntagCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	key, err := c.heapKey(ctx, c.Heap)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	err = c.call(ctx, http.MethodDelete, path+"/tags"+query("keys", strings.Join(c.Keys, ",")), nil, &raw)
-	return c.done(std, raw, err)
+	answer, err := c.api().DeleteTags(ctx, key, c.Keys)
+	return c.done(std, answer, err)
 }
 
-func (f clientFlags) done(std *streams, raw json.RawMessage, err error) error {
+// done prints the answer to a write that has nothing to report.
+func (f clientFlags) done(std *streams, answer client.Answer[client.OK], err error) error {
 	if err != nil {
 		return err
 	}
 	if f.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
 	_, err = fmt.Fprintln(std.out, "ok")
 	return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 )
@@ -42,11 +41,7 @@ func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (s
 	if text == "" {
 		return "", usageError{fmt.Errorf("the %s is empty: give its id, a unique prefix of it, or %s", kind, lastID)}
 	}
-	var answer struct {
-		ID string `json:"id"`
-	}
-	err := f.call(ctx, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil, &answer)
-	return answer.ID, err
+	return f.api().Resolve(ctx, kind, text, session)
 }
 
 // uniqueByPrefix returns the only id that starts with a text.
@@ -75,19 +70,7 @@ type oneExecution struct {
 	ID string `arg:"" help:"${execution_help}" placeholder:"ID"`
 }
 
-// path returns the REST path of the execution.
-func (o oneExecution) path(ctx context.Context, f clientFlags) (string, error) {
-	id, err := f.execution(ctx, o.ID)
-	return "/api/executions/" + id, err
-}
-
 // oneHeap is embedded in commands about one heap.
 type oneHeap struct {
 	Heap string `arg:"" help:"${heap_help}" placeholder:"HASH"`
-}
-
-// path returns the REST path of the heap.
-func (o oneHeap) path(ctx context.Context, f clientFlags) (string, error) {
-	key, err := f.heapKey(ctx, o.Heap)
-	return "/api/heaps/" + key, err
 }

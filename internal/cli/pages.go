@@ -1,48 +1,53 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 )
 
 // mostRows is the maximum size of a page of the server.
 const mostRows = 1000
 
-// pages reads a list page by page until it has as many rows as the limit, or all rows
-// if the limit is 0. The rows are a member of each answer. The cursor is empty after
-// the last row.
-func (f clientFlags) pages(ctx context.Context, path, member string, params url.Values, limit int) (rows []json.RawMessage, cursor string, err error) {
+// page is a page of a list. text is the answer that the rows were decoded from, and cursor
+// is empty on the last page.
+type page[T any] struct {
+	rows   []T
+	text   json.RawMessage
+	cursor string
+}
+
+// rows are rows of a list. raw are their texts. The cursor is empty after the last row.
+type rows[T any] struct {
+	list   []T
+	raw    []json.RawMessage
+	cursor string
+}
+
+// readPages reads a list page by page until it has as many rows as the limit, or all rows
+// if the limit is 0. The rows are a member of each answer.
+func readPages[T any](member string, limit int, read func(limit int, cursor string) (page[T], error)) (rows[T], error) {
+	var all rows[T]
 	for {
 		want := mostRows
 		if limit > 0 {
-			want = min(want, limit-len(rows))
+			want = min(want, limit-len(all.list))
 		}
-		params.Set("limit", strconv.Itoa(want))
-		if cursor != "" {
-			params.Set("cursor", cursor)
+		next, err := read(want, all.cursor)
+		if err != nil {
+			return all, err
 		}
-		var page map[string]json.RawMessage
-		if err := f.call(ctx, http.MethodGet, path+"?"+params.Encode(), nil, &page); err != nil {
-			return nil, "", err
+		var members map[string]json.RawMessage
+		var raw []json.RawMessage
+		if err = json.Unmarshal(next.text, &members); err == nil {
+			err = json.Unmarshal(members[member], &raw)
 		}
-		var list []json.RawMessage
-		cursor = ""
-		if err := json.Unmarshal(page[member], &list); err != nil {
-			return nil, "", fmt.Errorf("read the server's answer: %w", err)
+		if err != nil {
+			return all, fmt.Errorf("read the server's answer: %w", err)
 		}
-		if next, ok := page["next_cursor"]; ok {
-			if err := json.Unmarshal(next, &cursor); err != nil {
-				return nil, "", fmt.Errorf("read the server's answer: %w", err)
-			}
-		}
-		rows = append(rows, list...)
-		if cursor == "" || limit > 0 && len(rows) >= limit {
-			return rows, cursor, nil
+		all.list, all.raw, all.cursor = append(all.list, next.rows...), append(all.raw, raw...), next.cursor
+		if all.cursor == "" || limit > 0 && len(all.list) >= limit {
+			return all, nil
 		}
 	}
 }
@@ -55,15 +60,15 @@ func (f clientFlags) checkLimit(limit int) error {
 	return f.Validate()
 }
 
-// printPage prints rows as one page of the server.
-func printPage(out *screen, name string, rows []json.RawMessage, cursor string) error {
-	list := make([]string, len(rows))
-	for i, row := range rows {
+// print prints the rows as one page of the server.
+func (r rows[T]) print(out *screen, name string) error {
+	list := make([]string, len(r.raw))
+	for i, row := range r.raw {
 		list[i] = compact(row)
 	}
 	next := ""
-	if cursor != "" {
-		next = fmt.Sprintf(`,"next_cursor":%q`, cursor)
+	if r.cursor != "" {
+		next = fmt.Sprintf(`,"next_cursor":%q`, r.cursor)
 	}
 	return out.writeJSON(fmt.Sprintf(`{%q:[%s]%s}`, name, strings.Join(list, ","), next))
 }

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -232,28 +230,19 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	if err := checkText("the input", code); err != nil {
 		return nil, err
 	}
-	body := map[string]any{"code": code, "file_name": "repl"}
-	for field, value := range map[string]string{"logical_session": r.turns, "session": r.Session} {
-		if value != "" {
-			body[field] = value
-		}
+	run := client.Run{
+		Code: code, FileName: "repl", Session: r.Session, LogicalSession: r.turns,
+		ExecutionTimeoutSecs: r.Timeout, HeapMemoryMaxMB: r.Memory,
 	}
-	if r.turns == "" && r.heap != "" {
-		body["heap"], body["require_heap"] = r.heap, true
+	if r.turns == "" {
+		run.Heap, run.RequireHeap = r.heap, r.heap != ""
 	}
-	for field, value := range map[string]*int{"execution_timeout_secs": r.Timeout, "heap_memory_max_mb": r.Memory} {
-		if value != nil {
-			body[field] = *value
-		}
-	}
-	var accepted struct {
-		ExecutionID string `json:"execution_id"`
-	}
-	if err := r.call(ctx, http.MethodPost, "/api/exec", body, &accepted); err != nil {
+	accepted, err := r.api().Submit(ctx, run)
+	if err != nil {
 		return nil, replaceFieldNames(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
 	}
 	r.names.declare(code)
-	path := "/api/executions/" + accepted.ExecutionID
+	id := accepted.Body.ExecutionID
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	select {
@@ -269,38 +258,35 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		case <-following.Done():
 		}
 	}()
-	if err := r.followOutput(following, r.std, accepted.ExecutionID); err != nil && following.Err() == nil {
+	if err := r.followOutput(following, r.std, id); err != nil && following.Err() == nil {
 		return nil, err
 	}
 	if following.Err() != nil {
-		if err := r.call(ctx, http.MethodPost, path+"/cancel", nil, nil); err != nil {
+		if _, err := r.api().Cancel(ctx, id); err != nil {
 			fmt.Fprintln(r.std.err, "daybook: cancel:", err)
 		}
 	}
-	var raw json.RawMessage
-	if err := r.call(ctx, http.MethodGet, path+"?wait=30", nil, &raw); err != nil {
+	answer, err := r.api().Await(ctx, id, reportWait)
+	if err != nil {
 		return nil, err
 	}
-	return r.report(raw)
+	return r.report(answer)
 }
 
 // report prints the outcome of a run and continues from its heap.
-func (r *repl) report(raw json.RawMessage) (status, err error) {
-	var e execution
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
-	}
+func (r *repl) report(answer client.Answer[client.Execution]) (status, err error) {
+	e := answer.Body
 	if r.JSON {
-		if err := r.std.out.writeJSON(compact(raw)); err != nil {
+		if err := r.std.out.writeJSON(compact(answer.JSON)); err != nil {
 			return nil, err
 		}
 	} else {
-		e.print(r.std)
+		printResult(r.std, e)
 	}
 	if e.Heap != nil && *e.Heap != r.heap {
 		r.earlier, r.heap = append(r.earlier, r.heap), *e.Heap
 	}
-	return e.exit(), nil
+	return exitOf(e.Status), nil
 }
 
 // command performs an input that is a command.
@@ -317,7 +303,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 		key, err := r.heapKey(ctx, args[0])
 		if err == nil {
 			// A heap that the server does not know would fail at the next input.
-			err = r.call(ctx, http.MethodGet, "/api/heaps/"+key, nil, nil)
+			_, err = r.api().Heap(ctx, key)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,20 +111,14 @@ func (n *nameList) readLineage() {
 // lineageCode returns the code of the newest runs in the lineage of a heap, as far as
 // it can be read.
 func (f clientFlags) lineageCode(ctx context.Context, heap string, most int) (list []string) {
-	var answer struct {
-		Lineage []struct {
-			ExecutionID string `json:"execution_id"`
-		} `json:"lineage"`
-	}
-	if f.call(ctx, http.MethodGet, "/api/heaps/"+heap+"/lineage", nil, &answer) != nil {
+	answer, err := f.api().Lineage(ctx, heap)
+	if err != nil {
 		return nil
 	}
-	for _, step := range answer.Lineage[:min(len(answer.Lineage), most)] {
-		var e struct {
-			Code string `json:"code"`
-		}
-		if f.call(ctx, http.MethodGet, "/api/executions/"+step.ExecutionID, nil, &e) == nil {
-			list = append(list, e.Code)
+	lineage := answer.Body.Lineage
+	for _, step := range lineage[:min(len(lineage), most)] {
+		if e, err := f.api().Execution(ctx, step.ExecutionID); err == nil {
+			list = append(list, e.Body.Code)
 		}
 	}
 	return list

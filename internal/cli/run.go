@@ -2,14 +2,15 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"daybook/events"
+	"daybook/internal/web/client"
 )
 
 type runCmd struct {
@@ -50,39 +51,24 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"code": code}
-	for field, value := range map[string]string{"file_name": name, "heap": heap, "session": c.Session, "logical_session": session} {
-		if value != "" {
-			body[field] = value
-		}
+	tags, err := tagsOf(c.Tags)
+	if err != nil {
+		return err
 	}
-	if heap != "" {
-		body["require_heap"] = true // with a mistyped key the run must not start from a fresh isolate
-	}
-	for field, value := range map[string]*int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
-		if value != nil {
-			body[field] = *value
-		}
-	}
-	if c.Tags != nil {
-		if body["tags"], err = tagsOf(c.Tags); err != nil {
-			return err
-		}
-	}
-	var header []string
-	if c.Key != "" {
-		header = []string{"Idempotency-Key", c.Key}
-	}
-	var accepted struct {
-		ExecutionID string `json:"execution_id"`
+	run := client.Run{
+		Code: code, FileName: name, Heap: heap, Session: c.Session, LogicalSession: session,
+		RequireHeap: heap != "", // with a mistyped key the run must not start from a fresh isolate
+		Tags:        tags, ExecutionTimeoutSecs: c.Timeout, HeapMemoryMaxMB: c.Memory, Key: c.Key,
 	}
 	// After an interrupt the request may still be answered: without its id the run
 	// could not be cancelled.
 	submitting, stop := withGrace(ctx, interruptGrace)
 	defer stop()
-	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
+	answer, err := c.api().Submit(submitting, run)
+	if err != nil {
 		return withSessionHint(err, openSession)
 	}
+	accepted := answer.Body
 	switch {
 	case c.Detach && c.JSON:
 		return std.out.printJSON(accepted)
@@ -130,7 +116,7 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 	if ctx.Err() != nil {
 		stopping, stop := withGrace(ctx, interruptGrace)
 		defer stop()
-		if err := c.call(stopping, http.MethodPost, "/api/executions/"+id+"/cancel", nil, nil); err != nil {
+		if _, err := c.api().Cancel(stopping, id); err != nil {
 			fmt.Fprintln(std.err, "daybook: cancel:", err)
 		}
 		return c.report(stopping, std, id)
@@ -143,91 +129,68 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 
 // followOutput prints the output of an execution until the execution ends.
 func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) error {
-	return f.follow(ctx, "/api/executions/"+id+"/output", func(e sseEvent) (bool, error) {
-		switch e.name {
-		case "end":
-			return true, nil
-		case "truncated":
-			return false, warnTruncated(std.err, e.data)
+	for o, err := range f.api().FollowOutput(ctx, id) {
+		switch {
+		case err != nil:
+			return err
+		case o.Truncated != nil:
+			err = warnTruncated(std.err, o.Truncated.TotalBytes, o.Truncated.WrittenBytes)
+		case f.JSON:
+			err = std.out.writeJSON(string(o.JSON))
+		default:
+			_, err = fmt.Fprintln(std.out, o.Line.Text)
 		}
-		var line struct {
-			Text string `json:"text"`
+		if err != nil {
+			return err
 		}
-		if err := json.Unmarshal([]byte(e.data), &line); err != nil {
-			return false, fmt.Errorf("read output: %w", err)
-		}
-		if f.JSON {
-			return false, std.out.writeJSON(e.data)
-		}
-		_, err := fmt.Fprintln(std.out, line.Text)
-		return false, err
-	})
+	}
+	return nil
 }
 
-// warnTruncated warns if a part of the output was not stored.
-func warnTruncated(w io.Writer, data string) error {
-	var t struct {
-		TotalBytes   int64  `json:"total_bytes"`
-		WrittenBytes *int64 `json:"written_bytes"`
-	}
-	if err := json.Unmarshal([]byte(data), &t); err != nil {
-		return fmt.Errorf("read output: %w", err)
-	}
+// warnTruncated warns that a part of the output was not stored. written is nil if the
+// size of the complete output is not known.
+func warnTruncated(w io.Writer, stored int64, written *int64) error {
 	of := ""
-	if t.WrittenBytes != nil {
-		of = fmt.Sprintf(" of %d", *t.WrittenBytes)
+	if written != nil {
+		of = fmt.Sprintf(" of %d", *written)
 	}
-	_, err := fmt.Fprintf(w, "warning: the output was cut: %d%s bytes are stored; the server's --output-max-bytes is the limit\n", t.TotalBytes, of)
+	_, err := fmt.Fprintf(w, "warning: the output was cut: %d%s bytes are stored; the server's --output-max-bytes is the limit\n", stored, of)
 	return err
 }
 
-type execution struct {
-	Status   string   `json:"status"`
-	Result   *string  `json:"result"`
-	Heap     *string  `json:"heap"`
-	Error    *string  `json:"error"`
-	Warnings []string `json:"warnings"`
-	Reason   *string  `json:"reason"`
-	// ResultTruncated reports that the recorded result is incomplete.
-	ResultTruncated bool `json:"result_truncated"`
-	// CutTexts maps the texts that the answer holds only the beginning of to their
-	// sizes, in bytes.
-	CutTexts map[string]int64 `json:"cut_texts"`
-}
+// reportWait is the longest time that a report waits for the end of an execution.
+const reportWait = 30 * time.Second
 
 // report prints the outcome of an execution and returns its exit status.
 func (f clientFlags) report(ctx context.Context, std *streams, id string) error {
-	var raw json.RawMessage
-	if err := f.call(ctx, http.MethodGet, "/api/executions/"+id+"?wait=30", nil, &raw); err != nil {
+	answer, err := f.api().Await(ctx, id, reportWait)
+	if err != nil {
 		return err
 	}
-	var e execution
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
+	e := answer.Body
 	if f.JSON {
-		if err := std.out.writeJSON(compact(raw)); err != nil {
+		if err := std.out.writeJSON(compact(answer.JSON)); err != nil {
 			return err
 		}
 	} else {
 		if _, cut := e.CutTexts["result"]; cut {
-			if err := f.copyText(ctx, std, "/api/executions/"+id, "result"); err != nil {
+			if err := f.copyText(ctx, std, id, "result"); err != nil {
 				return err
 			}
 			e.Result = nil
 			e.Warnings = slices.DeleteFunc(e.Warnings, func(w string) bool { return strings.Contains(w, "/texts/result ") }) // the complete result is printed
 		}
-		e.print(std)
-		std.err.printf("status: %s\n", span{colorOf(e.Status), e.Status})
+		printResult(std, e)
+		std.err.printf("status: %s\n", span{colorOf(string(e.Status)), string(e.Status)})
 		if e.Heap != nil {
 			std.err.printf("heap:   %s\n", *e.Heap)
 		}
 	}
-	return e.exit()
+	return exitOf(e.Status)
 }
 
-// print prints the result or the error.
-func (e execution) print(std *streams) {
+// printResult prints the result or the error of an execution.
+func printResult(std *streams, e client.Execution) {
 	for _, w := range e.Warnings {
 		fmt.Fprintln(std.err, "warning:", replaceMemoryField(w))
 	}
@@ -246,14 +209,14 @@ func (e execution) print(std *streams) {
 	}
 }
 
-// exit returns the exit status of the outcome.
-func (e execution) exit() error {
-	switch e.Status {
-	case "completed":
+// exitOf returns the exit status for the status of an execution.
+func exitOf(status events.Status) error {
+	switch status {
+	case events.StatusCompleted:
 		return nil
-	case "cancelled":
+	case events.StatusCancelled:
 		return exitError(exitCancelled)
-	case "timed_out":
+	case events.StatusTimedOut:
 		return exitError(exitTimedOut)
 	default:
 		return exitError(exitFailed)

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
+
+	"daybook/internal/web/client"
 )
 
 type webhookCmd struct {
@@ -27,33 +27,14 @@ type webhookAddCmd struct {
 // Run prints the id and the secret that deliveries are signed with. The secret is shown
 // only here.
 func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
-	body := map[string]any{"url": c.URL}
-	for name, value := range map[string]string{"session": c.Session, "execution_id": c.Execution} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	if len(c.Type) > 0 {
-		body["types"] = c.Type
-	}
-	if c.After != nil {
-		body["after"] = *c.After
-	}
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, "/api/webhooks", body, &raw); err != nil {
+	added, err := c.api().AddWebhook(ctx, client.NewWebhook{URL: c.URL, Types: c.Type, Session: c.Session, ExecutionID: c.Execution, After: c.After})
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(raw)
+		return std.out.printJSON(added.JSON)
 	}
-	var added struct {
-		ID     string `json:"id"`
-		Secret string `json:"secret"`
-	}
-	if err := json.Unmarshal(raw, &added); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	std.out.printf("id      %s\nsecret  %s\n", added.ID, added.Secret)
+	std.out.printf("id      %s\nsecret  %s\n", added.Body.ID, added.Body.Secret)
 	fmt.Fprintln(std.err, "Keep the secret: deliveries are signed with it, and it is not shown again.")
 	return nil
 }
@@ -61,30 +42,22 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 type webhookListCmd struct{ clientFlags }
 
 func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, "/api/webhooks", func(raw []byte) error {
-		var answer struct {
-			Webhooks []struct {
-				ID          string `json:"id"`
-				URL         string `json:"url"`
-				State       string `json:"state"`
-				Position    string `json:"position"`
-				DeadLetters int    `json:"dead_letters"`
-				LastError   string `json:"last_error"`
-			} `json:"webhooks"`
+	answer, err := c.api().Webhooks(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	w := table(std.out, "WEBHOOK", "STATE", "POSITION", "DEAD", "URL", "LAST ERROR")
+	for _, h := range answer.Body.Webhooks {
+		last := "-"
+		if h.LastError != "" {
+			last = oneLine(h.LastError, 80)
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		w := table(std.out, "WEBHOOK", "STATE", "POSITION", "DEAD", "URL", "LAST ERROR")
-		for _, h := range answer.Webhooks {
-			last := "-"
-			if h.LastError != "" {
-				last = oneLine(h.LastError, 80)
-			}
-			w.row(h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
-		}
-		return w.Flush()
-	})
+		w.row(h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
+	}
+	return w.Flush()
 }
 
 // oneWebhook is embedded in commands about one webhook.
@@ -92,28 +65,25 @@ type oneWebhook struct {
 	ID string `arg:"" help:"Webhook id, or a unique prefix." placeholder:"ID"`
 }
 
-// path returns the REST path of the webhook, followed by rest.
-func (o *oneWebhook) path(ctx context.Context, f clientFlags, rest string) (string, error) {
-	if !wholeExecution.MatchString(o.ID) { // ids of webhooks have the form of execution ids
-		var answer struct {
-			Webhooks []struct {
-				ID string `json:"id"`
-			} `json:"webhooks"`
-		}
-		if err := f.call(ctx, http.MethodGet, "/api/webhooks", nil, &answer); err != nil {
-			return "", err
-		}
-		ids := make([]string, len(answer.Webhooks))
-		for i, h := range answer.Webhooks {
-			ids[i] = h.ID
-		}
-		id, err := uniqueByPrefix("webhook", o.ID, ids)
-		if err != nil {
-			return "", err
-		}
-		o.ID = id
+// resolveID replaces a prefix by the id of the webhook.
+func (o *oneWebhook) resolveID(ctx context.Context, f clientFlags) error {
+	if wholeExecution.MatchString(o.ID) { // ids of webhooks have the form of execution ids
+		return nil
 	}
-	return "/api/webhooks/" + o.ID + rest, nil
+	answer, err := f.api().Webhooks(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(answer.Body.Webhooks))
+	for i, h := range answer.Body.Webhooks {
+		ids[i] = h.ID
+	}
+	id, err := uniqueByPrefix("webhook", o.ID, ids)
+	if err != nil {
+		return err
+	}
+	o.ID = id
+	return nil
 }
 
 type webhookRemoveCmd struct {
@@ -122,12 +92,11 @@ type webhookRemoveCmd struct {
 }
 
 func (c *webhookRemoveCmd) Run(ctx context.Context, std *streams) error {
-	var raw json.RawMessage
-	path, err := c.path(ctx, c.clientFlags, "")
-	if err == nil {
-		err = c.call(ctx, http.MethodDelete, path, nil, &raw)
+	if err := c.resolveID(ctx, c.clientFlags); err != nil {
+		return err
 	}
-	return c.done(std, raw, err)
+	answer, err := c.api().RemoveWebhook(ctx, c.ID)
+	return c.done(std, answer, err)
 }
 
 type webhookDeadCmd struct {
@@ -136,34 +105,25 @@ type webhookDeadCmd struct {
 }
 
 func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags, "/dead-letters")
+	if err := c.resolveID(ctx, c.clientFlags); err != nil {
+		return err
+	}
+	answer, err := c.api().DeadLetters(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, std.out, path, func(raw []byte) error {
-		var answer struct {
-			DeadLetters []struct {
-				Sequence       string `json:"sequence"`
-				Type           string `json:"type"`
-				Attempts       int    `json:"attempts"`
-				DeadLetteredAt string `json:"dead_lettered_at"`
-				Reason         string `json:"reason"`
-				Retrying       bool   `json:"retrying"`
-			} `json:"dead_letters"`
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	w := table(std.out, "SEQUENCE", "TYPE", "ATTEMPTS", "GIVEN UP", "REASON")
+	for _, l := range answer.Body.DeadLetters {
+		reason := oneLine(l.Reason, 80)
+		if l.Retrying {
+			reason = "to be retried; " + reason
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		w := table(std.out, "SEQUENCE", "TYPE", "ATTEMPTS", "GIVEN UP", "REASON")
-		for _, l := range answer.DeadLetters {
-			reason := oneLine(l.Reason, 80)
-			if l.Retrying {
-				reason = "to be retried; " + reason
-			}
-			w.row(l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
-		}
-		return w.Flush()
-	})
+		w.row(l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
+	}
+	return w.Flush()
 }
 
 type webhookRetryCmd struct {
@@ -174,27 +134,16 @@ type webhookRetryCmd struct {
 
 // Run requests new deliveries of dead letters.
 func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
-	body := map[string]any{}
-	if len(c.Sequences) > 0 {
-		body["sequences"] = c.Sequences
+	if err := c.resolveID(ctx, c.clientFlags); err != nil {
+		return err
 	}
-	path, err := c.path(ctx, c.clientFlags, "/retry")
+	answer, err := c.api().RetryWebhook(ctx, c.ID, c.Sequences)
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, path, body, &raw); err != nil {
-		return err
-	}
 	if c.JSON {
-		return std.out.printJSON(raw)
+		return std.out.printJSON(answer.JSON)
 	}
-	var answer struct {
-		Retrying int `json:"retrying"`
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	std.out.printf("Retrying %d. \"daybook webhook dead %s\" lists the events that fail again.\n", answer.Retrying, c.ID)
+	std.out.printf("Retrying %d. \"daybook webhook dead %s\" lists the events that fail again.\n", answer.Body.Retrying, c.ID)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 // Bodies of the requests about heaps.
 type (
 	Heap       = projections.Heap
+	TagEdit    = projections.TagEdit
 	HeapPage   = projections.HeapPage
 	Collection = retention.Report
 )
@@ -51,9 +52,9 @@ func (c *Client) Lineage(ctx context.Context, key string) (Answer[Lineage], erro
 
 // Tags are the tags of a heap, with a page of their edits if that was requested.
 type Tags struct {
-	Tags       map[string]string     `json:"tags"`
-	History    []projections.TagEdit `json:"history,omitempty"`
-	NextCursor string                `json:"next_cursor,omitempty"`
+	Tags       map[string]string `json:"tags"`
+	History    []TagEdit         `json:"history,omitempty"`
+	NextCursor string            `json:"next_cursor,omitempty"`
 }
 
 // Tags returns the tags of a heap. A heap that is not known has none.
