@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -175,13 +174,11 @@ type completeSessionsCmd struct{ clientFlags }
 func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
-	var answer struct {
-		Items []listedSession `json:"items"`
-	}
-	if err := c.call(ctx, http.MethodGet, "/api/sessions"+query("kind", "all", "limit", "1000"), nil, &answer); err != nil {
+	answer, err := c.api().Sessions(ctx, "all", mostRows)
+	if err != nil {
 		return exitError(exitUnavailable)
 	}
-	for _, s := range answer.Items {
+	for _, s := range answer.Body.Items {
 		if s.Name != nil && visible(*s.Name, "") == *s.Name { // names with hidden characters cannot be typed
 			fmt.Fprintln(std.out, *s.Name)
 		}

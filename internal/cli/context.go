@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
+
+	"daybook/internal/web/client"
 )
 
 type contextCmd struct {
@@ -23,13 +24,13 @@ type contextArgs struct {
 	Logical bool   `help:"Look up SESSION among the logical sessions."`
 }
 
-// path returns the REST path of the context.
-func (c contextArgs) path(ctx context.Context, f clientFlags) (string, error) {
+// contextOf returns the context that the arguments mean.
+func (c contextArgs) contextOf(ctx context.Context, f clientFlags) (client.ContextOf, error) {
 	if !c.Logical {
-		return "/api/context" + query("session", c.Session), nil
+		return client.ContextOf{Session: c.Session}, nil
 	}
 	key, err := f.sessionKey(ctx, c.Session, "leave out --logical")
-	return "/api/context" + query("logical_session", key), err
+	return client.ContextOf{LogicalSession: key}, err
 }
 
 type contextGetCmd struct {
@@ -39,54 +40,46 @@ type contextGetCmd struct {
 
 // Run prints the context as text.
 func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path(ctx, c.clientFlags)
+	of, err := c.contextOf(ctx, c.clientFlags)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, std.out, path, func(raw []byte) error {
-		var answer struct {
-			SessionID     string                     `json:"session_id"`
-			CreatedAt     string                     `json:"created_at"`
-			LastUpdatedAt string                     `json:"last_updated_at"`
-			Preferences   map[string]any             `json:"user_preferences"`
-			Custom        map[string]json.RawMessage `json:"custom"`
-			Calls         []struct {
-				Tool          string `json:"tool"`
-				CalledAt      string `json:"called_at"`
-				ResultSummary string `json:"result_summary"`
-			} `json:"recent_tool_calls"`
-			Resources []struct {
-				ID string `json:"resource_id"`
-			} `json:"fetched_resources"`
-			Summary  string   `json:"summary_before_window"`
-			Warnings []string `json:"warnings"`
-		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		for _, w := range answer.Warnings {
-			fmt.Fprintln(std.err, "warning:", w)
-		}
-		std.out.printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
-		for _, name := range slices.Sorted(maps.Keys(answer.Preferences)) {
-			std.out.printf("prefers:  %s = %v\n", name, answer.Preferences[name])
-		}
-		for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
-			std.out.printf("custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
-		}
-		std.out.printf("read:     %s\n", countNoun(len(answer.Resources), "resource"))
-		for line := range strings.Lines(answer.Summary) {
-			std.out.printf("earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
-		}
-		if len(answer.Calls) == 0 {
-			return nil
-		}
-		w := table(std.out, "TIME", "TOOL", "RESULT")
-		for _, call := range answer.Calls {
-			w.row(call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
-		}
-		return w.Flush()
-	})
+	got, err := c.api().Context(ctx, of)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(got.JSON))
+	}
+	var set struct { // also those that this version does not know
+		Preferences map[string]any `json:"user_preferences"`
+	}
+	if err := json.Unmarshal(got.JSON, &set); err != nil {
+		return err
+	}
+	answer := got.Body
+	for _, w := range answer.Warnings {
+		fmt.Fprintln(std.err, "warning:", w)
+	}
+	std.out.printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
+	for _, name := range slices.Sorted(maps.Keys(set.Preferences)) {
+		std.out.printf("prefers:  %s = %v\n", name, set.Preferences[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
+		std.out.printf("custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
+	}
+	std.out.printf("read:     %s\n", countNoun(len(answer.FetchedResources), "resource"))
+	for line := range strings.Lines(answer.SummaryBeforeWindow) {
+		std.out.printf("earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
+	}
+	if len(answer.RecentToolCalls) == 0 {
+		return nil
+	}
+	w := table(std.out, "TIME", "TOOL", "RESULT")
+	for _, call := range answer.RecentToolCalls {
+		w.row(call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
+	}
+	return w.Flush()
 }
 
 type contextSetCmd struct {
@@ -98,38 +91,30 @@ type contextSetCmd struct {
 
 // Run sends all values in one patch.
 func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
-	patch := map[string]any{}
-	if len(c.Values) > 0 {
-		custom := map[string]any{}
-		for _, pair := range c.Values {
-			name, value, ok := strings.Cut(pair, "=")
-			if !ok || name == "" {
-				return usageError{fmt.Errorf("%q: give values as KEY=VALUE", pair)}
-			}
-			custom[name] = jsonOrText(value)
+	patch := client.ContextPatch{Custom: map[string]any{}, UserPreferences: map[string]any{}}
+	for _, pair := range c.Values {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return usageError{fmt.Errorf("%q: give values as KEY=VALUE", pair)}
 		}
-		patch["custom"] = custom
+		patch.Custom[name] = jsonOrText(value)
 	}
-	if len(c.Prefer) > 0 {
-		prefer := map[string]any{}
-		for name, value := range c.Prefer {
-			prefer[name] = jsonOrText(value)
-		}
-		patch["user_preferences"] = prefer
+	for name, value := range c.Prefer {
+		patch.UserPreferences[name] = jsonOrText(value)
 	}
-	if len(patch) == 0 {
+	if len(patch.Custom)+len(patch.UserPreferences) == 0 {
 		return usageError{errors.New("nothing to set: give KEY=VALUE, --prefer NAME=VALUE or both")}
 	}
-	var raw json.RawMessage
-	path, err := c.path(ctx, c.clientFlags)
+	of, err := c.contextOf(ctx, c.clientFlags)
 	if err != nil {
 		return err
 	}
-	if err := c.call(ctx, http.MethodPatch, path, patch, &raw); err != nil {
+	answer, err := c.api().SetContext(ctx, of, patch)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(raw)
+		return std.out.printJSON(answer.JSON)
 	}
 	fmt.Fprintln(std.out, "Set.")
 	return nil
@@ -155,16 +140,16 @@ type contextClearCmd struct {
 
 // Run clears the context.
 func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
-	var raw json.RawMessage
-	path, err := c.path(ctx, c.clientFlags)
+	of, err := c.contextOf(ctx, c.clientFlags)
 	if err != nil {
 		return err
 	}
-	if err := c.call(ctx, http.MethodDelete, path, nil, &raw); err != nil {
+	answer, err := c.api().ClearContext(ctx, of)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(raw)
+		return std.out.printJSON(answer.JSON)
 	}
 	fmt.Fprintln(std.out, "Cleared. The recorded events stay.")
 	return nil

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
+
+	"daybook/internal/web/client"
 )
 
 type sessionReplayCmd struct {
@@ -31,17 +32,12 @@ func (c *sessionReplayCmd) Help() string {
 
 // Run prints or publishes the events of a session.
 func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
-	method := http.MethodGet
-	if c.Subject != "" {
-		method = http.MethodPost
-	}
-	path, err := c.path()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
-	path += "/replay" + query("speed", c.Speed, "max_pause", c.MaxPause,
-		"from", c.From, "to", c.To, "from_entry", c.FromEntry, "to_entry", c.ToEntry, "subject", c.Subject)
-	resp, err := c.send(ctx, method, path, nil, "Accept", "application/x-ndjson")
+	resp, err := c.api().Replay(ctx, c.Name, client.ReplayRange{
+		Speed: c.Speed, MaxPause: c.MaxPause, From: c.From, To: c.To, FromEntry: c.FromEntry, ToEntry: c.ToEntry, Subject: c.Subject,
+	})
 	if err != nil {
 		return withSessionHint(err, listSessions)
 	}

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 )
 
@@ -24,17 +22,6 @@ type sessionListCmd struct {
 	Limit int    `short:"n" help:"Maximum number of sessions to list, 1 to 1000." default:"100" placeholder:"N"`
 }
 
-type listedSession struct {
-	SessionID      string  `json:"session_id"`
-	Kind           string  `json:"kind"`
-	Name           *string `json:"name"`
-	CreatedAt      string  `json:"created_at"`
-	LastActivityAt string  `json:"last_activity_at"`
-	Runs           int64   `json:"runs"`
-	Head           *string `json:"head"`
-	ResetAt        *string `json:"reset_at"`
-}
-
 // shortKey is the number of characters of an id or a key in tables.
 const shortKey = 12
 
@@ -46,25 +33,22 @@ func shortKeyOf(key *string) string {
 }
 
 func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
-	path := "/api/sessions" + query("kind", c.Kind, "limit", strconv.Itoa(c.Limit))
-	return c.show(ctx, std.out, path, func(raw []byte) error {
-		var answer struct {
-			Items      []listedSession `json:"items"`
-			NextCursor string          `json:"next_cursor"`
+	answer, err := c.api().Sessions(ctx, c.Kind, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	w := table(std.out, "KIND", "NAME", "SESSION", "RUNS", "HEAP", "LAST USED")
+	for _, s := range answer.Body.Items {
+		name := "-"
+		if s.Name != nil {
+			name = oneLine(*s.Name, 60)
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
-		w := table(std.out, "KIND", "NAME", "SESSION", "RUNS", "HEAP", "LAST USED")
-		for _, s := range answer.Items {
-			name := "-"
-			if s.Name != nil {
-				name = oneLine(*s.Name, 60)
-			}
-			w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.formatWhen(s.LastActivityAt))
-		}
-		return flushPage(w, std, answer.NextCursor, c.Limit)
-	})
+		w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.formatWhen(s.LastActivityAt))
+	}
+	return flushPage(w, std, answer.Body.NextCursor, c.Limit)
 }
 
 type sessionLogCmd struct {
@@ -74,36 +58,25 @@ type sessionLogCmd struct {
 
 // Run prints the entries of a session in order. A session without entries is an error.
 func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
-	var answer struct {
-		Entries []struct {
-			Index       int64   `json:"index"`
-			ExecutionID string  `json:"execution_id"`
-			Status      string  `json:"status"`
-			OutputHeap  *string `json:"output_heap"`
-			Code        string  `json:"code"`
-			Timestamp   string  `json:"timestamp"`
-		} `json:"entries"`
-	}
-	path, err := c.path()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
-	err = c.show(ctx, std.out, path+"/entries", func(raw []byte) error {
-		if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Entries) == 0 {
-			return err
-		}
-		w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
-		for _, e := range answer.Entries {
-			w.row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), oneLine(e.Code, 60))
-		}
-		return w.Flush()
-	})
-	if err != nil || c.JSON || len(answer.Entries) > 0 {
+	answer, err := c.api().Entries(ctx, c.Name)
+	switch {
+	case err != nil:
 		return err
+	case c.JSON:
+		return std.out.writeJSON(compact(answer.JSON))
+	case len(answer.Body.Entries) == 0:
+		// For a program an empty log is an answer. On the command line it usually means a
+		// misspelled name.
+		return usageError{fmt.Errorf("session %q has no ended run; \"daybook session list\" lists sessions", c.Name)}
 	}
-	// For a program an empty log is an answer. On the command line it usually means a
-	// misspelled name.
-	return usageError{fmt.Errorf("session %q has no ended run; \"daybook session list\" lists sessions", c.Name)}
+	w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
+	for _, e := range answer.Body.Entries {
+		w.row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), oneLine(e.Code, 60))
+	}
+	return w.Flush()
 }
 
 type sessionResetCmd struct {
@@ -121,45 +94,35 @@ func (c *sessionResetCmd) Help() string {
 
 // Run resets a session and prints its new session head.
 func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
-	body := map[string]string{}
+	key := ""
 	if c.Heap != "" {
-		key, err := c.heapKey(ctx, c.Heap)
-		if err != nil {
+		var err error
+		if key, err = c.heapKey(ctx, c.Heap); err != nil {
 			return err
 		}
-		body["heap"] = key
 	}
-	var header []string
-	if c.Key != "" {
-		header = []string{"Idempotency-Key", c.Key}
-	}
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, path+"/reset", body, &raw, header...); err != nil {
+	answer, err := c.api().ResetSession(ctx, c.Name, key, c.Key)
+	if err != nil {
 		return withSessionHint(err, listSessions)
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	var s listedSession
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	to := "nothing"
+	s, to := answer.Body, "nothing"
 	if s.Head != nil {
 		to = "heap " + *s.Head
 	}
-	std.out.printf("%s session %s reset to %s\n", s.Kind, s.label(), to)
+	std.out.printf("%s session %s reset to %s\n", string(s.Kind), labelOf(s.SessionID, s.Name), to)
 	return nil
 }
 
-// label returns the name of a session as shown in messages.
-func (s listedSession) label() string {
-	if s.Name != nil && *s.Name != "" {
-		return strconv.Quote(oneLine(*s.Name, 60))
+// labelOf returns the name of a session as shown in messages, or its id if it has none.
+func labelOf(id string, name *string) string {
+	if name != nil && *name != "" {
+		return strconv.Quote(oneLine(*name, 60))
 	}
-	return s.SessionID
+	return id
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"daybook/events"
 	"daybook/internal/web/client"
 )
 
@@ -21,15 +21,15 @@ type oneSession struct {
 	Name string `arg:"" help:"${session_help}" placeholder:"SESSION"`
 }
 
-// path returns the REST path of the session.
-func (o oneSession) path() (string, error) {
+// check returns an error for a name that no request can hold.
+func (o oneSession) check() error {
 	switch o.Name {
 	case "":
-		return "", usageError{errors.New(`the name of the session is empty; "daybook session list" lists sessions`)}
+		return usageError{errors.New(`the name of the session is empty; "daybook session list" lists sessions`)}
 	case ".", "..": // no path can hold these
-		return "", usageError{fmt.Errorf(`name the session %q by its id; "daybook session list" lists sessions`, o.Name)}
+		return usageError{fmt.Errorf(`name the session %q by its id; "daybook session list" lists sessions`, o.Name)}
 	}
-	return "/api/sessions/" + url.PathEscape(o.Name), nil
+	return nil
 }
 
 // Hints for the error of an unknown session.
@@ -61,16 +61,16 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 	if text == "" || wholeHeap.MatchString(text) {
 		return text, nil
 	}
-	path, err := oneSession{text}.path()
-	if err != nil {
+	if err := (oneSession{text}).check(); err != nil {
 		return "", err
 	}
-	var s listedSession
-	if err := f.call(ctx, http.MethodGet, path, nil, &s); err != nil {
+	answer, err := f.api().Session(ctx, text)
+	if err != nil {
 		return "", withSessionHint(err, openSession)
 	}
-	if s.Kind == "named" {
-		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
+	s := answer.Body
+	if s.Kind == events.SessionLog {
+		return "", usageError{fmt.Errorf("session %s only logs runs: %s", labelOf(s.SessionID, s.Name), instead)}
 	}
 	return s.SessionID, nil
 }
@@ -78,24 +78,23 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 // sessionHead returns the key of the session head, or an empty string for a fresh
 // isolate.
 func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error) {
-	var s listedSession
-	if err := f.call(ctx, http.MethodGet, "/api/sessions/"+id, nil, &s); err != nil {
+	s, err := f.api().Session(ctx, id)
+	if err != nil {
 		return "", withSessionHint(err, openSession)
 	}
-	if s.Head == nil {
+	if s.Body.Head == nil {
 		return "", nil
 	}
-	return *s.Head, nil
+	return *s.Body.Head, nil
 }
 
 // noteUnknownSession notes on stderr if nothing was listed because no session has the
 // name. An empty name is no name.
 func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name string) {
-	path, err := oneSession{name}.path()
-	if f.JSON || err != nil {
+	if f.JSON || (oneSession{name}).check() != nil {
 		return
 	}
-	if unknownSession(f.call(ctx, http.MethodGet, path, nil, nil)) != nil {
+	if _, err := f.api().Session(ctx, name); unknownSession(err) != nil {
 		std.err.printf("no session is called %s; \"daybook session list\" lists them\n", strconv.Quote(name))
 	}
 }

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
+
+	"daybook/internal/web/client"
 )
 
 type sessionOpenCmd struct {
@@ -16,26 +16,18 @@ type sessionOpenCmd struct {
 // Run prints the id of the session to stdout, for "daybook run --in", and the
 // declarations that are new to the session to stderr.
 func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, "/api/logical-sessions", map[string]any{"intent": c.Intent, "seeds": c.Seed}, &raw); err != nil {
+	answer, err := c.api().OpenSession(ctx, client.Opening{Intent: c.Intent, Seeds: c.Seed})
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(raw)
+		return std.out.printJSON(answer.JSON)
 	}
-	var answer struct {
-		SessionID    string  `json:"session_id"`
-		Broken       *string `json:"broken"`
-		StateLost    bool    `json:"state_lost"`
-		Declarations string  `json:"declarations"`
+	opened := answer.Body
+	if opened.StateLost && opened.Broken != nil {
+		std.err.printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *opened.Broken)
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	if answer.StateLost && answer.Broken != nil {
-		std.err.printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *answer.Broken)
-	}
-	fmt.Fprint(std.err, answer.Declarations)
-	fmt.Fprintln(std.out, answer.SessionID)
+	fmt.Fprint(std.err, opened.Declarations)
+	fmt.Fprintln(std.out, opened.SessionID)
 	return nil
 }

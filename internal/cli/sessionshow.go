@@ -2,11 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"daybook/events"
+	"daybook/internal/web/client"
 )
 
 type sessionShowCmd struct {
@@ -23,47 +24,6 @@ func (c *sessionShowCmd) Help() string {
 		"Control characters are escaped, also in the output to a pager or a file; --json has the original bytes."
 }
 
-// shownTurns are the runs of a session, with resets and commands between them.
-type shownTurns struct {
-	Session listedSession `json:"session"`
-	Earlier int64         `json:"earlier"`
-	Moments []struct {
-		Run   *shownTurn `json:"run"`
-		Reset *struct {
-			At     string  `json:"at"`
-			Reason *string `json:"reason"`
-			Heap   *string `json:"heap"`
-		} `json:"reset"`
-		Command *struct {
-			At     string  `json:"at"`
-			Text   string  `json:"text"`
-			Answer *string `json:"answer"`
-		} `json:"command"`
-	} `json:"moments"`
-}
-
-type shownTurn struct {
-	ExecutionID string       `json:"execution_id"`
-	Turn        *int64       `json:"turn"`
-	Status      string       `json:"status"`
-	Queued      bool         `json:"queued"`
-	RequestedAt string       `json:"requested_at"`
-	DurationMS  *int64       `json:"duration_ms"`
-	Heap        *string      `json:"heap"`
-	Reason      *string      `json:"reason"`
-	Code        turnExcerpt  `json:"code"`
-	Output      turnExcerpt  `json:"output"`
-	Result      *turnExcerpt `json:"result"`
-	Error       *turnExcerpt `json:"error"`
-	Erased      bool         `json:"erased"`
-}
-
-// turnExcerpt is the beginning of a text with the size of the complete text, in bytes.
-type turnExcerpt struct {
-	Text  string `json:"text"`
-	Bytes int64  `json:"bytes"`
-}
-
 // Validate checks --lines.
 func (c *sessionShowCmd) Validate() error {
 	if c.Lines < 0 {
@@ -74,29 +34,27 @@ func (c *sessionShowCmd) Validate() error {
 
 // Run prints the runs of a session, oldest first.
 func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
-	path, err := c.path()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
-	path += "/turns" + query("last", strconv.Itoa(c.Last), "max_bytes", strconv.Itoa(c.Bytes))
-	err = c.show(ctx, std.out, path, func(raw []byte) error {
-		var t shownTurns
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
-		}
-		t.print(std.out, c)
-		return nil
-	})
-	return withSessionHint(err, listSessions)
+	answer, err := c.api().Turns(ctx, c.Name, c.Last, c.Bytes)
+	if err != nil {
+		return withSessionHint(err, listSessions)
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	c.print(std.out, answer.Body)
+	return nil
 }
 
-func (t shownTurns) print(out *screen, c *sessionShowCmd) {
+func (c *sessionShowCmd) print(out *screen, t client.Turns) {
 	s := t.Session
 	head := "nothing"
 	if s.Head != nil {
 		head = "heap " + shortKeyOf(s.Head)
 	}
-	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, s.label())})
+	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, labelOf(s.SessionID, s.Name))})
 	out.printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), formatTime(s.CreatedAt), countNoun(s.Runs, "run"), head)
 	if t.Earlier > 0 {
 		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), pronounFor(t.Earlier))})
@@ -106,10 +64,10 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		switch {
 		case m.Run != nil:
 			number++
-			if s.Kind == "named" {
+			if s.Kind == events.SessionLog {
 				m.Run.Turn = nil // the turn belongs to another session
 			}
-			m.Run.print(out, number, c.Lines)
+			printTurn(out, *m.Run, number, c.Lines)
 		case m.Reset != nil:
 			to, why := "nothing", "reset"
 			if m.Reset.Heap != nil {
@@ -137,32 +95,32 @@ func pronounFor(n int64) string {
 	return "them"
 }
 
-// print prints a run: a head line, then code, output, result or error, and heap.
-func (t shownTurn) print(out *screen, number int64, lines int) {
+// printTurn prints a run: a head line, then code, output, result or error, and heap.
+func printTurn(out *screen, t client.Turn, number int64, lines int) {
 	word := "run"
 	if t.Turn != nil {
 		word, number = "turn", *t.Turn
 	}
-	state := t.Status
+	state := string(t.Status)
 	switch {
 	case t.Queued:
 		state = "queued"
-	case t.Reason != nil && *t.Reason != t.Status && *t.Reason != "exception":
+	case t.Reason != nil && *t.Reason != string(t.Status) && *t.Reason != "exception":
 		state += " (" + *t.Reason + ")"
 	}
 	if t.DurationMS != nil {
 		state += " in " + formatDuration(time.Duration(*t.DurationMS)*time.Millisecond)
 	}
-	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(t.Status), state},
+	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(string(t.Status)), state},
 		span{dim, formatTime(t.RequestedAt) + "  " + t.ExecutionID})
 	if t.Erased {
 		out.printf("    shredded\n")
 	} else {
 		get := "daybook exec get " + t.ExecutionID
-		t.Code.print(out, "", lines, get)
-		t.Output.print(out, "output", lines, "daybook exec output "+t.ExecutionID)
+		printExcerpt(out, t.Code, "", lines, get)
+		printExcerpt(out, t.Output, "output", lines, "daybook exec output "+t.ExecutionID)
 		if t.Result != nil {
-			t.Result.print(out, "result", lines, get)
+			printExcerpt(out, *t.Result, "result", lines, get)
 		}
 		if t.Error != nil {
 			failure := *t.Error
@@ -171,7 +129,7 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 				failure.Bytes += int64(len(shown) - len(failure.Text))
 				failure.Text = shown
 			}
-			failure.print(out, "error", lines, get)
+			printExcerpt(out, failure, "error", lines, get)
 		}
 	}
 	if t.Heap != nil {
@@ -179,9 +137,9 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 	}
 }
 
-// print prints the first lines of a text, the size of the omitted rest, and the command
-// that prints the complete text.
-func (e turnExcerpt) print(out *screen, name string, lines int, command string) {
+// printExcerpt prints the first lines of a text, the size of the omitted rest, and the
+// command that prints the complete text.
+func printExcerpt(out *screen, e client.Excerpt, name string, lines int, command string) {
 	text := firstLines(e.Text, lines)
 	rest := ""
 	if left := e.Bytes - int64(len(text)); left > 0 {

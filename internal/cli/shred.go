@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 )
 
 type sessionShredCmd struct {
@@ -21,29 +19,17 @@ func (c *sessionShredCmd) Help() string {
 
 // Run shreds the content of a session and prints a summary.
 func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
-	path, err := oneSession{c.Name}.path()
+	if err := (oneSession{c.Name}).check(); err != nil {
+		return err
+	}
+	answer, err := c.api().Shred(ctx, c.Name, c.Force)
 	if err != nil {
 		return err
 	}
-	path += "/content"
-	if c.Force {
-		path += query("force", "true")
-	}
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodDelete, path, nil, &raw); err != nil {
-		return err
-	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	var done struct {
-		Seq                     uint64
-		At                      string
-		Executions, Heaps, Kept int
-	}
-	if err := json.Unmarshal(raw, &done); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
+	done := answer.Body
 	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", countNoun(done.Executions, "run"), countNoun(done.Heaps, "heap"), done.At, done.Seq)
 	if done.Kept > 0 {
 		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", countNoun(done.Kept, "earlier run"))
