@@ -25,7 +25,7 @@
 //   - nats.go, connections.go: the NATS server, the bounds of connections
 //   - damage.go, blobdamage.go, recovery.go, acceptoutside.go: damage of the ledger and of
 //     blobs, and its acceptance
-//   - components.go, workers.go, toolservers.go, catalog.go: workers, ledger, projections,
+//   - components.go, toolservers.go, catalog.go: workers, ledger, projections,
 //     tool servers
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
 //   - access.go, clientlog.go: authentication and limits of tenants; changes of clients

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,26 +16,26 @@ import (
 // unlistedFiles are the packages whose comment does not list their files yet.
 var unlistedFiles = []string{"httpapi", "mcp"}
 
-var goFileName = regexp.MustCompile(`(?:^|[\s(])([a-z0-9_]+\.go)\b`)
+var goFileName = regexp.MustCompile(`(?:^|[\s(])([a-z0-9_]+\*?\.go)\b`)
 
-// The comment of each package lists the other Go files of the package by name, except
-// for tests, and names no file that the package does not have. The comment is in doc.go,
+// The comment of each package lists the other Go files of the package by name or pattern,
+// except for tests, and names no file that the package does not have. The comment is in doc.go,
 // or in the main file of a package with few files.
 func TestPackageCommentsListFiles(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	files := map[string]map[string]bool{} // by package; true for the file with the comment
 	comments := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root):
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && file != root):
 			return filepath.SkipDir
-		case filepath.Ext(path) != ".go":
+		case filepath.Ext(file) != ".go":
 			return nil
 		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
+		dir, err := filepath.Rel(root, filepath.Dir(file))
 		if err != nil {
 			return err
 		}
@@ -42,15 +43,15 @@ func TestPackageCommentsListFiles(t *testing.T) {
 		if files[pkg] == nil {
 			files[pkg] = map[string]bool{}
 		}
-		if strings.HasSuffix(path, "_test.go") {
+		if strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			return err
 		}
-		files[pkg][d.Name()] = file.Doc != nil
-		comments[pkg] += file.Doc.Text()
+		files[pkg][d.Name()] = parsed.Doc != nil
+		comments[pkg] += parsed.Doc.Text()
 		return nil
 	})
 	if err != nil {
@@ -63,19 +64,23 @@ func TestPackageCommentsListFiles(t *testing.T) {
 		if slices.Contains(unlistedFiles, pkg) {
 			continue
 		}
-		listed := map[string]bool{}
-		for _, m := range goFileName.FindAllStringSubmatch(comments[pkg], -1) {
-			listed[m[1]] = true
-		}
+		patterns := goFileName.FindAllStringSubmatch(comments[pkg], -1)
 		for _, name := range slices.Sorted(maps.Keys(files[pkg])) {
-			if hasComment := files[pkg][name]; !hasComment && !listed[name] {
+			isListed := slices.ContainsFunc(patterns, func(m []string) bool { return isMatch(m[1], name) })
+			if hasComment := files[pkg][name]; !hasComment && !isListed {
 				t.Errorf("package %q: its comment does not list %s", pkg, name)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(listed)) {
-			if _, ok := files[pkg][name]; !ok && !strings.HasSuffix(name, "_test.go") {
-				t.Errorf("package %q: its comment lists %s, which does not exist", pkg, name)
+		for _, m := range patterns {
+			if !strings.HasSuffix(m[1], "_test.go") && !slices.ContainsFunc(slices.Collect(maps.Keys(files[pkg])), func(name string) bool { return isMatch(m[1], name) }) {
+				t.Errorf("package %q: its comment lists %s, which does not exist", pkg, m[1])
 			}
 		}
 	}
+}
+
+// isMatch reports whether a file name matches a pattern such as options_*.go.
+func isMatch(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
 }
