@@ -14,9 +14,9 @@ import (
 	"daybook/events"
 )
 
-// problemWait bounds the wait of an announcement for the MCP servers of its session. A
+// problemTimeout bounds the wait of an announcement for the MCP servers of its session. A
 // server that takes longer is reported as not connected yet.
-const problemWait = 3 * time.Second
+const problemTimeout = 3 * time.Second
 
 // announce sends the first updates of an opened session: the directories and servers
 // that are not available, and the commands. It waits until the request that opened the
@@ -25,9 +25,9 @@ const problemWait = 3 * time.Second
 func (c *client) announce(ctx context.Context, n *session, where events.AgentWorkspace) {
 	defer close(n.announced)
 	problems := directoryProblems(where)
-	failed := maps.Clone(n.unusable)
+	failed := maps.Clone(n.unusableServers)
 	if n.tools != nil {
-		wait, cancel := context.WithTimeout(ctx, problemWait)
+		wait, cancel := context.WithTimeout(ctx, problemTimeout)
 		maps.Copy(failed, n.tools.Problems(wait))
 		cancel()
 	}
@@ -45,10 +45,10 @@ func (c *client) announce(ctx context.Context, n *session, where events.AgentWor
 			text += "\n/tools lists the servers and their tools.\n"
 		}
 		for _, u := range chunks(events.NewID(time.Now()), text) {
-			_ = c.tellAnnounced(ctx, n.id, u) // an error ends the connection
+			_ = c.sendAnnounced(ctx, n.id, u) // an error ends the connection
 		}
 	}
-	_ = c.tellAnnounced(ctx, n.id, commandsUpdate())
+	_ = c.sendAnnounced(ctx, n.id, commandsUpdate())
 }
 
 // directoryProblems returns a sentence for each directory of a session that cannot be

@@ -33,7 +33,7 @@ type CallResult struct {
 	Release func()
 }
 
-func failed(format string, args ...any) CallResult {
+func failedCall(format string, args ...any) CallResult {
 	return CallResult{Outcome: events.HostError, Text: fmt.Appendf(nil, format, args...)}
 }
 
@@ -51,7 +51,7 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 	}
 	offered := n.tools.Tools(ctx)
 	n.mu.Lock()
-	n.offered = offered
+	n.offeredTools = offered
 	n.mu.Unlock()
 	for _, t := range offered {
 		names[t.Server] = append(names[t.Server], t.Name)
@@ -65,27 +65,27 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 func (s *Server) Call(ctx context.Context, call Call) CallResult {
 	n := s.session(call.Session)
 	if n == nil || n.tools == nil {
-		return failed("the session of this run is not open in the process that runs it, and only there are its MCP servers connected")
+		return failedCall("the session of this run is not open in the process that runs it, and only there are its MCP servers connected")
 	}
 	if refused := n.permit(ctx, call); refused != "" {
-		return failed("%s", refused)
+		return failedCall("%s", refused)
 	}
 	return n.tools.Call(ctx, call.Server, call.Tool, call.Arguments)
 }
 
-// unrecorded refuses a call for which no decision could be recorded.
-const unrecorded = "not called: the decision about it could not be recorded"
+// decisionUnrecorded refuses a call for which no decision could be recorded.
+const decisionUnrecorded = "not called: the decision about it could not be recorded"
 
 // permit decides whether a call is allowed, and returns the reason if it is not.
 func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	mode := n.settings().Mode
-	tool := n.tool(call)
+	tool := n.offeredTool(call)
 	switch {
 	case mode == events.AgentModeAuto, tool.ReadOnly:
 		return ""
 	case mode == events.AgentModeReadOnly:
-		if err := n.decided(ctx, call, "forbidden", mode); err != nil {
-			return unrecorded
+		if err := n.recordDecision(ctx, call, "forbidden", mode); err != nil {
+			return decisionUnrecorded
 		}
 		return "not called: the session is read-only, and the tool does not say that it changes nothing"
 	case !tool.Destructive:
@@ -93,25 +93,25 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	}
 	key := toolKey{call.Server, call.Tool}
 	n.mu.Lock()
-	allowed, known := n.settled[key]
+	allowed, known := n.decisions[key]
 	n.mu.Unlock()
 	outcome := outcomes[sdk.PermissionOptionKindAllowAlways]
 	switch {
 	case !known:
-		outcome = n.ask(ctx, call)
+		outcome = n.askUser(ctx, call)
 	case !allowed:
 		outcome = outcomes[sdk.PermissionOptionKindRejectAlways]
 	}
 	n.mu.Lock()
 	switch outcome {
 	case outcomes[sdk.PermissionOptionKindAllowAlways]:
-		n.settled[key] = true
+		n.decisions[key] = true
 	case outcomes[sdk.PermissionOptionKindRejectAlways]:
-		n.settled[key] = false
+		n.decisions[key] = false
 	}
 	n.mu.Unlock()
-	if err := n.decided(ctx, call, outcome, mode); err != nil {
-		return unrecorded
+	if err := n.recordDecision(ctx, call, outcome, mode); err != nil {
+		return decisionUnrecorded
 	}
 	if strings.HasPrefix(outcome, "allowed") {
 		return ""
@@ -119,11 +119,11 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	return "not called: its user did not allow it"
 }
 
-// tool returns the tool of a call. A tool that is not offered any more counts as
+// offeredTool returns the tool of a call. A tool that is not offered any more counts as
 // destructive.
-func (n *session) tool(call Call) Tool {
+func (n *session) offeredTool(call Call) Tool {
 	n.mu.Lock()
-	tools := n.offered
+	tools := n.offeredTools
 	n.mu.Unlock()
 	at := slices.IndexFunc(tools, func(t Tool) bool { return t.Server == call.Server && t.Name == call.Tool })
 	if at < 0 {
@@ -140,8 +140,8 @@ var outcomes = map[sdk.PermissionOptionKind]string{
 	sdk.PermissionOptionKindRejectAlways: "rejected_always",
 }
 
-// ask asks the user for permission and returns the outcome to record.
-func (n *session) ask(ctx context.Context, call Call) (outcome string) {
+// askUser asks the user for permission and returns the outcome to record.
+func (n *session) askUser(ctx context.Context, call Call) (outcome string) {
 	const gone = "cancelled"
 	turn := n.client.turnOf(n.id)
 	if turn == nil {
@@ -189,8 +189,8 @@ func (n *session) ask(ctx context.Context, call Call) (outcome string) {
 	}
 }
 
-// decided records a decision, also if the run has ended meanwhile.
-func (n *session) decided(ctx context.Context, call Call, outcome string, mode events.AgentMode) error {
+// recordDecision records a decision, also if the run has ended meanwhile.
+func (n *session) recordDecision(ctx context.Context, call Call, outcome string, mode events.AgentMode) error {
 	_, err := n.client.server.opts.Commands.DecidePermission(context.WithoutCancel(ctx), tenant, events.AgentPermissionDecided{
 		SessionID: n.id, ExecutionID: call.Execution, Server: call.Server, Tool: call.Tool, Outcome: outcome, Mode: mode, Actor: n.client.actor(),
 	})
@@ -216,6 +216,6 @@ func rawJSON(b *events.Body) any {
 	case len(b.Text) <= rawBytes && json.Valid([]byte(b.Text)):
 		return json.RawMessage(b.Text)
 	default:
-		return cut(b.Text, rawBytes)
+		return truncate(b.Text, rawBytes)
 	}
 }

@@ -30,13 +30,13 @@ var errClosed = errors.New("the server has ended")
 const MaxMessageBytes = maxLine
 
 const (
-	// eofGrace bounds the time for the pending requests of a client that has closed
+	// eofTimeout bounds the time for the pending requests of a client that has closed
 	// its end. It is long enough to answer requests that were piped in, and shorter
 	// than the time after which clients kill the process.
-	eofGrace = 1500 * time.Millisecond
-	// endGrace bounds the wait for the end of a cancelled prompt. Its runner takes at
+	eofTimeout = 1500 * time.Millisecond
+	// endTimeout bounds the wait for the end of a cancelled prompt. Its runner takes at
 	// most 2 s.
-	endGrace = 10 * time.Second
+	endTimeout = 10 * time.Second
 	// maxPending bounds the unanswered requests of a client.
 	maxPending = 1024
 )
@@ -53,8 +53,8 @@ type client struct {
 	writeErr error         // the first error of a write
 	broken   chan struct{} // closed when writeErr is set
 
-	mu      sync.Mutex       // guards the fields up to resumed
-	pending map[string]*call // requests that were read and not answered, by idKey
+	mu      sync.Mutex                 // guards the fields up to resumed
+	pending map[string]*pendingRequest // requests that were read and not answered, by idKey
 	// answering counts the requests whose answer is being written.
 	answering int
 	idle      chan struct{}    // closed when no request is left; nil if there is no waiter
@@ -64,21 +64,21 @@ type client struct {
 	// restoring is true while the resume being handled is a line of the link.
 	restoring atomic.Bool
 
-	// after is called once the current request is answered. Only requests that
+	// afterAnswer is called once the current request is answered. Only requests that
 	// inOrder names set it, and those are handled one after another.
-	after func()
+	afterAnswer func()
 
 	detached chan struct{} // closed when another server serves the client next
 	// forget removes a session from the client's link, which then does not resume it
 	// at the next owner.
 	forget func(session string)
 
-	greeted atomic.Bool
-	name    atomic.Value // of string: the name and version of the client
+	initialized atomic.Bool
+	name        atomic.Value // of string: the name and version of the client
 }
 
-// call is an unanswered request.
-type call struct {
+// pendingRequest is an unanswered request.
+type pendingRequest struct {
 	// session is the session whose turn ends with the answer; "" for none.
 	session  string
 	answered chan struct{}
@@ -103,11 +103,11 @@ type turn struct {
 // If Serve returns before in ends, a Read of in may still be blocked. That Read may
 // consume one more message, which is lost. The caller closes in to end it.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	if !s.enter() {
+	if !s.addClient() {
 		return errClosed
 	}
 	defer s.clients.Done()
-	c := &client{server: s, out: out, broken: make(chan struct{}), detached: make(chan struct{}), pending: map[string]*call{}, turns: map[string]*turn{}}
+	c := &client{server: s, out: out, broken: make(chan struct{}), detached: make(chan struct{}), pending: map[string]*pendingRequest{}, turns: map[string]*turn{}}
 	c.forget = func(session string) { link.Forget(ctx, session) }
 	c.name.Store("")
 	ended := make(chan struct{})
@@ -120,10 +120,10 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if errors.Is(context.Cause(ctx), ErrDetached) {
 		close(c.detached)
 	}
-	c.finish()
+	c.shutDown()
 	_ = toSDK.Close()
 	<-c.rpc.Done()
-	s.leave(c)
+	s.endSessionsOf(c)
 	return err
 }
 
@@ -171,8 +171,8 @@ func (c *client) relay(ctx context.Context, lines <-chan line, to io.Writer) err
 		case l, ok := <-lines:
 			switch {
 			case !ok:
-				c.answerTheRest(ctx)
-				return c.failure()
+				c.drainRequests(ctx)
+				return c.writeError()
 			case l.err != nil:
 				return l.err
 			}
@@ -181,10 +181,10 @@ func (c *client) relay(ctx context.Context, lines <-chan line, to io.Writer) err
 			}
 		case <-ctx.Done():
 			return nil
-		case <-c.server.life.Done():
+		case <-c.server.ctx.Done():
 			return errClosed
 		case <-c.broken:
-			return c.failure()
+			return c.writeError()
 		}
 	}
 }
@@ -199,18 +199,18 @@ func (c *client) receive(ctx context.Context, text []byte, to io.Writer) error {
 	case bad != nil:
 		return c.refuse(nil, *bad)
 	case e.Method == nil:
-		return c.pass(to, text) // an answer, which the SDK assigns to its request
+		return c.forward(to, text) // an answer, which the SDK assigns to its request
 	case e.ID != nil:
-		return c.request(ctx, e, text, to)
+		return c.handleRequest(ctx, e, text, to)
 	case *e.Method == sdk.AgentMethodSessionCancel:
 		c.cancelTurn(e.session())
 	case *e.Method == "$/cancel_request":
-		return c.pass(to, text)
+		return c.forward(to, text)
 	}
 	return nil // an unknown notification is ignored
 }
 
-func (c *client) pass(to io.Writer, text []byte) error {
+func (c *client) forward(to io.Writer, text []byte) error {
 	if _, err := to.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("pass a message to the SDK: %w", err)
 	}
@@ -229,7 +229,7 @@ func inOrder(method string) bool {
 	return false
 }
 
-func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Writer) error {
+func (c *client) handleRequest(ctx context.Context, e envelope, text []byte, to io.Writer) error {
 	key, ok := idKey(e.ID)
 	if !ok {
 		return c.refuse(nil, problem{codeInvalidRequest, "id must be a string or a number"})
@@ -237,32 +237,32 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 	if *e.Method == sdk.AgentMethodSessionResume {
 		c.restoring.Store(link.IsRestoring(ctx))
 	}
-	r := &call{answered: make(chan struct{})}
+	r := &pendingRequest{answered: make(chan struct{})}
 	delivery, _ := link.NextDelivery(ctx, e.ID)
-	if bad := c.begin(key, r, *e.Method, e, delivery); bad != nil {
+	if bad := c.registerRequest(key, r, *e.Method, e, delivery); bad != nil {
 		return c.refuse(e.ID, *bad)
 	}
-	if err := c.pass(to, text); err != nil || !inOrder(*e.Method) {
+	if err := c.forward(to, text); err != nil || !inOrder(*e.Method) {
 		return err
 	}
 	select {
 	case <-r.answered:
 	case <-ctx.Done():
 		return nil
-	case <-c.server.life.Done():
+	case <-c.server.ctx.Done():
 		return errClosed
 	case <-c.broken:
-		return c.failure()
+		return c.writeError()
 	}
-	if after := c.after; after != nil {
-		c.after = nil
+	if after := c.afterAnswer; after != nil {
+		c.afterAnswer = nil
 		after()
 	}
 	return nil
 }
 
-// begin registers a request, and the turn of a prompt.
-func (c *client) begin(key string, r *call, method string, e envelope, delivery link.Delivery) *problem {
+// registerRequest registers a request, and the turn of a prompt.
+func (c *client) registerRequest(key string, r *pendingRequest, method string, e envelope, delivery link.Delivery) *problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[key] != nil {
@@ -277,7 +277,7 @@ func (c *client) begin(key string, r *call, method string, e envelope, delivery 
 			return &problem{codeInvalidRequest, "a prompt is running in this session; wait for its answer, or send session/cancel first"}
 		}
 		t := &turn{delivery: delivery, finished: make(chan struct{})}
-		t.ctx, t.cancel = context.WithCancel(c.server.life)
+		t.ctx, t.cancel = context.WithCancel(c.server.ctx)
 		c.turns[id], r.session = t, id
 	}
 	c.pending[key] = r
@@ -297,14 +297,14 @@ func (c *client) cancelTurn(session string) {
 	}
 }
 
-// stopTurn cancels the prompt of a session and waits for its end, for at most endGrace.
+// stopTurn cancels the prompt of a session and waits for its end, for at most endTimeout.
 func (c *client) stopTurn(session string) {
 	t := c.turnOf(session)
 	if t == nil {
 		return
 	}
 	t.cancel()
-	timer := time.NewTimer(endGrace)
+	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
 	case <-t.finished:
@@ -322,9 +322,9 @@ func (c *client) Write(text []byte) (int, error) {
 	}
 	// The turn ends before the write: the client may send its next prompt as soon as
 	// it has read the answer.
-	r := c.release(key)
+	r := c.completeRequest(key)
 	n, err := c.write(text)
-	c.settled(r)
+	c.markAnswered(r)
 	return n, err
 }
 
@@ -342,9 +342,9 @@ func (c *client) write(text []byte) (int, error) {
 	return n, err
 }
 
-// release removes a request that is about to be answered and ends its turn; its id can
+// completeRequest removes a request that is about to be answered and ends its turn; its id can
 // be used again. It returns nil for an unknown request.
-func (c *client) release(key string) *call {
+func (c *client) completeRequest(key string) *pendingRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.pending[key]
@@ -360,8 +360,8 @@ func (c *client) release(key string) *call {
 	return r
 }
 
-// settled registers that the answer of a request was written.
-func (c *client) settled(r *call) {
+// markAnswered registers that the answer of a request was written.
+func (c *client) markAnswered(r *pendingRequest) {
 	if r == nil {
 		return
 	}
@@ -369,14 +369,14 @@ func (c *client) settled(r *call) {
 	defer c.mu.Unlock()
 	close(r.answered)
 	c.answering--
-	if c.settledAll() && c.idle != nil {
+	if c.isIdle() && c.idle != nil {
 		close(c.idle)
 		c.idle = nil
 	}
 }
 
-// settledAll reports whether no request is left to answer. The caller must hold mu.
-func (c *client) settledAll() bool { return len(c.pending) == 0 && c.answering == 0 }
+// isIdle reports whether no request is left to answer. The caller must hold mu.
+func (c *client) isIdle() bool { return len(c.pending) == 0 && c.answering == 0 }
 
 // refuse answers a message with an error, without the SDK. The id of the answer is
 // null if id is nil.
@@ -396,20 +396,20 @@ func (c *client) refuse(id json.RawMessage, p problem) error {
 	return err
 }
 
-// failure returns the error of the first failed write, or nil.
-func (c *client) failure() error {
+// writeError returns the error of the first failed write, or nil.
+func (c *client) writeError() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.writeErr
 }
 
-// quiet returns a channel that is closed when no request is left to answer.
-func (c *client) quiet() <-chan struct{} {
+// whenIdle returns a channel that is closed when no request is left to answer.
+func (c *client) whenIdle() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle == nil {
 		c.idle = make(chan struct{})
-		if c.settledAll() {
+		if c.isIdle() {
 			idle := c.idle
 			c.idle = nil
 			close(idle)
@@ -419,23 +419,23 @@ func (c *client) quiet() <-chan struct{} {
 	return c.idle
 }
 
-// answerTheRest waits until the requests before the end of the input are answered, for
+// drainRequests waits until the requests before the end of the input are answered, for
 // at most eofGrace.
-func (c *client) answerTheRest(ctx context.Context) {
-	timer := time.NewTimer(eofGrace)
+func (c *client) drainRequests(ctx context.Context) {
+	timer := time.NewTimer(eofTimeout)
 	defer timer.Stop()
 	select {
-	case <-c.quiet():
+	case <-c.whenIdle():
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-c.server.life.Done():
+	case <-c.server.ctx.Done():
 	case <-c.broken:
 	}
 }
 
-// finish cancels the running prompts, unless another server serves the client next,
-// and waits until no request is handled, for at most endGrace.
-func (c *client) finish() {
+// shutDown cancels the running prompts, unless another server serves the client next,
+// and waits until no request is handled, for at most endTimeout.
+func (c *client) shutDown() {
 	select {
 	case <-c.detached:
 	default:
@@ -445,10 +445,10 @@ func (c *client) finish() {
 		}
 		c.mu.Unlock()
 	}
-	timer := time.NewTimer(endGrace)
+	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
-	case <-c.quiet():
+	case <-c.whenIdle():
 	case <-timer.C:
 	}
 }
@@ -468,14 +468,14 @@ func (c *client) actor() events.Actor {
 	return events.Actor{Principal: "anonymous", Transport: "acp", Client: name}
 }
 
-// tell sends an update of a session to the client.
-func (c *client) tell(ctx context.Context, session string, u sdk.SessionUpdate) error {
+// sendUpdate sends an update of a session to the client.
+func (c *client) sendUpdate(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{SessionId: sdk.SessionId(session), Update: u})
 }
 
-// tellAnnounced sends an update of a session that belongs to no prompt, with the mark
+// sendAnnounced sends an update of a session that belongs to no prompt, with the mark
 // that the link looks for.
-func (c *client) tellAnnounced(ctx context.Context, session string, u sdk.SessionUpdate) error {
+func (c *client) sendAnnounced(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{
 		Meta: map[string]any{link.Announced: true}, SessionId: sdk.SessionId(session), Update: u,
 	})

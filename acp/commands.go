@@ -64,16 +64,16 @@ func commandsUpdate() sdk.SessionUpdate {
 // command performs a command and records its answer. An error of the command is its
 // answer, because the prompt itself was valid.
 func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.PromptResponse, error) {
-	answer := reply{text: r.asked.note}
+	answer := reply{text: r.parsed.note}
 	if answer.text == "" {
-		answer.text = fmt.Sprintf("Unknown command /%s. /help lists the commands.", r.asked.command)
+		answer.text = fmt.Sprintf("Unknown command /%s. /help lists the commands.", r.parsed.command)
 	}
 	for _, one := range commandList() {
-		if one.name != r.asked.command {
+		if one.name != r.parsed.command {
 			continue
 		}
 		var err error
-		if answer, err = one.do(c, ctx, n, r.asked.argument); err != nil {
+		if answer, err = one.do(c, ctx, n, r.parsed.argument); err != nil {
 			var known *ledger.Error
 			if !errors.As(err, &known) && !errors.Is(err, events.ErrNotFound) {
 				return sdk.PromptResponse{}, err
@@ -88,7 +88,7 @@ func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.Prom
 	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return sdk.PromptResponse{}, err
 	}
-	return ended, c.tellAll(ctx, n.id, r.answer(answer.text))
+	return endTurnResponse, c.sendUpdates(ctx, n.id, r.answerUpdates(answer.text))
 }
 
 func (c *client) help(context.Context, *session, string) (reply, error) {
@@ -166,8 +166,8 @@ func (c *client) tags(ctx context.Context, n *session, argument string) (reply, 
 	return reply{text: b.String()}, nil
 }
 
-// historyLines bounds the answer to /history.
-const historyLines = 50
+// maxHistoryLines bounds the answer to /history.
+const maxHistoryLines = 50
 
 func (c *client) history(ctx context.Context, n *session, _ string) (reply, error) {
 	prompts, err := c.server.opts.Queries.AgentPrompts(ctx, tenant, n.id)
@@ -179,9 +179,9 @@ func (c *client) history(ctx context.Context, n *session, _ string) (reply, erro
 	if len(prompts) == 0 {
 		return reply{text: "This is the first prompt."}, nil
 	}
-	skipped := max(len(prompts)-historyLines, 0)
+	skipped := max(len(prompts)-maxHistoryLines, 0)
 	if skipped > 0 {
-		fmt.Fprintf(&b, "The last %d of %d prompts:\n\n", historyLines, len(prompts))
+		fmt.Fprintf(&b, "The last %d of %d prompts:\n\n", maxHistoryLines, len(prompts))
 	}
 	for i, p := range prompts[skipped:] {
 		a := promptOf(p.Blocks)
@@ -232,7 +232,7 @@ func (c *client) clear(context.Context, *session, string) (reply, error) {
 }
 
 func (c *client) listTools(ctx context.Context, n *session, _ string) (reply, error) {
-	status := maps.Clone(n.unusable)
+	status := maps.Clone(n.unusableServers)
 	byServer := map[string][]Tool{}
 	if n.tools != nil {
 		for _, t := range n.tools.Tools(ctx) {

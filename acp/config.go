@@ -57,8 +57,8 @@ func (s *Server) options(c events.AgentConfig) []sdk.SessionConfigOption {
 	}
 	return []sdk.SessionConfigOption{
 		option(optionMode, "Mode", "Tools that may be called without asking", "mode", string(c.Mode), byMode),
-		option(optionMemory, "Heap memory", "Memory limit of a script", "", strconv.Itoa(memory), numbers(memoryChoices, memory, s.opts.HeapMemoryCeilingMB, "%d MB")),
-		option(optionTimeout, "Time limit", "Time limit of a script", "", strconv.Itoa(timeout), numbers(timeoutChoices, timeout, 300, "%d s")),
+		option(optionMemory, "Heap memory", "Memory limit of a script", "", strconv.Itoa(memory), numberChoices(memoryChoices, memory, s.opts.HeapMemoryCeilingMB, "%d MB")),
+		option(optionTimeout, "Time limit", "Time limit of a script", "", strconv.Itoa(timeout), numberChoices(timeoutChoices, timeout, 300, "%d s")),
 	}
 }
 
@@ -66,7 +66,7 @@ type choice struct{ value, name, description string }
 
 // numberChoices returns the offered values up to limit, and the current value, in
 // ascending order.
-func numbers(offered []int, current, limit int, format string) []choice {
+func numberChoices(offered []int, current, limit int, format string) []choice {
 	var list []choice
 	known := false
 	add := func(n int) { list = append(list, choice{strconv.Itoa(n), fmt.Sprintf(format, n), ""}) }
@@ -116,8 +116,8 @@ func (c *client) setMode(ctx context.Context, p sdk.SetSessionModeRequest) (sdk.
 	// The client knows the new mode from its own request, but not that the option of
 	// the same name has changed.
 	ctx = context.WithoutCancel(ctx)
-	c.after = func() {
-		_ = c.tell(ctx, string(p.SessionId), sdk.SessionUpdate{ConfigOptionUpdate: &sdk.SessionConfigOptionUpdate{ConfigOptions: c.server.options(config)}})
+	c.afterAnswer = func() {
+		_ = c.sendUpdate(ctx, string(p.SessionId), sdk.SessionUpdate{ConfigOptionUpdate: &sdk.SessionConfigOptionUpdate{ConfigOptions: c.server.options(config)}})
 	}
 	return sdk.SetSessionModeResponse{}, nil
 }
@@ -133,8 +133,8 @@ func (c *client) setOption(ctx context.Context, p sdk.SetSessionConfigOptionRequ
 	}
 	if p.ValueId.ConfigId == optionMode {
 		ctx = context.WithoutCancel(ctx)
-		c.after = func() {
-			_ = c.tell(ctx, id, sdk.SessionUpdate{CurrentModeUpdate: &sdk.SessionCurrentModeUpdate{CurrentModeId: sdk.SessionModeId(config.Mode)}})
+		c.afterAnswer = func() {
+			_ = c.sendUpdate(ctx, id, sdk.SessionUpdate{CurrentModeUpdate: &sdk.SessionCurrentModeUpdate{CurrentModeId: sdk.SessionModeId(config.Mode)}})
 		}
 	}
 	return sdk.SetSessionConfigOptionResponse{ConfigOptions: c.server.options(config)}, nil

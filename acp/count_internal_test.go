@@ -101,28 +101,28 @@ func TestOpenSessionsAreBounded(t *testing.T) {
 		announced := make(chan struct{})
 		close(announced)
 		n := &session{id: id, client: c, announced: announced}
-		_, n.closing = context.WithCancel(t.Context())
+		_, n.cancelAnnounce = context.WithCancel(t.Context())
 		s.open(n)
-		n.used = n.used.Add(-age)
+		n.lastUse = n.lastUse.Add(-age)
 	}
 	add(other, "foreign", time.Hour)
 	add(c, "prompted", time.Hour)
 	add(c, "oldest", time.Minute)
 	c.turns["prompted"] = &turn{}
-	for i := range maxOpen - 2 {
+	for i := range maxOpenSessions - 2 {
 		if err := c.makeSpace(); err != nil {
 			t.Fatal(err)
 		}
 		add(c, fmt.Sprint(i), 0)
 	}
-	if len(s.live) != maxOpen+1 {
-		t.Fatalf("%d sessions are open", len(s.live))
+	if len(s.openSessions) != maxOpenSessions+1 {
+		t.Fatalf("%d sessions are open", len(s.openSessions))
 	}
-	if err := c.makeSpace(); err != nil || s.live["oldest"] != nil || s.live["prompted"] == nil || s.live["foreign"] == nil || len(s.live) != maxOpen {
-		t.Errorf("at the limit: %v, %d sessions are open", err, len(s.live))
+	if err := c.makeSpace(); err != nil || s.openSessions["oldest"] != nil || s.openSessions["prompted"] == nil || s.openSessions["foreign"] == nil || len(s.openSessions) != maxOpenSessions {
+		t.Errorf("at the limit: %v, %d sessions are open", err, len(s.openSessions))
 	}
 	add(c, "last", 0)
-	for id := range s.live {
+	for id := range s.openSessions {
 		c.turns[id] = &turn{}
 	}
 	if err := c.makeSpace(); err == nil {

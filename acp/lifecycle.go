@@ -24,11 +24,11 @@ func workspaceFrom(cwd string, additional []string) (events.AgentWorkspace, erro
 	return events.AgentWorkspace{Cwd: cwd, AdditionalDirectories: additional}, nil
 }
 
-// initial returns the configuration of a new session.
-func initial() events.AgentConfig { return events.AgentConfig{Mode: events.AgentModeAsk} }
+// defaultConfig returns the configuration of a new session.
+func defaultConfig() events.AgentConfig { return events.AgentConfig{Mode: events.AgentModeAsk} }
 
 func (c *client) newSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
-	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, "", initial())
+	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, "", defaultConfig())
 }
 
 // forkSession takes the same parameters as session/resume.
@@ -67,14 +67,14 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 // another owner.
 func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, reattached bool) {
 	n := &session{
-		id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{},
+		id: on.SessionID, client: c, config: on.Config, titleSet: on.Title != nil, unusableServers: list.unusable, decisions: map[toolKey]bool{},
 		answered: make(chan struct{}), announced: make(chan struct{}), reattached: reattached,
 	}
 	c.connect(n, list)
-	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with the answer to the request
+	ctx, n.cancelAnnounce = context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with the answer to the request
 	go c.announce(ctx, n, where)
 	c.server.open(n)
-	c.after = func() { close(n.answered) }
+	c.afterAnswer = func() { close(n.answered) }
 }
 
 // attachSession attaches a recorded session to the client. It ends a run of the
@@ -90,7 +90,7 @@ func (c *client) attachSession(ctx context.Context, id string, replayed, reattac
 	if err != nil {
 		return projections.AgentSession{}, err
 	}
-	c.server.release(id, c)
+	c.server.endSession(id, c)
 	if !reattached {
 		ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
 		if err != nil {
@@ -173,7 +173,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 		_, err := c.server.opts.Queries.AgentSession(ctx, tenant, id)
 		return sdk.CloseSessionResponse{}, err
 	}
-	c.server.release(id, c)
+	c.server.endSession(id, c)
 	seq, err := c.server.opts.Commands.CloseAgentSession(ctx, tenant, id, c.actor())
 	if err != nil {
 		return sdk.CloseSessionResponse{}, err
@@ -184,7 +184,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 // deleteSession deletes a session. It succeeds if the session does not exist.
 func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
 	id := string(p.SessionId)
-	c.server.release(id, c)
+	c.server.endSession(id, c)
 	seq, err := c.server.opts.Commands.DeleteAgentSession(ctx, tenant, id, c.actor())
 	switch code := ledger.CodeOf(err); {
 	case err == nil:

@@ -18,10 +18,10 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 			defer t.finish()
 		}
 	}
-	if method != sdk.AgentMethodInitialize && !c.greeted.Load() {
+	if method != sdk.AgentMethodInitialize && !c.initialized.Load() {
 		return nil, &sdk.RequestError{Code: codeInvalidRequest, Message: "the connection is not initialized; send initialize first"}
 	}
-	if refused := c.server.refuses(method); refused != nil {
+	if refused := c.server.statelessRefusal(method); refused != nil {
 		return nil, refused
 	}
 	if err := c.count(method, params); err != nil {
@@ -64,11 +64,11 @@ func (c *client) count(method string, params json.RawMessage) error {
 }
 
 // firstResume reports whether the client resumes a session for the first time. It
-// reports false after maxOpen different sessions.
+// reports false after maxOpenSessions different sessions.
 func (c *client) firstResume(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(session) > 64 || c.resumed[session] || len(c.resumed) >= maxOpen {
+	if len(session) > 64 || c.resumed[session] || len(c.resumed) >= maxOpenSessions {
 		return false
 	}
 	if c.resumed == nil {
@@ -81,29 +81,29 @@ func (c *client) firstResume(session string) bool {
 func (c *client) dispatch(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch method {
 	case sdk.AgentMethodInitialize:
-		return with(ctx, params, c.initialize)
+		return callMethod(ctx, params, c.initialize)
 	case sdk.AgentMethodAuthenticate:
 		return nil, invalid("authentication is not supported: authMethods is empty")
 	case sdk.AgentMethodSessionNew:
-		return with(ctx, params, c.newSession)
+		return callMethod(ctx, params, c.newSession)
 	case sdk.AgentMethodSessionLoad:
-		return with(ctx, params, c.loadSession)
+		return callMethod(ctx, params, c.loadSession)
 	case sdk.AgentMethodSessionResume:
-		return with(ctx, params, c.resumeSession)
+		return callMethod(ctx, params, c.resumeSession)
 	case sdk.AgentMethodSessionFork:
-		return with(ctx, params, c.forkSession)
+		return callMethod(ctx, params, c.forkSession)
 	case sdk.AgentMethodSessionList:
-		return with(ctx, params, c.listSessions)
+		return callMethod(ctx, params, c.listSessions)
 	case sdk.AgentMethodSessionClose:
-		return with(ctx, params, c.closeSession)
+		return callMethod(ctx, params, c.closeSession)
 	case sdk.AgentMethodSessionDelete:
-		return with(ctx, params, c.deleteSession)
+		return callMethod(ctx, params, c.deleteSession)
 	case sdk.AgentMethodSessionPrompt:
-		return with(ctx, params, c.prompt)
+		return callMethod(ctx, params, c.prompt)
 	case sdk.AgentMethodSessionSetMode:
-		return with(ctx, params, c.setMode)
+		return callMethod(ctx, params, c.setMode)
 	case sdk.AgentMethodSessionSetConfigOption:
-		return with(ctx, params, c.setOption)
+		return callMethod(ctx, params, c.setOption)
 	default:
 		return nil, &sdk.RequestError{Code: codeMethodUnknown, Message: fmt.Sprintf("unknown method %.60q", method)}
 	}
@@ -113,7 +113,7 @@ func (c *client) dispatch(ctx context.Context, method string, params json.RawMes
 type validator interface{ Validate() error }
 
 // callMethod decodes and validates the parameters of a method and calls it.
-func with[P, R any](ctx context.Context, params json.RawMessage, fn func(context.Context, P) (R, error)) (any, error) {
+func callMethod[P, R any](ctx context.Context, params json.RawMessage, fn func(context.Context, P) (R, error)) (any, error) {
 	var p P
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
@@ -141,7 +141,7 @@ func (c *client) initialize(_ context.Context, p sdk.InitializeRequest) (sdk.Ini
 		}
 		c.name.Store(name)
 	}
-	c.greeted.Store(true)
+	c.initialized.Store(true)
 	title := "Daybook"
 	return sdk.InitializeResponse{
 		ProtocolVersion: protocolVersion,
@@ -173,7 +173,7 @@ func (s *Server) capabilities() sdk.AgentCapabilities {
 
 // statelessRefusal returns the error of a method that a stateless server does not
 // offer, and nil for every other method and server.
-func (s *Server) refuses(method string) *sdk.RequestError {
+func (s *Server) statelessRefusal(method string) *sdk.RequestError {
 	if !s.opts.Stateless {
 		return nil
 	}

@@ -35,8 +35,8 @@ func (p *promptRequest) UnmarshalJSON(b []byte) error {
 }
 
 var (
-	ended     = sdk.PromptResponse{StopReason: sdk.StopReasonEndTurn}
-	cancelled = sdk.PromptResponse{StopReason: sdk.StopReasonCancelled}
+	endTurnResponse   = sdk.PromptResponse{StopReason: sdk.StopReasonEndTurn}
+	cancelledResponse = sdk.PromptResponse{StopReason: sdk.StopReasonCancelled}
 )
 
 func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptResponse, error) {
@@ -51,7 +51,7 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	}
 	t := c.turnOf(id)
 	if t == nil {
-		return cancelled, nil // the connection is ending
+		return cancelledResponse, nil // the connection is ending
 	}
 	// $/cancel_request cancels ctx, and the turn with it.
 	stop := context.AfterFunc(ctx, t.cancel)
@@ -61,7 +61,7 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	case <-t.ctx.Done():
 	}
 	if t.ctx.Err() != nil {
-		return cancelled, nil
+		return cancelledResponse, nil
 	}
 	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
 	if !a.runsNothing() {
@@ -92,17 +92,17 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if err := c.server.opts.Queries.Wait(ctx, done.Seq); err != nil {
 		return sdk.PromptResponse{}, err
 	}
-	r := rendering{asked: a, prompt: projections.AgentPrompt{
+	r := rendering{parsed: a, prompt: projections.AgentPrompt{
 		PromptID: done.PromptID, At: events.FormatTime(done.At.Time), Blocks: asking.Blocks, Title: asking.Title, ExecutionID: done.ExecutionID,
 	}}
 	if earlier != nil {
 		r.prompt = *earlier
 	}
-	if err := c.tellAll(ctx, id, r.begin()); err != nil {
+	if err := c.sendUpdates(ctx, id, r.startUpdates()); err != nil {
 		return sdk.PromptResponse{}, err
 	}
 	if earlier != nil && earlier.Answer != nil {
-		return ended, c.tellAll(ctx, id, r.answer(*earlier.Answer))
+		return endTurnResponse, c.sendUpdates(ctx, id, r.answerUpdates(*earlier.Answer))
 	}
 	if a.runsNothing() {
 		return c.command(ctx, n, r)
@@ -169,18 +169,18 @@ func traceparent(meta map[string]any) string {
 func (n *session) hasTitle() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.titled
+	return n.titleSet
 }
 
 func (n *session) setTitle() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.titled = true
+	n.titleSet = true
 }
 
-func (c *client) tellAll(ctx context.Context, session string, list []sdk.SessionUpdate) error {
+func (c *client) sendUpdates(ctx context.Context, session string, list []sdk.SessionUpdate) error {
 	for _, u := range list {
-		if err := c.tell(ctx, session, u); err != nil {
+		if err := c.sendUpdate(ctx, session, u); err != nil {
 			return err
 		}
 	}
@@ -203,15 +203,15 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 		}
 		mark = trace.Next
 		// If the client cannot be written to, its connection ends and cancels the turn.
-		_ = c.tellAll(ctx, n.id, r.progress(trace))
+		_ = c.sendUpdates(ctx, n.id, r.progressUpdates(trace))
 		if !trace.More && trace.Status.Terminal() {
-			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
+			if err := c.sendUpdates(ctx, n.id, r.endUpdates(trace)); err != nil {
 				return sdk.PromptResponse{}, err
 			}
 			if stopped == nil {
-				return cancelled, nil
+				return cancelledResponse, nil
 			}
-			return ended, nil
+			return endTurnResponse, nil
 		}
 		if trace.More && (stopped == nil || t.ctx.Err() == nil) && !c.isDetached() {
 			continue
@@ -222,7 +222,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 			return sdk.PromptResponse{}, ErrDetached
 		case <-stopped:
 			stopped = nil
-			timer := time.NewTimer(endGrace)
+			timer := time.NewTimer(endTimeout)
 			defer timer.Stop()
 			late = timer.C
 			seq, err := c.server.opts.Commands.Cancel(ctx, tenant, execution, c.actor())

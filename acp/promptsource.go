@@ -41,9 +41,9 @@ func readPrompt(blocks []sdk.ContentBlock) (parsedPrompt, error) {
 			}
 			text.WriteString(b.Text.Text)
 		case b.ResourceLink != nil:
-			resources = append(resources, linked(b.ResourceLink))
+			resources = append(resources, linkResource(b.ResourceLink))
 		case b.Resource != nil:
-			resources = append(resources, embedded(b.Resource.Resource))
+			resources = append(resources, embeddedResource(b.Resource.Resource))
 		default:
 			return parsedPrompt{}, invalid(fmt.Sprintf("block %d of the prompt is an image or audio, which promptCapabilities does not name", i+1))
 		}
@@ -80,13 +80,13 @@ type resource struct {
 	Blob        *string `json:"blob,omitempty"`
 }
 
-func linked(l *sdk.ContentBlockResourceLink) resource {
+func linkResource(l *sdk.ContentBlockResourceLink) resource {
 	r := resource{URI: l.Uri, Name: l.Name, Size: l.Size}
 	r.Title, r.Description, r.MimeType = text(l.Title), text(l.Description), text(l.MimeType)
 	return r
 }
 
-func embedded(e sdk.EmbeddedResourceResource) resource {
+func embeddedResource(e sdk.EmbeddedResourceResource) resource {
 	switch {
 	case e.TextResourceContents != nil:
 		t := e.TextResourceContents
@@ -178,7 +178,7 @@ func unusableFence(s string) (language string, found bool) {
 	if !found || text == "" && language == "" || text != "" && !isProse(text) && !leadIn.MatchString(text) {
 		return "", false
 	}
-	return strings.ToValidUTF8(cut(language, 40), "\uFFFD"), true
+	return strings.ToValidUTF8(truncate(language, 40), "\uFFFD"), true
 }
 
 // fenceNote returns the answer to a prompt with an unusable fence.

@@ -15,7 +15,7 @@ import (
 // replays both use it, and are therefore equal.
 type rendering struct {
 	prompt projections.AgentPrompt
-	asked  parsedPrompt
+	parsed parsedPrompt
 }
 
 // Limits of one update.
@@ -38,8 +38,8 @@ func userMessage(blocks []sdk.ContentBlock, id string) []sdk.SessionUpdate {
 	return list
 }
 
-// begin returns the updates for the start of a prompt.
-func (r rendering) begin() []sdk.SessionUpdate {
+// startUpdates returns the updates for the start of a prompt.
+func (r rendering) startUpdates() []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
 	if r.prompt.Title != "" {
 		list = append(list, sdk.SessionUpdate{SessionInfoUpdate: &sdk.SessionSessionInfoUpdate{Title: &r.prompt.Title, UpdatedAt: &r.prompt.At}})
@@ -48,13 +48,13 @@ func (r rendering) begin() []sdk.SessionUpdate {
 		return list
 	}
 	return append(list, sdk.SessionUpdate{ToolCall: &sdk.SessionUpdateToolCall{
-		ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Title: r.asked.title, Kind: sdk.ToolKindExecute, Status: sdk.ToolCallStatusInProgress,
-		RawInput: map[string]any{"code": r.asked.code},
+		ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Title: r.parsed.title, Kind: sdk.ToolKindExecute, Status: sdk.ToolCallStatusInProgress,
+		RawInput: map[string]any{"code": r.parsed.code},
 	}})
 }
 
-// progress returns the updates for the output and the tool calls of a run.
-func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
+// progressUpdates returns the updates for the output and the tool calls of a run.
+func (r rendering) progressUpdates(t projections.RunTrace) []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
 	for _, step := range t.Steps {
 		switch {
@@ -67,14 +67,14 @@ func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
 				Status: sdk.ToolCallStatusInProgress, RawInput: rawJSON(c.Arguments),
 			}})
 		case step.Answer != nil:
-			list = append(list, r.answered(step.Answer))
+			list = append(list, r.callResultUpdate(step.Answer))
 		}
 	}
 	return list
 }
 
-// answered returns the update for the result of a tool call.
-func (r rendering) answered(c *projections.TracedCall) sdk.SessionUpdate {
+// callResultUpdate returns the update for the result of a tool call.
+func (r rendering) callResultUpdate(c *projections.TracedCall) sdk.SessionUpdate {
 	status := sdk.ToolCallStatusFailed
 	if c.Outcome == events.HostOK {
 		status = sdk.ToolCallStatusCompleted
@@ -84,8 +84,8 @@ func (r rendering) answered(c *projections.TracedCall) sdk.SessionUpdate {
 	}}
 }
 
-// end returns the updates for the end of a run.
-func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
+// endUpdates returns the updates for the end of a run.
+func (r rendering) endUpdates(t projections.RunTrace) []sdk.SessionUpdate {
 	status := sdk.ToolCallStatusFailed
 	raw := map[string]any{"execution_id": r.prompt.ExecutionID, "status": t.Status}
 	said := ""
@@ -97,7 +97,7 @@ func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 		}
 	case t.Error != nil:
 		said = *t.Error
-		if note, ok := r.asked.explain(t.Reason, said); ok {
+		if note, ok := r.parsed.explain(t.Reason, said); ok {
 			said = note
 		}
 	}
@@ -114,21 +114,21 @@ func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 	// A result or an error is the answer to the prompt and is shown once, as a
 	// message. A cancelled prompt has no answer.
 	if said != "" && t.Status == events.StatusCancelled {
-		done.Content = []sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock(cut(said, detailBytes)))}
+		done.Content = []sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock(truncate(said, detailBytes)))}
 		said = ""
 	}
 	return append([]sdk.SessionUpdate{{ToolCallUpdate: &done}}, chunks(r.answerID(), said)...)
 }
 
-// interrupted returns the updates for a prompt whose run was not requested, because
+// interruptedUpdates returns the updates for a prompt whose run was not requested, because
 // the process ended after it had recorded the prompt.
-func (r rendering) interrupted() []sdk.SessionUpdate {
+func (r rendering) interruptedUpdates() []sdk.SessionUpdate {
 	why := "The prompt was interrupted before it was run. Send it again."
-	return r.end(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"})
+	return r.endUpdates(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"})
 }
 
-// answer returns the updates for the answer to a command.
-func (r rendering) answer(text string) []sdk.SessionUpdate {
+// answerUpdates returns the updates for the answer to a command.
+func (r rendering) answerUpdates(text string) []sdk.SessionUpdate {
 	if text == "" {
 		return nil
 	}
@@ -159,8 +159,8 @@ func chunks(message, s string) []sdk.SessionUpdate {
 	return list
 }
 
-// cut shortens a text to at most n bytes and a note with its full length.
-func cut(s string, n int) string {
+// truncate shortens a text to at most n bytes and a note with its full length.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

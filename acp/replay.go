@@ -35,29 +35,29 @@ func (c *client) replayPrompt(ctx context.Context, id string, p projections.Agen
 	if err != nil {
 		return fmt.Errorf("read prompt %s: %w", p.PromptID, err)
 	}
-	r := rendering{prompt: p, asked: a}
-	list := append(userMessage(blocks, p.PromptID), r.begin()...)
+	r := rendering{prompt: p, parsed: a}
+	list := append(userMessage(blocks, p.PromptID), r.startUpdates()...)
 	if p.ExecutionID == "" {
 		if p.Answer != nil {
-			list = append(list, r.answer(*p.Answer)...)
+			list = append(list, r.answerUpdates(*p.Answer)...)
 		}
-		return c.tellAll(ctx, id, list)
+		return c.sendUpdates(ctx, id, list)
 	}
 	var mark projections.TraceMark
 	for {
 		t, err := c.server.opts.Queries.Trace(ctx, tenant, p.ExecutionID, mark)
 		if errors.Is(err, events.ErrNotFound) {
-			return c.tellAll(ctx, id, append(list, r.interrupted()...))
+			return c.sendUpdates(ctx, id, append(list, r.interruptedUpdates()...))
 		}
 		if err != nil {
 			return err
 		}
 		mark = t.Next
-		list = append(list, r.progress(t)...)
+		list = append(list, r.progressUpdates(t)...)
 		if !t.More && t.Status.Terminal() {
-			list = append(list, r.end(t)...)
+			list = append(list, r.endUpdates(t)...)
 		}
-		if err := c.tellAll(ctx, id, list); err != nil || !t.More {
+		if err := c.sendUpdates(ctx, id, list); err != nil || !t.More {
 			return err
 		}
 		list = nil

@@ -36,19 +36,19 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server serves any number of clients. Each client has at most maxOpen sessions open.
+// Server serves any number of clients. Each client has at most maxOpenSessions sessions open.
 // The caller MUST call Close. A Server is safe for concurrent use.
 type Server struct {
 	opts Options
-	// life is done when Close is called.
-	life context.Context //nolint:containedctx // the server's own
-	end  context.CancelFunc
+	// ctx is done when Close is called.
+	ctx    context.Context //nolint:containedctx // the server's own
+	cancel context.CancelFunc
 
 	clients sync.WaitGroup
 
 	mu sync.Mutex
-	// live holds the open sessions by id. Guarded by mu.
-	live map[string]*session
+	// openSessions holds the open sessions by id. Guarded by mu.
+	openSessions map[string]*session
 }
 
 // New returns a Server. It starts no goroutine.
@@ -56,8 +56,8 @@ func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: opts, live: map[string]*session{}}
-	s.life, s.end = context.WithCancel(context.Background())
+	s := &Server{opts: opts, openSessions: map[string]*session{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
@@ -65,17 +65,17 @@ func New(opts Options) *Server {
 // returns nil.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	s.end()
+	s.cancel()
 	s.mu.Unlock()
 	s.clients.Wait()
 	return nil
 }
 
 // addClient adds a client that Close waits for. It reports false if the server is closed.
-func (s *Server) enter() bool {
+func (s *Server) addClient() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.life.Err() != nil {
+	if s.ctx.Err() != nil {
 		return false
 	}
 	s.clients.Add(1)

@@ -15,29 +15,29 @@ type session struct {
 	client *client
 	// tools are the MCP servers that the client named; nil for none.
 	tools Toolbox
-	// unusable holds the servers that cannot be connected to, with the reason, by
+	// unusableServers holds the servers that cannot be connected to, with the reason, by
 	// the client's name.
-	unusable map[string]string
+	unusableServers map[string]string
 	// answered is closed when the request that opened the session is answered,
 	// announced when the first updates of the session are sent. closing cancels the
 	// wait for both.
 	answered, announced chan struct{}
 	// reattached is set for a session that the client opened at another owner.
-	reattached bool
-	closing    context.CancelFunc
+	reattached     bool
+	cancelAnnounce context.CancelFunc
 
-	// used is the time at which the session was opened or prompted last. Guarded by
+	// lastUse is the time at which the session was opened or prompted last. Guarded by
 	// Server.mu.
-	used time.Time
+	lastUse time.Time
 
 	mu     sync.Mutex // guards the fields below
 	config events.AgentConfig
-	// titled is true once a prompt has set the title of the session.
-	titled bool
-	// offered are the tools that the newest run may call.
-	offered []Tool
-	// settled holds the permanent decisions of the user: true allows a tool.
-	settled map[toolKey]bool
+	// titleSet is true once a prompt has set the title of the session.
+	titleSet bool
+	// offeredTools are the tools that the newest run may call.
+	offeredTools []Tool
+	// decisions holds the permanent decisions of the user: true allows a tool.
+	decisions map[toolKey]bool
 }
 
 type toolKey struct{ server, tool string }
@@ -48,11 +48,11 @@ func (n *session) settings() events.AgentConfig {
 	return n.config
 }
 
-// maxOpen bounds the open sessions of a client. Editors open one for each
+// maxOpenSessions bounds the open sessions of a client. Editors open one for each
 // conversation and close few of them.
-const maxOpen = 256
+const maxOpenSessions = 256
 
-// makeSpace ends the least recently used session of a client that has maxOpen sessions
+// makeSpace ends the least recently used session of a client that has maxOpenSessions sessions
 // open. The client can load or resume it later. It returns an error if every session
 // runs a prompt.
 func (c *client) makeSpace() error {
@@ -60,23 +60,23 @@ func (c *client) makeSpace() error {
 	s.mu.Lock()
 	open := 0
 	var oldest *session
-	for _, n := range s.live {
+	for _, n := range s.openSessions {
 		if n.client != c {
 			continue
 		}
-		if open++; c.turnOf(n.id) == nil && (oldest == nil || n.used.Before(oldest.used)) {
+		if open++; c.turnOf(n.id) == nil && (oldest == nil || n.lastUse.Before(oldest.lastUse)) {
 			oldest = n
 		}
 	}
-	if open < maxOpen {
+	if open < maxOpenSessions {
 		oldest = nil
 	}
 	if oldest != nil {
-		delete(s.live, oldest.id) // before another client can take it
+		delete(s.openSessions, oldest.id) // before another client can take it
 	}
 	s.mu.Unlock()
 	switch {
-	case open < maxOpen:
+	case open < maxOpenSessions:
 		return nil
 	case oldest == nil:
 		return invalid(fmt.Sprintf("%d sessions are open and run prompts; wait for an answer, or close a session", open))
@@ -89,42 +89,42 @@ func (c *client) makeSpace() error {
 // it open before.
 func (s *Server) open(n *session) {
 	s.mu.Lock()
-	before := s.live[n.id]
-	s.live[n.id] = n
-	n.used = time.Now()
+	before := s.openSessions[n.id]
+	s.openSessions[n.id] = n
+	n.lastUse = time.Now()
 	s.mu.Unlock()
-	before.lose(n.client)
+	before.removeFromLink(n.client)
 	before.end(s)
 }
 
-// release ends a session in the client that has it open: it cancels the prompt and
+// endSession ends a session in the client that has it open: it cancels the prompt and
 // closes the tool servers. by is the client that requests it.
-func (s *Server) release(id string, by *client) {
+func (s *Server) endSession(id string, by *client) {
 	s.mu.Lock()
-	before := s.live[id]
-	delete(s.live, id)
+	before := s.openSessions[id]
+	delete(s.openSessions, id)
 	s.mu.Unlock()
-	before.lose(by)
+	before.removeFromLink(by)
 	before.end(s)
 }
 
-// lose removes a session that client to has taken or closed from the link of the
+// removeFromLink removes a session that client to has taken or closed from the link of the
 // client that had it open, which then does not resume it at the next owner.
-func (n *session) lose(to *client) {
+func (n *session) removeFromLink(to *client) {
 	if n != nil && n.client != to {
 		go n.client.forget(n.id) // blocks while that client does not read
 	}
 }
 
 // end cancels the announcement and the prompt of a session and closes its tool
-// servers. It waits for each of the first two for at most endGrace. n may be nil.
+// servers. It waits for each of the first two for at most endTimeout. n may be nil.
 func (n *session) end(s *Server) {
 	if n == nil {
 		return
 	}
-	n.closing()
+	n.cancelAnnounce()
 	n.client.stopTurn(n.id)
-	timer := time.NewTimer(endGrace)
+	timer := time.NewTimer(endTimeout)
 	defer timer.Stop()
 	select {
 	case <-n.announced:
@@ -138,14 +138,14 @@ func (n *session) end(s *Server) {
 	}
 }
 
-// leave ends every session that a client has open.
-func (s *Server) leave(c *client) {
+// endSessionsOf ends every session that a client has open.
+func (s *Server) endSessionsOf(c *client) {
 	s.mu.Lock()
 	var gone []*session
-	for id, n := range s.live {
+	for id, n := range s.openSessions {
 		if n.client == c {
 			gone = append(gone, n)
-			delete(s.live, id)
+			delete(s.openSessions, id)
 		}
 	}
 	s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Server) leave(c *client) {
 func (s *Server) session(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.live[id]
+	return s.openSessions[id]
 }
 
 // session returns a session that this client has open, and updates its time of use.
@@ -167,7 +167,7 @@ func (c *client) session(ctx context.Context, id string) (*session, error) {
 	switch {
 	case n != nil && n.client == c:
 		c.server.mu.Lock()
-		n.used = time.Now()
+		n.lastUse = time.Now()
 		c.server.mu.Unlock()
 		return n, nil
 	case n != nil:

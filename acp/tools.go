@@ -61,7 +61,7 @@ func toolServers(list []sdk.McpServer, where events.AgentWorkspace) serverList {
 			continue
 		}
 		t.Roots = roots(where)
-		t.Name = unique(callName(t.Name), taken)
+		t.Name = uniqueName(callName(t.Name), taken)
 		l.servers = append(l.servers, t)
 	}
 	return l
@@ -91,8 +91,8 @@ func callName(name string) string {
 	return name[:min(len(name), 60)]
 }
 
-// unique appends a number to a name that is taken, and adds the result to taken.
-func unique(name string, taken map[string]bool) string {
+// uniqueName appends a number to a name that is taken, and adds the result to taken.
+func uniqueName(name string, taken map[string]bool) string {
 	one := name
 	for n := 2; taken[one]; n++ {
 		one = fmt.Sprintf("%s_%d", name, n)
@@ -109,7 +109,7 @@ func (c *client) connect(n *session, list serverList) {
 	}
 	fail := func(why string) {
 		for _, s := range list.servers {
-			n.unusable[s.Name] = why
+			n.unusableServers[s.Name] = why
 		}
 	}
 	if c.server.opts.Connect == nil {
@@ -131,7 +131,7 @@ func (c *client) connect(n *session, list serverList) {
 	for _, s := range list.servers {
 		one, err := c.server.opts.Connect([]ToolServer{s})
 		if err != nil {
-			n.unusable[s.Name] = problemOf(s.Name, err)
+			n.unusableServers[s.Name] = problemOf(s.Name, err)
 			continue
 		}
 		boxes = append(boxes, one)
@@ -165,7 +165,7 @@ func (b toolboxes) Call(ctx context.Context, server, tool string, arguments []by
 			return one.Call(ctx, server, tool, arguments)
 		}
 	}
-	return failed("there is no such server")
+	return failedCall("there is no such server")
 }
 
 // Status returns the states of the servers of all toolboxes.

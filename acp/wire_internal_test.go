@@ -151,12 +151,12 @@ func TestChunks(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	r := rendering{prompt: projections.AgentPrompt{PromptID: "p", ExecutionID: "e"}}
-	list := r.interrupted()
+	list := r.interruptedUpdates()
 	if len(list) != 2 || list[0].ToolCallUpdate == nil || *list[0].ToolCallUpdate.Status != sdk.ToolCallStatusFailed || list[1].AgentMessageChunk == nil {
 		t.Errorf("it is rendered as %+v", list)
 	}
 	r.prompt.Title = "t"
-	if done := r.end(projections.RunTrace{Status: events.StatusCancelled}); len(done) != 1 {
+	if done := r.endUpdates(projections.RunTrace{Status: events.StatusCancelled}); len(done) != 1 {
 		t.Errorf("a cancelled run is rendered as %+v", done)
 	}
 }

@@ -43,7 +43,7 @@ func (f *floor) reset() { f.syncs, f.cycles = nil, nil }
 // sample takes n samples of each, after warm samples that do not count.
 func (f *floor) sample(warm, n int) error {
 	for i := range warm + n {
-		took, err := f.sync()
+		took, err := f.timeSync()
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (f *floor) sample(warm, n int) error {
 		}
 	}
 	for i := range warm + n {
-		took, err := f.live()
+		took, err := f.timeCycle()
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (f *floor) sample(warm, n int) error {
 	return nil
 }
 
-func (f *floor) sync() (time.Duration, error) {
+func (f *floor) timeSync() (time.Duration, error) {
 	start := time.Now()
 	if _, err := f.file.Write(make([]byte, 512)); err != nil {
 		return 0, err
@@ -72,7 +72,7 @@ func (f *floor) sync() (time.Duration, error) {
 	return time.Since(start), err
 }
 
-func (f *floor) live() (time.Duration, error) {
+func (f *floor) timeCycle() (time.Duration, error) {
 	f.count++
 	script := fmt.Sprintf("var n = %d; 1+1", f.count)
 	start := time.Now()

@@ -27,8 +27,8 @@ type projectionResult struct {
 	Rebuild                          time.Duration
 }
 
-// synthetic returns the four events of an invented execution.
-func synthetic(at time.Time) []events.Event {
+// syntheticEvents returns the four events of an invented execution.
+func syntheticEvents(at time.Time) []events.Event {
 	id := events.NewID(at)
 	lines := make([]events.Line, 20)
 	for i := range lines {
@@ -53,7 +53,7 @@ func measureProjections(ctx context.Context, s settings, r *report) error {
 		return err
 	}
 	dir := filepath.Join(s.dir, "large")
-	if err := fill(ctx, dir, s.events); err != nil {
+	if err := writeLedger(ctx, dir, s.events); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -79,7 +79,7 @@ func measureApply(ctx context.Context, s settings, r *report) (err error) {
 	for seq < uint64(n) {
 		var batch []events.Event
 		for len(batch) < batchSize {
-			for _, e := range synthetic(time.Now()) {
+			for _, e := range syntheticEvents(time.Now()) {
 				seq++
 				e.Seq = seq
 				batch = append(batch, e)
@@ -95,9 +95,9 @@ func measureApply(ctx context.Context, s settings, r *report) (err error) {
 	return nil
 }
 
-// fill writes a ledger of n events to a data directory. It does not sync, because the
+// writeLedger writes a ledger of n events to a data directory. It does not sync, because the
 // time of writing is not measured.
-func fill(ctx context.Context, dir string, n int) error {
+func writeLedger(ctx context.Context, dir string, n int) error {
 	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: filepath.Join(dir, "jetstream"), NoSync: true})
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func fill(ctx context.Context, dir string, n int) error {
 	for range writers {
 		writing.Go(func() {
 			for range n / 4 / writers {
-				for _, e := range synthetic(time.Now()) {
+				for _, e := range syntheticEvents(time.Now()) {
 					if _, err := store.Append(ctx, e, -1); err != nil {
 						mu.Lock()
 						failed = errors.Join(failed, err)

@@ -49,8 +49,8 @@ func measureRuns(ctx context.Context, s settings, opts embed.Options) (rows []th
 	return rows, nil
 }
 
-// settle is the idle time before the floor is sampled.
-const settle = 10 * time.Millisecond
+// idleTime is the idle time before the floor is sampled.
+const idleTime = 10 * time.Millisecond
 
 // load runs scripts in a Daybook.
 type load struct {
@@ -70,7 +70,7 @@ func (l *load) measure(ctx context.Context, beside *floor, clients, n int) (thro
 		portion, samples, warm = max(n/4, 1), 50, 10
 	}
 	for len(took) < n {
-		time.Sleep(settle) // workers get ready for their next run
+		time.Sleep(idleTime) // workers get ready for their next run
 		if err := beside.sample(warm, samples); err != nil {
 			return throughput{}, err
 		}

@@ -13,28 +13,28 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// contents returns the tools that answer with each kind of content.
-func (f *fixtures) contents() []fixture {
+// contentTools returns the tools that answer with each kind of content.
+func (f *fixtures) contentTools() []fixture {
 	picture := &sdk.ImageContent{Data: pixel(), MIMEType: "image/png"}
 	return []fixture{
 		{name: "greet", about: "Greets by name, at once", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return say("Hello, " + argument(req, "name") + "!"), nil
+			return textResult("Hello, " + argument(req, "name") + "!"), nil
 		}},
-		{name: "test_simple_text", about: "Answers with text", call: says(text("This is a simple text response for testing."))},
-		{name: "test_image_content", about: "Answers with an image", call: says(picture)},
-		{name: "test_audio_content", about: "Answers with a sound", call: says(&sdk.AudioContent{Data: silence(), MIMEType: "audio/wav"})},
-		{name: "test_embedded_resource", about: "Answers with a resource", call: says(embedded("test://embedded-resource", "This is an embedded resource content."))},
-		{name: "test_multiple_content_types", about: "Answers with text, an image and a resource", call: says(
-			text("Multiple content types test:"), picture, embedded("test://mixed-content-resource", `{"test":"data","value":123}`))},
+		{name: "test_simple_text", about: "Answers with text", call: constantAnswer(text("This is a simple text response for testing."))},
+		{name: "test_image_content", about: "Answers with an image", call: constantAnswer(picture)},
+		{name: "test_audio_content", about: "Answers with a sound", call: constantAnswer(&sdk.AudioContent{Data: silence(), MIMEType: "audio/wav"})},
+		{name: "test_embedded_resource", about: "Answers with a resource", call: constantAnswer(embeddedResource("test://embedded-resource", "This is an embedded resource content."))},
+		{name: "test_multiple_content_types", about: "Answers with text, an image and a resource", call: constantAnswer(
+			text("Multiple content types test:"), picture, embeddedResource("test://mixed-content-resource", `{"test":"data","value":123}`))},
 		{name: "test_error_handling", about: "Fails", call: func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			res := say("This tool intentionally returns an error for testing")
+			res := textResult("This tool intentionally returns an error for testing")
 			res.IsError = true
 			return res, nil
 		}},
 	}
 }
 
-func embedded(uri, body string) *sdk.EmbeddedResource {
+func embeddedResource(uri, body string) *sdk.EmbeddedResource {
 	kind := "text/plain"
 	if strings.HasPrefix(body, "{") {
 		kind = "application/json"
@@ -108,7 +108,7 @@ func (f *fixtures) addPrompts() {
 			return []sdk.Content{text(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", a["arg1"], a["arg2"]))}
 		}},
 		{"test_prompt_with_embedded_resource", []string{"resourceUri"}, func(a map[string]string) []sdk.Content {
-			return []sdk.Content{embedded(a["resourceUri"], "Embedded resource content for testing."), text("Please process the embedded resource above.")}
+			return []sdk.Content{embeddedResource(a["resourceUri"], "Embedded resource content for testing."), text("Please process the embedded resource above.")}
 		}},
 		{"test_prompt_with_image", nil, func(map[string]string) []sdk.Content {
 			return []sdk.Content{&sdk.ImageContent{Data: pixel(), MIMEType: "image/png"}, text("Please analyze the image above.")}

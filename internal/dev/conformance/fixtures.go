@@ -12,7 +12,7 @@ const scheme = "test://"
 
 func mount(s *sdk.Server) {
 	f := &fixtures{server: s, seal: newSeal()}
-	for _, group := range [][]fixture{f.contents(), f.streamingTools(), f.wire(), f.rounds()} {
+	for _, group := range [][]fixture{f.contentTools(), f.streamingTools(), f.wireTools(), f.inputTools()} {
 		for _, t := range group {
 			f.add(t)
 		}
@@ -45,8 +45,8 @@ func (f *fixtures) add(t fixture) {
 	f.server.AddTool(&sdk.Tool{Name: t.name, Description: t.about, InputSchema: json.RawMessage(t.schema)}, t.call)
 }
 
-// says returns a handler that always returns the same content.
-func says(content ...sdk.Content) sdk.ToolHandler {
+// constantAnswer returns a handler that always returns the same content.
+func constantAnswer(content ...sdk.Content) sdk.ToolHandler {
 	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: content}, nil
 	}
@@ -54,7 +54,9 @@ func says(content ...sdk.Content) sdk.ToolHandler {
 
 func text(s string) *sdk.TextContent { return &sdk.TextContent{Text: s} }
 
-func say(s string) *sdk.CallToolResult { return &sdk.CallToolResult{Content: []sdk.Content{text(s)}} }
+func textResult(s string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{text(s)}}
+}
 
 // argument returns a string argument of a call, or "".
 func argument(req *sdk.CallToolRequest, name string) string {

@@ -38,26 +38,26 @@ func (s seal) open(sealed string) (string, error) {
 	return sealed[:i], nil
 }
 
-// ask returns a request to the user for one value.
-func ask(message, name, kind string) *sdk.ElicitParams {
+// elicitation returns a request to the user for one value.
+func elicitation(message, name, kind string) *sdk.ElicitParams {
 	return &sdk.ElicitParams{Message: message, RequestedSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":%q}},"required":[%q]}`, name, kind, name))}
 }
 
-// told returns the values that the user entered, or nil if there are none.
-func told(in sdk.InputResponseMap, key string) map[string]any {
+// userValues returns the values that the user entered, or nil if there are none.
+func userValues(in sdk.InputResponseMap, key string) map[string]any {
 	if res, ok := in[key].(*sdk.ElicitResult); ok && res != nil && res.Action == "accept" {
 		return res.Content
 	}
 	return nil
 }
 
-func toldText(in sdk.InputResponseMap, key, name string) string {
-	s, _ := told(in, key)[name].(string)
+func userText(in sdk.InputResponseMap, key, name string) string {
+	s, _ := userValues(in, key)[name].(string)
 	return s
 }
 
-// completed returns the text that the client's model generated.
-func completed(in sdk.InputResponseMap, key string) (string, bool) {
+// modelText returns the text that the client's model generated.
+func modelText(in sdk.InputResponseMap, key string) (string, bool) {
 	switch res := in[key].(type) {
 	case *sdk.CreateMessageResult:
 		t, ok := res.Content.(*sdk.TextContent)
@@ -72,14 +72,14 @@ func completed(in sdk.InputResponseMap, key string) (string, bool) {
 	return "", false
 }
 
-func needs(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
+func inputRequired(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{InputRequests: in, RequestState: state}
 }
 
-// rounds returns the tools that answer by asking for input first.
-func (f *fixtures) rounds() []fixture {
+// inputTools returns the tools that answer by asking for input first.
+func (f *fixtures) inputTools() []fixture {
 	const prefix = "test_input_required_result_"
-	askName := ask("What is your name?", "name", "string")
+	askName := elicitation("What is your name?", "name", "string")
 	roots := &sdk.ListRootsParams{}
 	tool := func(name, about string, call func(in sdk.InputResponseMap, state string) *sdk.CallToolResult) fixture {
 		return fixture{name: prefix + name, about: about, call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -95,53 +95,53 @@ func (f *fixtures) rounds() []fixture {
 	}
 	return []fixture{
 		tool("elicitation", "Asks the user for a name", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
-			if name := toldText(in, "user_name", "name"); name != "" {
-				return say("Hello, " + name + "!")
+			if name := userText(in, "user_name", "name"); name != "" {
+				return textResult("Hello, " + name + "!")
 			}
-			return needs(sdk.InputRequestMap{"user_name": askName}, "")
+			return inputRequired(sdk.InputRequestMap{"user_name": askName}, "")
 		}),
 		tool("sampling", "Asks the client's model", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
-			if s, ok := completed(in, "capital_question"); ok {
-				return say("Sampling response: " + s)
+			if s, ok := modelText(in, "capital_question"); ok {
+				return textResult("Sampling response: " + s)
 			}
-			return needs(sdk.InputRequestMap{"capital_question": sampling("What is the capital of France?")}, "")
+			return inputRequired(sdk.InputRequestMap{"capital_question": sampling("What is the capital of France?")}, "")
 		}),
 		tool("list_roots", "Asks for the client's roots", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
 			if res, ok := in["client_roots"].(*sdk.ListRootsResult); ok && res != nil {
-				return say(fmt.Sprintf("%d roots", len(res.Roots)))
+				return textResult(fmt.Sprintf("%d roots", len(res.Roots)))
 			}
-			return needs(sdk.InputRequestMap{"client_roots": roots}, "")
+			return inputRequired(sdk.InputRequestMap{"client_roots": roots}, "")
 		}),
 		tool("request_state", "Asks for a confirmation, with state", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
-			if told(in, "confirm") != nil && state == "confirming" {
-				return say("state-ok: the state came back")
+			if userValues(in, "confirm") != nil && state == "confirming" {
+				return textResult("state-ok: the state came back")
 			}
-			return needs(sdk.InputRequestMap{"confirm": ask("Please confirm", "ok", "boolean")}, f.seal.close("confirming"))
+			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.seal.close("confirming"))
 		}),
 		tool("tampered_state", "Asks for a confirmation, with state that must not change", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
-			if told(in, "confirm") != nil && state == "sealed" {
-				return say("state-ok: the state came back")
+			if userValues(in, "confirm") != nil && state == "sealed" {
+				return textResult("state-ok: the state came back")
 			}
-			return needs(sdk.InputRequestMap{"confirm": ask("Please confirm", "ok", "boolean")}, f.seal.close("sealed"))
+			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.seal.close("sealed"))
 		}),
 		tool("multiple_inputs", "Asks for three things at once", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
-			name := toldText(in, "user_name", "name")
-			greeting, greeted := completed(in, "greeting")
+			name := userText(in, "user_name", "name")
+			greeting, greeted := modelText(in, "greeting")
 			list, listed := in["client_roots"].(*sdk.ListRootsResult)
 			if name != "" && greeted && listed && list != nil {
-				return say(fmt.Sprintf("%s %s, %d roots", greeting, name, len(list.Roots)))
+				return textResult(fmt.Sprintf("%s %s, %d roots", greeting, name, len(list.Roots)))
 			}
-			return needs(sdk.InputRequestMap{"user_name": askName, "greeting": sampling("Generate a greeting"), "client_roots": roots}, f.seal.close("several"))
+			return inputRequired(sdk.InputRequestMap{"user_name": askName, "greeting": sampling("Generate a greeting"), "client_roots": roots}, f.seal.close("several"))
 		}),
 		tool("multi_round", "Asks twice", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
 			name, second := strings.CutPrefix(state, "name=")
 			switch {
 			case second:
-				return say(fmt.Sprintf("%s likes %s", name, toldText(in, "step2", "color")))
+				return textResult(fmt.Sprintf("%s likes %s", name, userText(in, "step2", "color")))
 			case state == "first":
-				return needs(sdk.InputRequestMap{"step2": ask("What is your favorite color?", "color", "string")}, f.seal.close("name="+toldText(in, "step1", "name")))
+				return inputRequired(sdk.InputRequestMap{"step2": elicitation("What is your favorite color?", "color", "string")}, f.seal.close("name="+userText(in, "step1", "name")))
 			default:
-				return needs(sdk.InputRequestMap{"step1": askName}, f.seal.close("first"))
+				return inputRequired(sdk.InputRequestMap{"step1": askName}, f.seal.close("first"))
 			}
 		}),
 		{name: prefix + "capabilities", about: "Asks for what the client can give", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -156,16 +156,16 @@ func (f *fixtures) rounds() []fixture {
 				in["client_roots"] = roots
 			}
 			if len(in) == 0 || len(req.Params.InputResponses) > 0 {
-				return say("nothing to ask"), nil
+				return textResult("nothing to ask"), nil
 			}
-			return needs(in, ""), nil
+			return inputRequired(in, ""), nil
 		}},
 	}
 }
 
 func askForContext(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-	if s := toldText(req.Params.InputResponses, "user_context", "context"); s != "" {
+	if s := userText(req.Params.InputResponses, "user_context", "context"); s != "" {
 		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: text("Context: " + s)}}}, nil
 	}
-	return &sdk.GetPromptResult{InputRequests: sdk.InputRequestMap{"user_context": ask("What is the context?", "context", "string")}}, nil
+	return &sdk.GetPromptResult{InputRequests: sdk.InputRequestMap{"user_context": elicitation("What is the context?", "context", "string")}}, nil
 }

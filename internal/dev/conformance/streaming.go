@@ -24,10 +24,10 @@ func (f *fixtures) streamingTools() []fixture {
 				}
 				time.Sleep(step)
 			}
-			return say("Tool with logging executed successfully"), nil
+			return textResult("Tool with logging executed successfully"), nil
 		}},
 		{name: "test_logging_tool", about: "Logs one message", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return say("logged"), logLine(ctx, req, "test_logging_tool executed")
+			return textResult("logged"), logLine(ctx, req, "test_logging_tool executed")
 		}},
 		{name: "test_tool_with_progress", about: "Reports progress while it runs", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			token := req.Params.GetProgressToken()
@@ -39,7 +39,7 @@ func (f *fixtures) streamingTools() []fixture {
 				}
 				time.Sleep(step)
 			}
-			return say(fmt.Sprint(token)), nil
+			return textResult(fmt.Sprint(token)), nil
 		}},
 		{name: "test_sampling", about: "Asks the client's model", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			res, err := req.Session.CreateMessage(ctx, sampling(argument(req, "prompt")))
@@ -50,7 +50,7 @@ func (f *fixtures) streamingTools() []fixture {
 			if t == nil {
 				t = text("no text")
 			}
-			return say("LLM response: " + t.Text), nil
+			return textResult("LLM response: " + t.Text), nil
 		}},
 		{name: "test_elicitation", about: "Asks the user", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return elicit(ctx, req, argument(req, "message"), `{"type":"object","properties":{"username":{"type":"string"},"email":{"type":"string"}},"required":["username","email"]}`)
@@ -88,26 +88,26 @@ func elicit(ctx context.Context, req *sdk.CallToolRequest, message, schema strin
 	if err != nil {
 		return nil, err
 	}
-	return say(fmt.Sprintf("User response: action=%s, content=%s", res.Action, content)), nil
+	return textResult(fmt.Sprintf("User response: action=%s, content=%s", res.Action, content)), nil
 }
 
-// wire returns the tools that test schemas, headers, streams and notifications.
-func (f *fixtures) wire() []fixture {
+// wireTools returns the tools that test schemas, headers, streams and notifications.
+func (f *fixtures) wireTools() []fixture {
 	return []fixture{
-		{name: "json_schema_2020_12_tool", about: "Has a schema with every keyword", schema: everyKeyword, call: says(text("called"))},
-		{name: "test_x_mcp_header", about: "Has an argument that travels in a header as well", call: says(text("called")),
+		{name: "json_schema_2020_12_tool", about: "Has a schema with every keyword", schema: everyKeyword, call: constantAnswer(text("called"))},
+		{name: "test_x_mcp_header", about: "Has an argument that travels in a header as well", call: constantAnswer(text("called")),
 			schema: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"level":{"type":"integer"}}}`},
 		{name: "test_reconnection", about: "Closes the stream before it answers", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			if req.Extra != nil && req.Extra.CloseSSEStream != nil {
 				req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 			}
 			time.Sleep(2 * step) // the client reconnects meanwhile
-			return say("Reconnection test completed successfully"), nil
+			return textResult("Reconnection test completed successfully"), nil
 		}},
-		{name: "test_streaming_elicitation", about: "Sends nothing but its answer", call: says(text("no requests on this stream"))},
+		{name: "test_streaming_elicitation", about: "Sends nothing but its answer", call: constantAnswer(text("no requests on this stream"))},
 		{name: "test_missing_capability", about: "Needs a client with sampling", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			if c := req.ClientCapabilities(); c != nil && c.Sampling != nil {
-				return say("the client has sampling"), nil
+				return textResult("the client has sampling"), nil
 			}
 			return nil, &jsonrpc.Error{
 				Code: sdk.CodeMissingRequiredClientCapabilities, Message: "this tool needs a client that declares sampling",
@@ -115,14 +115,14 @@ func (f *fixtures) wire() []fixture {
 			}
 		}},
 		{name: "test_trigger_tool_change", about: "Changes the list of tools", call: func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			f.add(fixture{name: "test_came_later", about: "Was added while the server ran", call: says(text("called"))})
-			return say("the list of tools has changed"), nil
+			f.add(fixture{name: "test_came_later", about: "Was added while the server ran", call: constantAnswer(text("called"))})
+			return textResult("the list of tools has changed"), nil
 		}},
 		{name: "test_trigger_prompt_change", about: "Changes the list of prompts", call: func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			f.server.AddPrompt(&sdk.Prompt{Name: "test_came_later", Description: "Was added while the server ran"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 				return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: text("got")}}}, nil
 			})
-			return say("the list of prompts has changed"), nil
+			return textResult("the list of prompts has changed"), nil
 		}},
 	}
 }

@@ -39,7 +39,7 @@ func rewrite(root, to string) ([]string, error) {
 			return err
 		}
 		if d.IsDir() {
-			return skip(root, path, d.Name())
+			return skipDir(root, path, d.Name())
 		}
 		edit := editorOf(path)
 		if edit == nil || !d.Type().IsRegular() {
@@ -71,8 +71,8 @@ func rewrite(root, to string) ([]string, error) {
 	return names, nil
 }
 
-// skip returns fs.SkipDir for a directory that is not part of the module.
-func skip(root, path, name string) error {
+// skipDir returns fs.SkipDir for a directory that is not part of the module.
+func skipDir(root, path, name string) error {
 	if path == root {
 		return nil
 	}
@@ -132,7 +132,7 @@ func rewriteImports(path string, content []byte, from, to string) ([]byte, error
 		if err != nil {
 			return nil, fmt.Errorf("parse %s: %w", path, err)
 		}
-		changed, ok := renamed(old, from, to)
+		changed, ok := newImportPath(old, from, to)
 		if !ok {
 			continue
 		}
@@ -152,8 +152,8 @@ func rewriteImports(path string, content []byte, from, to string) ([]byte, error
 	return formatted, nil
 }
 
-// renamed returns the new path of a package, and false for one of another module.
-func renamed(path, from, to string) (string, bool) {
+// newImportPath returns the new path of a package, and false for one of another module.
+func newImportPath(path, from, to string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, from)
 	return to + rest, ok && (rest == "" || rest[0] == '/')
 }

@@ -143,7 +143,7 @@ func each(t *testing.T, root string, fn func(name string, content []byte)) {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return skip(root, path, d.Name())
+			return skipDir(root, path, d.Name())
 		case !d.Type().IsRegular():
 			return nil
 		}

@@ -14,7 +14,7 @@ func (c *Catalogue) AsyncAPI() ([]byte, error) {
 		name := string(e.Type)
 		schemas[e.Body.Name] = c.schema(e.Body, "#/components/schemas/", schemas)
 		messages[name] = node{
-			"name": name, "title": name, "summary": joined(e.Meaning), "description": joined(append(slices.Clone(e.Meaning), e.Appended)),
+			"name": name, "title": name, "summary": joinParagraphs(e.Meaning), "description": joinParagraphs(append(slices.Clone(e.Meaning), e.Appended)),
 			"contentType": "application/json",
 			"headers":     node{"allOf": []any{node{"$ref": "#/components/schemas/Headers"}, node{"type": "object", "properties": node{"ce-type": node{"const": name}}}}},
 			"payload":     node{"$ref": "#/components/schemas/" + e.Body.Name},
@@ -141,8 +141,8 @@ func headersSchema() node {
 	return node{"type": "object", "description": "CloudEvents attributes, and what the NATS server adds to live events.", "properties": properties, "required": required}
 }
 
-// joined joins paragraphs to one text.
-func joined(list []string) string {
+// joinParagraphs joins paragraphs to one text.
+func joinParagraphs(list []string) string {
 	return strings.TrimSpace(strings.Join(list, " "))
 }
 

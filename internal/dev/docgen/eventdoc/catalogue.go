@@ -180,7 +180,7 @@ func (c *Catalogue) object(t reflect.Type) *Object {
 func (c *Catalogue) build(t reflect.Type) *Object {
 	o := &Object{Name: objectName(t)}
 	c.objects[t] = o
-	src := c.source.of(sourceName(t))
+	src := c.source.typeNamed(sourceName(t))
 	wire := wireNames(t)
 	inDoc := maps.Clone(wire)
 	delete(inDoc, o.Name) // in this comment the name means the type
@@ -190,7 +190,7 @@ func (c *Catalogue) build(t reflect.Type) *Object {
 }
 
 func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
-	src := c.source.of(sourceName(t))
+	src := c.source.typeNamed(sourceName(t))
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
@@ -200,7 +200,7 @@ func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 		m := Member{Name: name, Doc: strings.Join(paragraphs(src.fields[f.Name], wire), " "), typ: f.Type}
 		m.Optional = slices.Contains(strings.Split(opts, ","), "omitempty")
-		m.Doc = absent(m)
+		m.Doc = describeNil(m)
 		o.Members = append(o.Members, m)
 		c.visit(f.Type)
 	}
@@ -220,8 +220,8 @@ func (c *Catalogue) visit(t reflect.Type) {
 
 var instant = reflect.TypeFor[events.Instant]()
 
-// absent returns the description of a member with the words of JSON for nil.
-func absent(m Member) string {
+// describeNil returns the description of a member with the words of JSON for nil.
+func describeNil(m Member) string {
 	other := "null"
 	if m.Optional {
 		other = "absent"

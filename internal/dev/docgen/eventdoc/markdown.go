@@ -52,7 +52,7 @@ func (c *Catalogue) Markdown() ([]byte, error) {
 func (c *Catalogue) overview(b *bytes.Buffer) {
 	b.WriteString("| type | live subject | says |\n|---|---|---|\n")
 	for _, e := range c.Events {
-		first, _, _ := strings.Cut(joined(e.Meaning), ". ")
+		first, _, _ := strings.Cut(joinParagraphs(e.Meaning), ". ")
 		fmt.Fprintf(b, "| [`%s`](#%s) | `%s` | %s |\n", e.Type, anchor(string(e.Type)), e.Live, cell(strings.TrimSuffix(first, ".")))
 	}
 }
@@ -121,7 +121,7 @@ func (c *Catalogue) typeName(t reflect.Type) string {
 	case signed(t), unsigned(t):
 		return "integer"
 	}
-	if values := c.source.of(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
+	if values := c.source.typeNamed(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
 		return "`" + strings.Join(values, "`, `") + "`"
 	}
 	return "string"

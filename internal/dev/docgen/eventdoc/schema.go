@@ -41,7 +41,7 @@ var anyJSON = reflect.TypeFor[json.RawMessage]()
 func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
 	s := node{"type": "object"}
 	if len(o.Doc) > 0 {
-		s["description"] = joined(o.Doc)
+		s["description"] = joinParagraphs(o.Doc)
 	}
 	properties, required := node{}, []string{}
 	for _, m := range o.Members {
@@ -100,7 +100,7 @@ func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs nod
 		return node{"type": "integer"}
 	case t.Kind() == reflect.String:
 		s := node{"type": "string"}
-		if values := c.source.of(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
+		if values := c.source.typeNamed(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
 			s["enum"] = values
 		}
 		return s

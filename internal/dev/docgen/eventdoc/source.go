@@ -44,25 +44,25 @@ func readSource(dir string) (*source, error) {
 		}
 		for _, d := range file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok {
-				s.declared(g)
+				s.addDecl(g)
 			}
 		}
 	}
 	return s, nil
 }
 
-func (s *source) of(name string) *typeSource {
+func (s *source) typeNamed(name string) *typeSource {
 	if s.types[name] == nil {
 		s.types[name] = &typeSource{fields: map[string]string{}}
 	}
 	return s.types[name]
 }
 
-func (s *source) declared(g *ast.GenDecl) {
+func (s *source) addDecl(g *ast.GenDecl) {
 	for _, spec := range g.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
-			t := s.of(spec.Name.Name)
+			t := s.typeNamed(spec.Name.Name)
 			t.doc = textOf(spec.Doc, g.Doc)
 			if body, ok := spec.Type.(*ast.StructType); ok {
 				t.describe(body)
@@ -77,7 +77,7 @@ func (s *source) declared(g *ast.GenDecl) {
 				continue
 			}
 			if v, err := strconv.Unquote(lit.Value); err == nil {
-				t := s.of(typ.Name)
+				t := s.typeNamed(typ.Name)
 				t.values = append(t.values, v)
 			}
 		}
@@ -94,7 +94,7 @@ func (t *typeSource) describe(body *ast.StructType) {
 			switch {
 			case doc != "":
 				last = doc
-			case !named(last, name.Name):
+			case !mentions(last, name.Name):
 				last = ""
 			}
 			t.fields[name.Name] = last
@@ -102,7 +102,7 @@ func (t *typeSource) describe(body *ast.StructType) {
 	}
 }
 
-func named(doc, field string) bool {
+func mentions(doc, field string) bool {
 	return doc != "" && regexp.MustCompile(`\b`+regexp.QuoteMeta(field)+`\b`).MatchString(doc)
 }
 
@@ -127,7 +127,7 @@ func paragraphs(doc string, members map[string]string) []string {
 	var list []string
 	for p := range strings.SplitSeq(strings.TrimSpace(doc), "\n\n") {
 		if p = strings.Join(strings.Fields(p), " "); p != "" {
-			list = append(list, onTheWire(p, members))
+			list = append(list, wireTerms(p, members))
 		}
 	}
 	return list
@@ -135,8 +135,8 @@ func paragraphs(doc string, members map[string]string) []string {
 
 var word = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// onTheWire replaces the names of fields by those of members, and constants by values.
-func onTheWire(text string, members map[string]string) string {
+// wireTerms replaces the names of fields by those of members, and constants by values.
+func wireTerms(text string, members map[string]string) string {
 	text = word.ReplaceAllStringFunc(text, func(w string) string {
 		if name, ok := members[w]; ok {
 			return "`" + name + "`"
