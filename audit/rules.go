@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/spans"
 )
 
 // rules checks, over the events in order, what holds in every intact ledger: an execution is
@@ -79,7 +80,7 @@ type ended struct {
 // lostAfter returns a lost range between two positions, or nil. Events after it may depend on lost
 // ones.
 func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
-	if l, ok := r.lost.After(seen); ok && l.To < seq {
+	if l, ok := spans.After(r.lost, seen); ok && l.To < seq {
 		return &l
 	}
 	return nil
@@ -365,7 +366,7 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	end, over := r.tileHash(e, d.ExecutionID)
 	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
 		var lost *events.LostRange
-		if l, in := r.lost.At(d.TerminalSeq); in {
+		if l, in := spans.At(r.lost, d.TerminalSeq); in {
 			lost = &l
 		}
 		r.violated(e, lost, "entry %d of session %q states that execution %s was %s at %d, which is not recorded", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)

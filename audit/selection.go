@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -64,7 +65,7 @@ func (x *bounds) add(e events.Event) {
 // shrinkToEvents shrinks the bounds of a selection to those of its events, so that a manifest states
 // nothing that its events do not show. Lost positions before the first event stay selected.
 func (x bounds) shrinkToEvents(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
-	if !s.IsUnfiltered() || !lost.Covers(s.From, x.first-1) {
+	if !s.IsUnfiltered() || !spans.Covers(lost, s.From, x.first-1) {
 		s.From = x.first
 	}
 	s.To = x.last

@@ -11,6 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/eventproof"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -239,7 +240,7 @@ func (v *verifier) take(p *hashedEvent) error {
 		}
 		switch {
 		case seq == v.tree.Size()+1:
-		case seq > v.tree.Size()+1 && v.lost.Covers(v.tree.Size()+1, seq-1):
+		case seq > v.tree.Size()+1 && spans.Covers(v.lost, v.tree.Size()+1, seq-1):
 			if err := eventproof.AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
 				return err
 			}

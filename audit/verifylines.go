@@ -8,6 +8,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/eventproof"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -109,7 +110,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	switch {
 	case p.err != nil && p.leaf == (proof.Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
-	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !l.lost.Covers(l.last+1, seq-1) && !fillsHole(l.last, p):
+	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !spans.Covers(l.lost, l.last+1, seq-1) && !fillsHole(l.last, p):
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
 	}
 	l.last = seq

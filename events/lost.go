@@ -58,40 +58,6 @@ type CheckpointRef struct {
 // Lost is a list of ranges without overlap, in the order of positions.
 type Lost []LostRange
 
-// At returns the range that contains a position.
-func (l Lost) At(position uint64) (LostRange, bool) {
-	i, _ := slices.BinarySearchFunc(l, position, func(r LostRange, p uint64) int { return cmp.Compare(r.To, p) })
-	if i == len(l) || l[i].From > position {
-		return LostRange{}, false
-	}
-	return l[i], true
-}
-
-// Skip returns the first position at or after the given one that is not lost.
-func (l Lost) Skip(position uint64) uint64 {
-	for {
-		r, in := l.At(position)
-		if !in {
-			return position
-		}
-		position = r.To + 1
-	}
-}
-
-// Covers reports whether all positions of a range, ends included, are lost. It is true
-// for an empty range.
-func (l Lost) Covers(from, to uint64) bool { return from > to || l.Skip(from) > to }
-
-// Between returns the number of lost positions in a range, ends included.
-func (l Lost) Between(from, to uint64) (n uint64) {
-	for _, r := range l {
-		if a, b := max(r.From, from), min(r.To, to); a <= b {
-			n += b - a + 1
-		}
-	}
-	return n
-}
-
 // Missing returns the ranges without stored messages.
 func (l Lost) Missing() Lost {
 	return slices.DeleteFunc(slices.Clone(l), func(r LostRange) bool { return r.Unreadable })
@@ -99,18 +65,8 @@ func (l Lost) Missing() Lost {
 
 // Unreadable reports whether a lost position holds a message.
 func (l Lost) Unreadable(position uint64) bool {
-	r, in := l.At(position)
-	return in && r.Unreadable
-}
-
-// After returns the first range that ends after a position.
-func (l Lost) After(position uint64) (LostRange, bool) {
-	for _, r := range l {
-		if r.To > position {
-			return r, true
-		}
-	}
-	return LostRange{}, false
+	i, _ := slices.BinarySearchFunc(l, position, func(r LostRange, p uint64) int { return cmp.Compare(r.To, p) })
+	return i < len(l) && l[i].From <= position && l[i].Unreadable
 }
 
 // HashSegments calls fn in order for each part of a range that has one hash: a full tile of

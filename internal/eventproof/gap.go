@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -13,7 +14,7 @@ import (
 // not lost.
 func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.Size() < to {
-		r, in := lost.At(t.Size() + 1)
+		r, in := spans.At(lost, t.Size()+1)
 		if !in || r.From != t.Size()+1 {
 			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.Size()+1)
 		}

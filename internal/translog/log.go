@@ -13,6 +13,7 @@ import (
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/resources/exhausted"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -290,7 +291,7 @@ func (l *Log) skipMissing(m events.Stored, lost events.Lost) error {
 		l.confirm = l.confirm[gone-at:]
 		at = gone
 	}
-	if m.Seq <= at+1 || !lost.Covers(at+1, m.Seq-1) {
+	if m.Seq <= at+1 || !spans.Covers(lost, at+1, m.Seq-1) {
 		return nil
 	}
 	known := min(m.Seq-1-at, uint64(len(l.confirm)))

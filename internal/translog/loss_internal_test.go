@@ -6,6 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/eventproof"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -43,7 +44,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		}
 		again := proof.NewTree(&tileFiles{dir: t.TempDir()})
 		for p := uint64(1); p <= size; p++ {
-			if _, in := lost.At(p); !in {
+			if _, in := spans.At(lost, p); !in {
 				if err := again.Add(leaf(p)); err != nil {
 					t.Fatal(err)
 				}

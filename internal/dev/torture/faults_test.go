@@ -25,6 +25,7 @@ import (
 	"daybook/embed"
 	"daybook/events"
 	"daybook/internal/dev/tier"
+	"daybook/internal/spans"
 )
 
 var (
@@ -434,7 +435,7 @@ func (y *truth) survived(got []string) error {
 		}
 	}
 	for i := range y.events {
-		if _, named := lost.At(uint64(i) + 1); named == there[uint64(i)+1] {
+		if _, named := spans.At(lost, uint64(i)+1); named == there[uint64(i)+1] {
 			return fmt.Errorf("event %d exists: %t, and is recorded as lost: %t", i+1, !named, named)
 		}
 	}

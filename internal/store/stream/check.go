@@ -7,6 +7,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/internal/store/jet"
 )
 
@@ -24,11 +25,11 @@ func (s *Ledger) checkContiguous(v volume, st natsjs.StreamState) error {
 	switch {
 	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
 		return nil
-	case st.FirstSeq != lost.Skip(v.first):
+	case st.FirstSeq != spans.Skip(lost, v.first):
 		return s.damageErrorf("stream %s begins at position %d, not %d", name, st.FirstSeq, v.first)
-	case uint64(st.NumDeleted) != lost.Between(st.FirstSeq, st.LastSeq):
+	case uint64(st.NumDeleted) != spans.Between(lost, st.FirstSeq, st.LastSeq):
 		return s.damageErrorf("stream %s lacks %d of its %d messages", name, st.NumDeleted, st.LastSeq-v.first+1)
-	case st.Msgs+lost.Between(v.first, st.LastSeq) != st.LastSeq-v.first+1:
+	case st.Msgs+spans.Between(lost, v.first, st.LastSeq) != st.LastSeq-v.first+1:
 		return s.damageErrorf("stream %s holds %d messages from position %d on but ends at position %d", name, st.Msgs, v.first, st.LastSeq)
 	case v.sealed && st.LastSeq != v.last:
 		return s.damageErrorf("stream %s ends at position %d, but was sealed at %d", name, st.LastSeq, v.last)
@@ -46,8 +47,8 @@ func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsj
 func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	lost := s.Lost()
 	// The lost positions may include whole volumes, or the first event of one.
-	covered := v.first > before.last+1 && lost.Covers(before.last+1, v.first-1)
-	_, openingLost := lost.At(v.first)
+	covered := v.first > before.last+1 && spans.Covers(lost, before.last+1, v.first-1)
+	_, openingLost := spans.At(lost, v.first)
 	if openingLost && (covered || v.first == before.last+1) {
 		return nil
 	}

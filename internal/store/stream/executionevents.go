@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/spans"
 	"daybook/internal/store/jet"
 )
 
@@ -39,7 +40,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 			return fmt.Errorf("read execution %s: %w", execution, err)
 		}
 		switch {
-		case requested == nil && (last == nil || s.Lost().Between(1, last.Seq) > 0):
+		case requested == nil && (last == nil || spans.Between(s.Lost(), 1, last.Seq) > 0):
 			return events.ErrNotFound // an execution whose request is lost is treated as unknown
 		case requested == nil:
 			err = s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/internal/store/jet"
 )
 
@@ -95,7 +96,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		v = now.list[i+1]
 	}
 	lost := s.Lost()
-	if next := lost.Skip(p.end + 1); next > p.end+1 {
+	if next := spans.Skip(lost, p.end+1); next > p.end+1 {
 		p.lost += next - 1 - p.end
 		p.begin, p.end = next-1, next-1
 		v = now.list[now.indexOf(next)]
@@ -109,7 +110,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		if lost.Unreadable(m.Seq) {
 			return errLostNext
 		}
-		if m.Seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.Seq {
+		if m.Seq != p.end+1 && p.end > p.begin && spans.Skip(lost, p.end+1) == m.Seq {
 			return errLostNext
 		}
 		if m.Seq != p.end+1 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/internal/store/jet"
 )
 
@@ -48,7 +49,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
 	case requested == nil && last == nil:
 		return nil, nil
-	case requested == nil && s.Lost().Between(1, last.Seq) > 0:
+	case requested == nil && spans.Between(s.Lost(), 1, last.Seq) > 0:
 		return nil, nil // its request is lost: the execution is treated as unknown
 	case requested == nil:
 		return nil, s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
