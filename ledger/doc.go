@@ -19,7 +19,7 @@
 //   - answer.go: the time limit of a client's command, and work that outlives the client
 //   - retry.go, locks.go: decisions that are repeated after conflicts, and locks that avoid them
 //   - history.go: the state of an execution, derived from its control events
-//   - validate.go, session.go, context.go: the rules for arguments
+//   - validate.go: the rules for arguments
 //   - submit.go, globals.go, text.go, encryption.go: requests of runs and their content
 //   - attempt.go: Plan, Start and HandBack for runners
 //   - output.go, hostcalls.go: output, host calls and their answers
@@ -27,7 +27,7 @@
 //   - cancel.go, interrupt.go, loss.go, unreadable.go: runs that the ledger ends
 //   - tags.go, tagged.go: tag edits of heaps, and a cache for them
 //   - collect.go: collected heaps
-//   - logicalsession.go, trace.go: sessions by intent
+//   - logicalsession.go: sessions by intent
 //   - turn.go, turnlimit.go, heads.go: turns of sessions and the heaps that they start from
 //   - reset.go: session heads set by clients
 //   - expand.go: catalog entries and short names of sessions

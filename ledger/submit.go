@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,6 +186,18 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 	return Receipt{ExecutionID: req.ExecutionID, Seq: seq, Warnings: req.Warnings}, nil
 }
 
+// sessionTrace returns the trace context of a run in a logical session: that of the
+// client, or one whose trace id is derived from the session. A collector then shows the
+// runs of a session together, from any server.
+func sessionTrace(s Submission, execution string) string {
+	if own := validTraceparent(s.Traceparent); own != "" {
+		return own
+	}
+	trace := events.Hash([]byte("daybook trace\x00" + s.Tenant + "\x00" + s.LogicalSession))
+	span := events.Hash([]byte("daybook span\x00" + execution))
+	return "00-" + trace[:32] + "-" + span[:16] + "-01"
+}
+
 func (l *Ledger) checkSubmission(s Submission) error {
 	checks := []error{checkTenant(s.Tenant), checkCode(s.Code), checkVisible("file_name", "file_name", s.FileName, maxFileNameChars)}
 	if l.opts.Stateless {
@@ -285,6 +298,14 @@ func (l *Ledger) repeatedReceipt(ctx context.Context, tenant string, req *events
 			"idempotency_key was already used for another request, execution %s; use a new key for a new request", req.ExecutionID)}
 	}
 	return Receipt{ExecutionID: req.ExecutionID, Seq: past[0].Seq, Repeated: true, Warnings: first.Warnings}, nil
+}
+
+// RequestSHA256 returns the hash of everything that a submission asks for, as its
+// requested event holds it on a server that keeps heaps. Equal submissions have equal
+// hashes, regardless of client and time.
+func RequestSHA256(s Submission) string {
+	s.FileName = cmp.Or(s.FileName, defaultFileName)
+	return fingerprint(s, events.Hash([]byte(s.Code)), true)
 }
 
 // fingerprint returns the hash of everything that a submission asks for. Client, time

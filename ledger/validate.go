@@ -91,6 +91,13 @@ func checkVisible(field, what, s string, most int) error {
 	return nil
 }
 
+// CheckSession returns a CodeInvalid *Error if runs cannot be logged under a name, which
+// is 1 to 128 visible characters. Adapters that receive the name before the submission
+// call it to refuse an invalid name early. Submit checks the name again.
+func CheckSession(name string) error {
+	return checkVisible("session", "session", name, maxSessionChars)
+}
+
 func checkIdempotencyKey(key string) error {
 	if len(key) > maxKeyBytes {
 		return Invalid("idempotency_key", "idempotency_key must be 1 to %d characters, not %d", maxKeyBytes, len(key))
@@ -99,6 +106,15 @@ func checkIdempotencyKey(key string) error {
 		if key[i] < 0x21 || key[i] > 0x7e {
 			return Invalid("idempotency_key", "idempotency_key must be visible ASCII characters without spaces; found 0x%02x at byte %d", key[i], i)
 		}
+	}
+	return nil
+}
+
+// checkContext refuses an invalid reference to a conversation context. Adapters make
+// these references, not clients.
+func checkContext(c *events.ContextRef) error {
+	if c != nil && (!events.ValidHash(c.Key) || !events.ValidHash(c.SessionID) || c.Kind == "") {
+		return Invalid("context", "the context of a run must have a key, an id and a kind")
 	}
 	return nil
 }
