@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"daybook/embed"
+	"daybook/internal/web/client"
 )
 
 // TestCA asks a server whose certificate the system does not trust.
@@ -41,8 +41,7 @@ func TestCA(t *testing.T) {
 		{empty, "holds no certificate in PEM", exitUsage},
 		{empty + ".none", "no such file", exitUsage},
 	} {
-		var answer json.RawMessage
-		err := clientFlags{Server: server.URL, CA: c.ca}.call(t.Context(), http.MethodGet, "/api/executions", nil, &answer)
+		_, err := clientFlags{Server: server.URL, CA: c.ca}.api().Executions(t.Context(), client.ExecutionFilter{})
 		var said strings.Builder
 		if status := exitStatus(err, &said); status != c.status || !strings.Contains(said.String(), c.want) {
 			t.Errorf("--ca %q: status %d, %s", c.ca, status, said.String())

@@ -2,13 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -71,56 +67,4 @@ func (f clientFlags) token() (string, error) {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// call sends a request, with header names and values in pairs, and decodes the JSON
-// answer into out unless out is nil.
-func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
-	resp, err := f.send(ctx, method, path, body, append(header, "Accept", "application/json")...)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if out == nil {
-		return nil
-	}
-	if raw, ok := out.(*json.RawMessage); ok {
-		if *raw, err = io.ReadAll(resp.Body); err != nil {
-			return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
-		}
-		return nil
-	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return asUnavailable(ctx, fmt.Errorf("read the server's answer: %w", err))
-	}
-	return nil
-}
-
-// send sends a request, with header names and values in pairs. It returns an answer
-// with an error status as *client.Error. The caller MUST close the body of the answer.
-func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
-	return f.api().Send(ctx, method, path, body, header...)
-}
-
-// asUnavailable returns err as client.ErrNoServer, or unchanged if ctx is done: an
-// interrupt is no fault of the server.
-func asUnavailable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	return fmt.Errorf("%w%.0w", err, client.ErrNoServer)
-}
-
-// query returns the non-empty parameters as the query of a URL.
-func query(pairs ...string) string {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Add(pairs[i], pairs[i+1])
-		}
-	}
-	if len(q) == 0 {
-		return ""
-	}
-	return "?" + q.Encode()
 }

@@ -19,7 +19,7 @@ func TestExitStatusOfLimits(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = io.WriteString(w, body)
 		}))
-		err := clientFlags{Server: server.URL}.call(t.Context(), http.MethodGet, "/", nil, nil)
+		_, err := clientFlags{Server: server.URL}.api().Execution(t.Context(), "one")
 		server.Close()
 		if status := exitStatus(err, io.Discard); status != want {
 			t.Errorf("%s: exit status %d, want %d", body, status, want)

@@ -8,7 +8,7 @@
 // The files, in reading order:
 //
 //   - cli.go: Main, the commands, the exit statuses
-//   - client.go, reach.go, ca.go: requests, the server that receives them, its certificate
+//   - client.go, reach.go, ca.go: the client, the server that receives its requests, its certificate
 //   - server.go, auth.go, ranges.go, calls.go: serve, mcp, rebuild and their flags; host calls
 //   - banner.go, memorylimit.go: output at the start of a server; its memory limit
 //   - owner.go, ownerlog.go: attaches to the background owner of a data directory, or
@@ -24,7 +24,7 @@
 //   - volume.go, token.go, nats.go, webhook.go: the commands of these names
 //   - status.go, verify.go, version.go: the commands of these names
 //   - ids.go, sessionname.go: abbreviated ids, and names of sessions
-//   - sse.go, pages.go: streams of events, and lists
+//   - pages.go: lists
 //   - screen.go, visible.go, table.go, text.go, when.go, progress.go: output
 //   - variables.go, config.go: values from the environment and from a file
 //   - input.go, ledgerdir.go, optionflags.go, flagnames.go, mistakes.go, suggest.go: errors

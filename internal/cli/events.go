@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"daybook/events"
+	"daybook/internal/web/client"
 )
 
 type eventsCmd struct {
@@ -39,34 +38,36 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 	}
-	params := []string{"after", strconv.FormatUint(c.After, 10), "execution", execution, "session", c.Session}
-	for _, t := range c.Types {
-		params = append(params, "type", t)
-	}
-	shown := false
-	err := c.follow(ctx, "/api/events"+query(params...), func(e sseEvent) (bool, error) {
-		if e.name == "caught-up" {
-			if !shown {
-				c.noteUnknownSession(ctx, std, c.Session)
-				shown = true
-			}
-			return c.NoFollow, nil
-		}
-		shown = true
-		if c.JSON {
-			return false, std.out.writeJSON(e.data)
-		}
-		var event events.CloudEvent
-		if err := json.Unmarshal([]byte(e.data), &event); err != nil {
-			return false, fmt.Errorf("read the server's answer: %w", err)
-		}
-		printEvent(std.out, event)
-		return false, nil
-	})
+	err := c.print(ctx, std, client.From{After: c.After, Types: c.Types, Execution: execution, Session: c.Session})
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // an interrupt is the usual end of following
 	}
 	return err
+}
+
+func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.From) error {
+	shown := false
+	for e, err := range c.api().Events(ctx, from) {
+		switch {
+		case err != nil:
+			return err
+		case e.CaughtUp:
+			if !shown {
+				c.noteUnknownSession(ctx, std, c.Session)
+			}
+			if c.NoFollow {
+				return nil
+			}
+		case c.JSON:
+			if err := std.out.writeJSON(string(e.JSON)); err != nil {
+				return err
+			}
+		default:
+			printEvent(std.out, e.CloudEvent)
+		}
+		shown = true
+	}
+	return nil
 }
 
 // subjectWidth is the number of characters of a subject in a line, enough to identify

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -144,18 +143,6 @@ func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 		}
 	}
 	return nil
-}
-
-// show requests a path and prints the answer: unchanged with --json, else with people.
-func (f clientFlags) show(ctx context.Context, out *screen, path string, people func(raw []byte) error) error {
-	var raw json.RawMessage
-	if err := f.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
-		return err
-	}
-	if f.JSON {
-		return out.writeJSON(compact(raw))
-	}
-	return people(raw)
 }
 
 // flushPage prints a table and notes on stderr if more rows exist.

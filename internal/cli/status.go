@@ -30,46 +30,28 @@ func (c *statusCmd) Help() string {
 type serverStatus struct {
 	Ready bool `json:"ready"`
 	// NotReady is the reason that /readyz gives.
-	NotReady string `json:"not_ready,omitempty"`
-	Damage   struct {
-		Damaged  bool             `json:"damaged"`
-		ReadOnly bool             `json:"read_only"`
-		Findings []damage.Finding `json:"findings"`
-		More     int              `json:"more"`
-		Advice   string           `json:"advice,omitempty"`
-	} `json:"damage"`
+	NotReady string        `json:"not_ready,omitempty"`
+	Damage   client.Damage `json:"damage"`
 	// Anomalies is nil if the server does not report them.
-	Anomalies *anomalyReport `json:"anomalies,omitempty"`
+	Anomalies *client.Anomalies `json:"anomalies,omitempty"`
 	// Scrub is nil if the server does not scrub.
-	Scrub *struct {
-		Position   uint64     `json:"position"`
-		End        uint64     `json:"end"`
-		Rounds     uint64     `json:"rounds"`
-		RoundEnded *time.Time `json:"round_ended"`
-	} `json:"scrub,omitempty"`
+	Scrub *scrubStatus `json:"scrub,omitempty"`
 }
 
-// anomalyReport is the answer of GET /api/ledger/anomalies.
-type anomalyReport struct {
-	RuleBroken  int64 `json:"rule_broken"`
-	UnknownType int64 `json:"unknown_type"`
-	Newest      []struct {
-		Sequence uint64    `json:"sequence"`
-		Kind     string    `json:"kind"`
-		Type     string    `json:"type"`
-		Time     time.Time `json:"time"`
-		Tenant   string    `json:"tenant"`
-		Detail   string    `json:"detail,omitempty"`
-	} `json:"newest"`
-	Advice string `json:"advice,omitempty"`
+// scrubStatus is the progress of the scrub.
+type scrubStatus struct {
+	Position   uint64     `json:"position"`
+	End        uint64     `json:"end"`
+	Rounds     uint64     `json:"rounds"`
+	RoundEnded *time.Time `json:"round_ended"`
 }
 
 // shownAnomalies is the maximum number of anomalies in the text.
 const shownAnomalies = 5
 
-// print prints the counts and the newest anomalies. It prints nothing if there are
-// none.
-func (r *anomalyReport) print(out *screen) {
+// printAnomalies prints the counts and the newest anomalies. It prints nothing if there
+// are none.
+func printAnomalies(out *screen, r *client.Anomalies) {
 	if r.RuleBroken+r.UnknownType == 0 {
 		return
 	}
@@ -89,17 +71,22 @@ func (r *anomalyReport) print(out *screen) {
 // Run prints whether the server is ready and whether its ledger is damaged.
 func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	var s serverStatus
-	if err := c.call(ctx, "GET", "/api/ledger/damage", nil, &s.Damage); err != nil {
+	found, err := c.api().Damage(ctx)
+	if err != nil {
 		return err
 	}
+	s.Damage = found.Body
 	if err := c.readiness(ctx, &s); err != nil {
 		return err
 	}
-	if err := c.call(ctx, http.MethodGet, "/api/ledger/anomalies", nil, &s.Anomalies); err != nil {
-		s.Anomalies = nil // an older server, or one that cannot read its projections now
+	// An older server has no anomalies, and one that cannot read its projections answers
+	// an error.
+	if found, err := c.api().Anomalies(ctx); err == nil {
+		s.Anomalies = &found.Body
 	}
-	if err := c.call(ctx, "GET", "/api/ledger/scrub", nil, &s.Scrub); err != nil {
-		s.Scrub = nil // the scrub does not run, which is expected while the ledger is damaged
+	// It is expected that the scrub does not run while the ledger is damaged.
+	if p, err := c.api().Scrub(ctx); err == nil {
+		s.Scrub = &scrubStatus{p.Body.Position, p.Body.End, p.Body.Rounds, p.Body.RoundEnded}
 	}
 	if err := s.print(std.out, c.JSON); err != nil {
 		return err
@@ -113,7 +100,7 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 // readiness asks whether the server is ready. Only status 503 means that it is not; any
 // other failure is returned.
 func (c *statusCmd) readiness(ctx context.Context, s *serverStatus) error {
-	err := c.call(ctx, http.MethodGet, "/readyz", nil, nil)
+	err := c.api().Ready(ctx)
 	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusServiceUnavailable {
 		s.NotReady = strings.TrimPrefix(refused.Message, "not ready: ")
 		return nil
@@ -132,7 +119,7 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 	}
 	s.printDamage(out)
 	if s.Anomalies != nil {
-		s.Anomalies.print(out)
+		printAnomalies(out, s.Anomalies)
 	}
 	switch {
 	case s.Scrub == nil:

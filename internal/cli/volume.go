@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 
 	"daybook/embed"
 )
@@ -17,48 +14,26 @@ type volumeCmd struct {
 	Remove volumeRemoveCmd `cmd:"" help:"Remove the oldest volume, which must be exported."`
 }
 
-type shownVolume struct {
-	Volume  int     `json:"volume"`
-	Stream  string  `json:"stream"`
-	First   uint64  `json:"first"`
-	Last    uint64  `json:"last"`
-	Bytes   uint64  `json:"bytes"`
-	Sealed  bool    `json:"sealed"`
-	FirstAt *string `json:"first_at"`
-	LastAt  *string `json:"last_at"`
-}
-
-const volumesPath = "/api/ledger/volumes"
-
 type volumeListCmd struct{ clientFlags }
 
 // Run prints one volume per line, oldest first.
 func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, volumesPath, func(raw []byte) error {
-		list, err := readVolumes(raw)
-		if err != nil {
-			return err
-		}
-		w := table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
-		for _, v := range list {
-			state := "written"
-			if v.Sealed {
-				state = "sealed"
-			}
-			w.row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
-		}
-		return w.Flush()
-	})
-}
-
-func readVolumes(raw []byte) ([]shownVolume, error) {
-	var answer struct {
-		Volumes []shownVolume `json:"volumes"`
+	answer, err := c.api().Volumes(ctx)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	return answer.Volumes, nil
+	w := table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
+	for _, v := range answer.Body.Volumes {
+		state := "written"
+		if v.Sealed {
+			state = "sealed"
+		}
+		w.row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
+	}
+	return w.Flush()
 }
 
 type volumeSealCmd struct{ clientFlags }
@@ -70,18 +45,15 @@ func (c *volumeSealCmd) Help() string {
 
 // Run seals the active volume and prints its positions.
 func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
-	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, volumesPath+"/seal", nil, &raw); err != nil {
+	answer, err := c.api().Seal(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	var v shownVolume
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	_, err := fmt.Fprintf(std.out, "Sealed volume %d, positions %d to %d. The next one begins at %d.\n", v.Volume, v.First, v.Last, v.Last+1)
+	v := answer.Body
+	_, err = fmt.Fprintf(std.out, "Sealed volume %d, positions %d to %d. The next one begins at %d.\n", v.Volume, v.First, v.Last, v.Last+1)
 	return err
 }
 
@@ -100,20 +72,11 @@ func (c *volumeExportCmd) Help() string {
 
 // Run exports the positions of the volume.
 func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
-	answer, err := c.get(ctx, volumesPath)
+	answer, err := c.api().Volumes(ctx)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
-	if err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	list, err := readVolumes(raw)
-	if err != nil {
-		return err
-	}
-	for _, v := range list {
+	for _, v := range answer.Body.Volumes {
 		switch {
 		case v.Volume != c.Volume:
 		case !v.Sealed:
@@ -160,24 +123,14 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
-	body := map[string]string{"export_sha256": sha}
-	if err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/%d/remove", volumesPath, c.Volume), body, &raw); err != nil {
+	answer, err := c.api().Remove(ctx, c.Volume, sha)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(raw))
+		return std.out.writeJSON(compact(answer.JSON))
 	}
-	var v struct {
-		Volume   int    `json:"volume"`
-		First    uint64 `json:"first"`
-		Last     uint64 `json:"last"`
-		Sequence uint64 `json:"sequence"`
-		Kept     int    `json:"kept_events"`
-	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, countNoun(v.Kept, "event"))
+	v := answer.Body
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, countNoun(v.KeptEvents, "event"))
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"daybook/embed"
-	"daybook/internal/cli"
 )
 
 // A stream that breaks is taken up where it broke, and one that only ever
@@ -90,29 +89,4 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		}
 		server.Close()
 	}
-}
-
-func FuzzReadEvents(f *testing.F) {
-	for _, seed := range []string{"", "id: 1\ndata: a\n\n", "data: a\ndata:b\r\n\r\n", "event: end\n\n", ":\n\ndata\n\n", "id: 1\ndata: cut"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, stream string) {
-		read := func(stream string) (out []string) {
-			err := cli.ReadEvents(strings.NewReader(stream), func(id, name, data string) {
-				if strings.ContainsAny(id+name, "\n") {
-					t.Errorf("id %q or name %q has more than one line", id, name)
-				}
-				out = append(out, id+"|"+name+"|"+data)
-			})
-			if err != nil {
-				t.Errorf("%q: %v", stream, err)
-			}
-			return out
-		}
-		got := read(stream)
-		// Only whole events count: what follows the last empty line is cut off.
-		if again := read(stream + "id: x\ndata: cut"); !slices.Equal(got, again) && strings.HasSuffix(stream, "\n") {
-			t.Errorf("%q reads %q, with a beginning of another event %q", stream, got, again)
-		}
-	})
 }
