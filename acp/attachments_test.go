@@ -42,12 +42,12 @@ func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
 		{"const y = = 1 // prompt", "    at prompt.ts:1:11"},
 	} {
 		mark := p.mark()
-		p.must("session/prompt", obj{"sessionId": id, "prompt": []obj{
+		p.mustCall("session/prompt", obj{"sessionId": id, "prompt": []obj{
 			{"type": "text", "text": test.code},
 			{"type": "resource", "resource": obj{"uri": "file:///a.txt", "text": "attached \u2028 text"}},
 		}}, nil)
-		list := updates(t, p.since(mark), id)
-		got := strings.Join(said(list), "\n")
+		list := updates(t, p.messagesSince(mark), id)
+		got := strings.Join(messageTexts(list), "\n")
 		matches := got == test.want
 		if strings.Contains(test.want, "prompt.ts") { // an error, which may have more lines
 			matches = strings.Contains(got, test.want)
@@ -59,7 +59,7 @@ func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
 			if u.ToolCall == nil {
 				continue
 			}
-			past, err := one.book.History(within(t), string(u.ToolCall.ToolCallId))
+			past, err := sharedDaybook.book.History(waitContext(t), string(u.ToolCall.ToolCallId))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,14 +86,14 @@ func TestPromptIsAName(t *testing.T) {
 	id := p.newSession()
 	expect := func(code, want string) {
 		t.Helper()
-		if got := p.says(id, code); strings.Join(got, "\n") != want {
+		if got := p.promptTexts(id, code); strings.Join(got, "\n") != want {
 			t.Errorf("%q returns %q, want %q", code, got, want)
 		}
 	}
 	expect("let prompt = 'mine'", "")
 	expect("prompt", "mine")
 	expect("globalThis.prompt.resources.length + prompt", "0mine")
-	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	expect("let first = 1", "")
 	expect("'use strict'; prompt + globalThis.prompt.resources.length", "mine0")
 	expect("/reset", "The next prompt starts from an empty heap.")
@@ -114,20 +114,20 @@ func TestLargeAttachment(t *testing.T) {
 		return []obj{{"type": "text", "text": code}, {"type": "resource", "resource": obj{"uri": "file:///large", "text": text}}}
 	}
 	mark := p.mark()
-	p.must("session/prompt", obj{"sessionId": id, "prompt": attach("globalThis.kept = prompt.resources[0].text; kept.split('\\n').length", large)}, nil)
-	if got := said(updates(t, p.since(mark), id)); !slices.Equal(got, []string{"40001"}) {
+	p.mustCall("session/prompt", obj{"sessionId": id, "prompt": attach("globalThis.kept = prompt.resources[0].text; kept.split('\\n').length", large)}, nil)
+	if got := messageTexts(updates(t, p.messagesSince(mark), id)); !slices.Equal(got, []string{"40001"}) {
 		t.Errorf("the run returns %q", got)
 	}
-	if got := p.says(id, "kept.length + '|' + prompt.resources.length"); !slices.Equal(got, []string{"1040000|0"}) {
+	if got := p.promptTexts(id, "kept.length + '|' + prompt.resources.length"); !slices.Equal(got, []string{"1040000|0"}) {
 		t.Errorf("the next run returns %q", got)
 	}
 	// The line has 9 MiB, and JSON that Daybook writes escapes each of its characters.
 	p.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":999,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"1"},{"type":"resource","resource":{"uri":"file:///l","text":"%s"}}]}}`, id, strings.Repeat("\u2028", 3<<20)))
-	m := p.answered(999)
+	m := p.awaitAnswer(999)
 	if m.Error == nil || m.Error.Code != -32602 || !strings.Contains(m.Error.Message, "attach less") {
 		t.Errorf("attachments of more than 16 MiB: %.300s", m.line)
 	}
-	if got := p.says(id, "/history"); len(got) != 1 || strings.Count(got[0], ", run ") != 2 {
+	if got := p.promptTexts(id, "/history"); len(got) != 1 || strings.Count(got[0], ", run ") != 2 {
 		t.Errorf("after the refusal the history is %q", got)
 	}
 }
@@ -138,13 +138,13 @@ func TestSearchFindsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
-	p.must("session/prompt", obj{"sessionId": id, "prompt": []obj{
+	p.mustCall("session/prompt", obj{"sessionId": id, "prompt": []obj{
 		{"type": "text", "text": "let found8461 = prompt.resources.length"}, {"type": "resource_link", "name": "a", "uri": "file:///secret8462"},
 	}}, nil)
 	count := func(word string) int {
 		t.Helper()
 		resp := httptest.NewRecorder()
-		one.book.Handler().ServeHTTP(resp, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/executions?text="+word, nil))
+		sharedDaybook.book.Handler().ServeHTTP(resp, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/executions?text="+word, nil))
 		var page struct{ Executions []json.RawMessage }
 		if err := json.Unmarshal(resp.Body.Bytes(), &page); err != nil || resp.Code != http.StatusOK {
 			t.Fatalf("search %q: %d %s, %v", word, resp.Code, resp.Body, err)
@@ -159,8 +159,8 @@ func TestSearchFindsWhatWasSent(t *testing.T) {
 	}
 	// The replay and the recorded run show only the code.
 	mark := p.mark()
-	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	list := updates(t, p.since(mark), id)
+	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	list := updates(t, p.messagesSince(mark), id)
 	at := slices.IndexFunc(list, func(u sdk.SessionUpdate) bool { return u.ToolCall != nil })
 	if at < 0 || list[at].ToolCall.RawInput.(map[string]any)["code"] != "let found8461 = prompt.resources.length" {
 		t.Errorf("the replay shows %s", strings.Join(asJSON(t, list), "\n"))

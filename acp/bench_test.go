@@ -11,7 +11,7 @@ import (
 // BenchmarkThousandPrompts resumes a session of 1,000 prompts, each with a line of
 // output and a result, on a Daybook that syncs to disk.
 func BenchmarkThousandPrompts(b *testing.B) {
-	book, err := embed.Start(within(b), embed.Options{DataDir: b.TempDir(), Runs: embed.RunOptions{DrainWait: -1}})
+	book, err := embed.Start(waitContext(b), embed.Options{DataDir: b.TempDir(), Runs: embed.RunOptions{DrainWait: -1}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -29,8 +29,8 @@ func BenchmarkThousandPrompts(b *testing.B) {
 		b.Run(method[len("session/"):], func(b *testing.B) {
 			for b.Loop() {
 				mark := p.mark()
-				p.must(method, obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-				b.ReportMetric(float64(len(p.since(mark))), "messages/op")
+				p.mustCall(method, obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+				b.ReportMetric(float64(len(p.messagesSince(mark))), "messages/op")
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // contextOf returns the conversation context of a session, read over REST.
 func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, calls []toldCall) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(within(t), http.MethodGet, book.URL()+"/api/context?logical_session="+url.QueryEscape(session), nil)
+	req, err := http.NewRequestWithContext(waitContext(t), http.MethodGet, book.URL()+"/api/context?logical_session="+url.QueryEscape(session), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestPromptsHaveAContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	serve := func() *embed.Daybook {
-		book, err := embed.Start(within(t), embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
+		book, err := embed.Start(waitContext(t), embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

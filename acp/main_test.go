@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 // patience bounds the wait for an event that is expected soon.
 const patience = 60 * time.Second
 
-// within returns a context that is done after patience.
-func within(t testing.TB) context.Context {
+// waitContext returns a context that is done after patience.
+func waitContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(stop)
@@ -46,7 +46,7 @@ func within(t testing.TB) context.Context {
 // start runs a Daybook on dir until the test ends, without syncs.
 func start(t testing.TB, dir string) *embed.Daybook {
 	t.Helper()
-	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
+	book, err := embed.Start(waitContext(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}, Logger: testLog(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +212,8 @@ func (p *peer) await(what string, want func(message) bool) message {
 	}
 }
 
-// answered returns the answer to a request.
-func (p *peer) answered(id int) message {
+// awaitAnswer returns the answer to a request.
+func (p *peer) awaitAnswer(id int) message {
 	p.t.Helper()
 	want, _ := json.Marshal(id)
 	return p.await("the answer to request "+string(want), func(m message) bool { return m.Method == "" && string(m.ID) == string(want) })
@@ -222,11 +222,11 @@ func (p *peer) answered(id int) message {
 // call sends a request and returns the answer.
 func (p *peer) call(method string, params any) message {
 	p.t.Helper()
-	return p.answered(p.ask(method, params))
+	return p.awaitAnswer(p.ask(method, params))
 }
 
-// must is call for a request that must succeed.
-func (p *peer) must(method string, params, result any) message {
+// mustCall is call for a request that must succeed.
+func (p *peer) mustCall(method string, params, result any) message {
 	p.t.Helper()
 	m := p.call(method, params)
 	if m.Error != nil {
@@ -240,8 +240,8 @@ func (p *peer) must(method string, params, result any) message {
 	return m
 }
 
-// refused is call for a request that must fail with a code.
-func (p *peer) refused(code int, method string, params any) {
+// mustFail is call for a request that must fail with a code.
+func (p *peer) mustFail(code int, method string, params any) {
 	p.t.Helper()
 	m := p.call(method, params)
 	if m.Error == nil || m.Error.Code != code || m.Error.Message == "" {
@@ -253,7 +253,7 @@ type obj = map[string]any
 
 func (p *peer) initialize() *peer {
 	p.t.Helper()
-	p.must("initialize", obj{"protocolVersion": 1, "clientCapabilities": obj{}, "clientInfo": obj{"name": "test", "version": "1"}}, nil)
+	p.mustCall("initialize", obj{"protocolVersion": 1, "clientCapabilities": obj{}, "clientInfo": obj{"name": "test", "version": "1"}}, nil)
 	return p
 }
 
@@ -267,7 +267,7 @@ func (p *peer) newSession(extra ...obj) string {
 		}
 	}
 	var r struct{ SessionID string }
-	p.must("session/new", params, &r)
+	p.mustCall("session/new", params, &r)
 	return r.SessionID
 }
 
@@ -277,7 +277,7 @@ func text(s string) []any { return []any{obj{"type": "text", "text": s}} }
 func (p *peer) prompt(session, code string) string {
 	p.t.Helper()
 	var r struct{ StopReason string }
-	p.must("session/prompt", obj{"sessionId": session, "prompt": text(code)}, &r)
+	p.mustCall("session/prompt", obj{"sessionId": session, "prompt": text(code)}, &r)
 	return r.StopReason
 }
 
@@ -288,8 +288,8 @@ func (p *peer) mark() int {
 	return len(p.messages)
 }
 
-// since returns the messages after a mark.
-func (p *peer) since(mark int) []message {
+// messagesSince returns the messages after a mark.
+func (p *peer) messagesSince(mark int) []message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.messages[mark:len(p.messages):len(p.messages)]
@@ -315,8 +315,8 @@ func updates(t testing.TB, list []message, session string) []sdk.SessionUpdate {
 	return out
 }
 
-// said joins the chunks of the agent's messages, by id, and returns them in order.
-func said(list []sdk.SessionUpdate) []string {
+// messageTexts joins the chunks of the agent's messages, by id, and returns them in order.
+func messageTexts(list []sdk.SessionUpdate) []string {
 	var texts []string
 	last := ""
 	for _, u := range list {
@@ -338,16 +338,16 @@ func said(list []sdk.SessionUpdate) []string {
 	return texts
 }
 
-// says runs a prompt and returns the agent's messages.
-func (p *peer) says(session, code string) []string {
+// promptTexts runs a prompt and returns the agent's messages.
+func (p *peer) promptTexts(session, code string) []string {
 	p.t.Helper()
 	mark := p.mark()
 	p.prompt(session, code)
-	return said(updates(p.t, p.since(mark), session))
+	return messageTexts(updates(p.t, p.messagesSince(mark), session))
 }
 
-// one is a Daybook that many tests share, each through its own connection.
-var one struct {
+// sharedDaybook is a Daybook that many tests share, each through its own connection.
+var sharedDaybook struct {
 	once sync.Once
 	dir  string
 	book *embed.Daybook
@@ -357,16 +357,16 @@ var one struct {
 // shared connects to the shared Daybook.
 func shared(t testing.TB) *peer {
 	t.Helper()
-	one.once.Do(func() {
-		if one.dir, one.err = os.MkdirTemp("", "daybook-acp"); one.err != nil {
+	sharedDaybook.once.Do(func() {
+		if sharedDaybook.dir, sharedDaybook.err = os.MkdirTemp("", "daybook-acp"); sharedDaybook.err != nil {
 			return
 		}
-		one.book, one.err = embed.Start(context.Background(), embed.Options{DataDir: one.dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
+		sharedDaybook.book, sharedDaybook.err = embed.Start(context.Background(), embed.Options{DataDir: sharedDaybook.dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	})
-	if one.err != nil {
-		t.Fatal(one.err)
+	if sharedDaybook.err != nil {
+		t.Fatal(sharedDaybook.err)
 	}
-	return connect(t, one.book).initialize()
+	return connect(t, sharedDaybook.book).initialize()
 }
 
 // suite closes the shared Daybook before the check for leaks.
@@ -374,14 +374,14 @@ type suite struct{ *testing.M }
 
 func (s suite) Run() int {
 	code := s.M.Run()
-	if one.book != nil {
-		if err := one.book.Close(); err != nil {
+	if sharedDaybook.book != nil {
+		if err := sharedDaybook.book.Close(); err != nil {
 			os.Stderr.WriteString(err.Error() + "\n")
 			code = 1
 		}
 	}
-	if one.dir != "" {
-		_ = os.RemoveAll(one.dir)
+	if sharedDaybook.dir != "" {
+		_ = os.RemoveAll(sharedDaybook.dir)
 	}
 	return code
 }

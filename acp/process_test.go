@@ -72,7 +72,7 @@ func TestACP20_Restarts(t *testing.T) {
 	first.prompt(id, "// The work\nglobalThis.n = 41")
 	mark := first.mark()
 	conversation(t, first.peer, id)
-	live := updates(t, first.since(mark), id)
+	live := updates(t, first.messagesSince(mark), id)
 	first.leave()
 
 	second := launch(t, dir)
@@ -81,12 +81,12 @@ func TestACP20_Restarts(t *testing.T) {
 		t.Fatalf("a new process lists %+v", s)
 	}
 	mark = second.mark()
-	second.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	replayed := updates(t, second.since(mark), id)
+	second.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	replayed := updates(t, second.messagesSince(mark), id)
 	if told := asJSON(t, replayed); !slices.Equal(asJSON(t, live), withoutPrompts(asJSON(t, live), told)) {
 		t.Error("the replay of a new process differs from the live updates")
 	}
-	if got := second.says(id, "n + 1"); !slices.Equal(got, []string{"42"}) {
+	if got := second.promptTexts(id, "n + 1"); !slices.Equal(got, []string{"42"}) {
 		t.Errorf("the heap is at %q", got)
 	}
 	second.begin(id, endless)
@@ -98,8 +98,8 @@ func TestACP20_Restarts(t *testing.T) {
 	third := launch(t, dir)
 	third.initialize()
 	mark = third.mark()
-	third.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	all := updates(t, third.since(mark), id)
+	third.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	all := updates(t, third.messagesSince(mark), id)
 	last := slices.IndexFunc(all, func(u sdk.SessionUpdate) bool {
 		return u.UserMessageChunk != nil && u.UserMessageChunk.Content.Text != nil && strings.Contains(u.UserMessageChunk.Content.Text.Text, "for (;;)")
 	})
@@ -112,7 +112,7 @@ func TestACP20_Restarts(t *testing.T) {
 			t.Errorf("the updates of the run that was killed lack %s:\n%s", want, told)
 		}
 	}
-	if got := third.says(id, "n"); !slices.Equal(got, []string{"41"}) {
+	if got := third.promptTexts(id, "n"); !slices.Equal(got, []string{"41"}) {
 		t.Errorf("after the kill the heap is at %q", got)
 	}
 }
@@ -134,17 +134,17 @@ func TestTwoProcesses(t *testing.T) {
 	own.prompt(id, "globalThis.n = 1")
 	other := launch(t, dir)
 	other.initialize()
-	other.must("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []obj{child(t, "tools", "tools")}}, nil)
-	if got := other.says(id, "n + (await mcp.tools.echo({text: 'x'}))"); !slices.Equal(got, []string{"1tools says x"}) {
+	other.mustCall("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []obj{child(t, "tools", "tools")}}, nil)
+	if got := other.promptTexts(id, "n + (await mcp.tools.echo({text: 'x'}))"); !slices.Equal(got, []string{"1tools says x"}) {
 		t.Errorf("the second process receives %q", got)
 	}
-	own.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
+	own.mustFail(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
 	// The sessions of a process end with it.
 	other.begin(id, endless)
 	other.in.Close()
 	<-other.done
-	own.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	if got := own.says(id, "n"); !slices.Equal(got, []string{"1"}) {
+	own.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	if got := own.promptTexts(id, "n"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("the first process receives %q", got)
 	}
 }
@@ -191,7 +191,7 @@ func TestEndOfInput(t *testing.T) {
 	fromClient, toAgent := io.Pipe()
 	var out bytes.Buffer
 	done := make(chan error, 1)
-	go func() { done <- one.book.ServeACP(t.Context(), fromClient, &out) }()
+	go func() { done <- sharedDaybook.book.ServeACP(t.Context(), fromClient, &out) }()
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}`,
@@ -216,7 +216,7 @@ func TestEndOfInput(t *testing.T) {
 // connections.
 func TestServerCloses(t *testing.T) {
 	t.Parallel()
-	book, err := embed.Start(within(t), embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
+	book, err := embed.Start(waitContext(t), embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ import (
 func TestACP01_NothingBeforeInitialize(t *testing.T) {
 	t.Parallel()
 	shared(t)
-	p := connect(t, one.book)
+	p := connect(t, sharedDaybook.book)
 	for _, method := range []string{"session/new", "session/load", "session/list", "session/prompt", "nonsense"} {
-		p.refused(-32600, method, obj{"cwd": "/", "mcpServers": []any{}})
+		p.mustFail(-32600, method, obj{"cwd": "/", "mcpServers": []any{}})
 	}
 	p.initialize().newSession()
 }
@@ -31,13 +31,13 @@ func TestACP02_Version(t *testing.T) {
 	t.Parallel()
 	shared(t)
 	for _, asked := range []int{0, 1, 2, 99} {
-		p := connect(t, one.book)
+		p := connect(t, sharedDaybook.book)
 		var r struct {
 			ProtocolVersion   int
 			AgentCapabilities sdk.AgentCapabilities
 			AuthMethods       []any
 		}
-		p.must("initialize", obj{"protocolVersion": asked}, &r)
+		p.mustCall("initialize", obj{"protocolVersion": asked}, &r)
 		if r.ProtocolVersion != 1 || r.AuthMethods == nil {
 			t.Errorf("asked for version %d, it answers %+v", asked, r)
 		}
@@ -51,7 +51,7 @@ func TestACP03_NothingUnasked(t *testing.T) {
 	p := shared(t)
 	id := p.newSession()
 	p.prompt(id, "console.log(1); 2")
-	for _, m := range p.since(0) {
+	for _, m := range p.messagesSince(0) {
 		if m.Method != "" && m.Method != sdk.ClientMethodSessionUpdate {
 			t.Errorf("the agent requests %s", m.Method)
 		}
@@ -76,13 +76,13 @@ func TestACP05_SessionsAreApart(t *testing.T) {
 	p := shared(t)
 	a, b := p.newSession(), p.newSession()
 	p.prompt(a, "globalThis.mine = 1; let held = 2")
-	if got := p.says(b, "typeof mine + typeof held"); !slices.Equal(got, []string{"undefinedundefined"}) {
+	if got := p.promptTexts(b, "typeof mine + typeof held"); !slices.Equal(got, []string{"undefinedundefined"}) {
 		t.Errorf("the other session sees %q", got)
 	}
-	if got := p.says(a, "mine + held"); !slices.Equal(got, []string{"3"}) {
+	if got := p.promptTexts(a, "mine + held"); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("its own session sees %q", got)
 	}
-	if told := strings.Join(p.says(b, "/history"), ""); strings.Contains(told, "held = 2") {
+	if told := strings.Join(p.promptTexts(b, "/history"), ""); strings.Contains(told, "held = 2") {
 		t.Errorf("the other session's history has its prompts: %s", told)
 	}
 }
@@ -96,13 +96,13 @@ func TestACP06_and_10_PathsAreAbsolute(t *testing.T) {
 		{"cwd": "/" + strings.Repeat("x", 5000)}, {"cwd": "/a\x00b"},
 	} {
 		bad["mcpServers"] = []any{}
-		p.refused(-32602, "session/new", bad)
+		p.mustFail(-32602, "session/new", bad)
 		bad["sessionId"] = id
 		for _, method := range []string{"session/load", "session/resume", "session/fork"} {
-			p.refused(-32602, method, bad)
+			p.mustFail(-32602, method, bad)
 		}
 	}
-	p.refused(-32602, "session/list", obj{"cwd": "relative"})
+	p.mustFail(-32602, "session/list", obj{"cwd": "relative"})
 	// The session is not affected.
 	p.prompt(id, "1")
 }
@@ -110,8 +110,8 @@ func TestACP06_and_10_PathsAreAbsolute(t *testing.T) {
 func TestACP10_AndTheOtherCapabilities(t *testing.T) {
 	t.Parallel()
 	shared(t)
-	p := connect(t, one.book)
-	m := p.must("initialize", obj{"protocolVersion": 1}, nil)
+	p := connect(t, sharedDaybook.book)
+	m := p.mustCall("initialize", obj{"protocolVersion": 1}, nil)
 	var r struct{ AgentCapabilities obj }
 	if err := json.Unmarshal(m.Result, &r); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ type listed struct {
 
 func (p *peer) list(params obj) (r listed) {
 	p.t.Helper()
-	p.must("session/list", params, &r)
+	p.mustCall("session/list", params, &r)
 	return r
 }
 
@@ -174,7 +174,7 @@ func TestACP11_12_13_Directories(t *testing.T) {
 		for k, v := range step.more {
 			params[k] = v
 		}
-		p.must(step.method, params, nil)
+		p.mustCall(step.method, params, nil)
 		if got := find(step.cwd); !slices.Equal(got, step.want) {
 			t.Errorf("after %s with %v the session has %q", step.method, params, got)
 		}
@@ -193,7 +193,7 @@ func TestACP07_08_CwdIsTheSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := p.newSession(obj{"cwd": dir, "additionalDirectories": []string{extra}, "mcpServers": []obj{child(t, "tools", "tools")}})
-	if got := p.says(id, `await mcp.tools.where({})`); !slices.Equal(got, []string{real}) {
+	if got := p.promptTexts(id, `await mcp.tools.where({})`); !slices.Equal(got, []string{real}) {
 		t.Errorf("a server runs in %q, want %q", got, real)
 	}
 }
@@ -203,11 +203,11 @@ func TestACP19_UnknownSessions(t *testing.T) {
 	p := shared(t)
 	for _, id := range []string{strings.Repeat("0", 64), "sess_x", "", "../../etc", strings.Repeat("é", 500)} {
 		for _, method := range []string{"session/load", "session/resume", "session/fork"} {
-			p.refused(-32002, method, obj{"sessionId": id, "cwd": "/tmp", "mcpServers": []any{}})
+			p.mustFail(-32002, method, obj{"sessionId": id, "cwd": "/tmp", "mcpServers": []any{}})
 		}
-		p.refused(-32002, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
-		p.refused(-32002, "session/set_mode", obj{"sessionId": id, "modeId": "auto"})
-		p.refused(-32002, "session/close", obj{"sessionId": id})
+		p.mustFail(-32002, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
+		p.mustFail(-32002, "session/set_mode", obj{"sessionId": id, "modeId": "auto"})
+		p.mustFail(-32002, "session/close", obj{"sessionId": id})
 	}
 }
 
@@ -231,7 +231,7 @@ func conversation(t testing.TB, p *peer, id string) {
 		}
 	}
 	var r struct{ StopReason string }
-	p.must("session/prompt", obj{"sessionId": id, "prompt": []obj{
+	p.mustCall("session/prompt", obj{"sessionId": id, "prompt": []obj{
 		{"type": "text", "text": "prompt.resources.map(r => r.uri + ':' + r.text).join()"},
 		{"type": "resource_link", "name": "a", "uri": "file:///a.txt"},
 		{"type": "resource", "resource": obj{"uri": "file:///b.txt", "text": "hello </script> \u2028 it's"}},
@@ -247,11 +247,11 @@ func TestACP15_16_17_18_Replay(t *testing.T) {
 	mark := p.mark()
 	conversation(t, p, id)
 	p.prompt(id, `console.log("before"); const r = await Promise.all([mcp.tools.echo({text: "1"}), mcp.tools.echo({text: "2"})]); console.log("between"); await mcp.tools.nothing?.({}); r.join()`)
-	live := updates(t, p.since(mark), id)
+	live := updates(t, p.messagesSince(mark), id)
 
 	again := shared(t)
-	load := again.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	all := again.since(0)
+	load := again.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	all := again.messagesSince(0)
 	at := slices.IndexFunc(all, func(m message) bool { return string(m.ID) == string(load.ID) && m.Method == "" })
 	replayed := updates(t, all[:at], id)
 	if more := updates(t, all[at:], id); len(more) != 0 {
@@ -314,7 +314,7 @@ func TestTold(t *testing.T) {
 	mark := p.mark()
 	p.prompt(id, "// Greet\nconsole.log('hi'); console.warn('careful'); ({a: [1, 2]})")
 	var kinds []string
-	for _, u := range updates(t, p.since(mark), id) {
+	for _, u := range updates(t, p.messagesSince(mark), id) {
 		switch {
 		case u.SessionInfoUpdate != nil:
 			kinds = append(kinds, "info "+*u.SessionInfoUpdate.Title)
@@ -340,8 +340,8 @@ func TestACP21_22_23_24_LoadAndResumeGoOn(t *testing.T) {
 	p := shared(t)
 	id := p.newSession()
 	p.prompt(id, "globalThis.x = 7")
-	p.must("session/set_mode", obj{"sessionId": id, "modeId": "auto"}, nil)
-	p.must("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "5"}, nil)
+	p.mustCall("session/set_mode", obj{"sessionId": id, "modeId": "auto"}, nil)
+	p.mustCall("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "5"}, nil)
 	for _, method := range []string{"session/load", "session/resume"} {
 		q := shared(t)
 		mark := q.mark()
@@ -349,8 +349,8 @@ func TestACP21_22_23_24_LoadAndResumeGoOn(t *testing.T) {
 			Modes         struct{ CurrentModeID string }
 			ConfigOptions []struct{ ID, CurrentValue string }
 		}
-		m := q.must(method, obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []obj{child(t, "tools", "tools")}}, &r)
-		all := q.since(mark)
+		m := q.mustCall(method, obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []obj{child(t, "tools", "tools")}}, &r)
+		all := q.messagesSince(mark)
 		at := slices.IndexFunc(all, func(o message) bool { return string(o.ID) == string(m.ID) })
 		if method == "session/resume" && at != 0 {
 			t.Errorf("%d messages come before the answer to session/resume", at)
@@ -362,17 +362,17 @@ func TestACP21_22_23_24_LoadAndResumeGoOn(t *testing.T) {
 		if r.Modes.CurrentModeID != "auto" || set["mode"] != "auto" || set["timeout"] != "5" || set["heap_memory"] != "64" {
 			t.Errorf("%s answers with %+v", method, r)
 		}
-		if got := q.says(id, "x"); !slices.Equal(got, []string{"7"}) {
+		if got := q.promptTexts(id, "x"); !slices.Equal(got, []string{"7"}) {
 			t.Errorf("after %s x is %q", method, got)
 		}
-		if got := q.says(id, `await mcp.tools.destroy({})`); !slices.Equal(got, []string{"destroyed"}) {
+		if got := q.promptTexts(id, `await mcp.tools.destroy({})`); !slices.Equal(got, []string{"destroyed"}) {
 			t.Errorf("after %s a tool returns %q", method, got)
 		}
 	}
 	// mcpServers may be left out.
 	q := shared(t)
-	q.must("session/resume", obj{"sessionId": id, "cwd": os.TempDir()}, nil)
-	if got := q.says(id, "x"); !slices.Equal(got, []string{"7"}) {
+	q.mustCall("session/resume", obj{"sessionId": id, "cwd": os.TempDir()}, nil)
+	if got := q.promptTexts(id, "x"); !slices.Equal(got, []string{"7"}) {
 		t.Errorf("after the last resume x is %q", got)
 	}
 }
@@ -382,7 +382,7 @@ func (p *peer) begin(id, code string) (ask int) {
 	mark := p.mark()
 	ask = p.ask("session/prompt", obj{"sessionId": id, "prompt": text(code)})
 	p.await("the first line", func(m message) bool {
-		return slices.ContainsFunc(updates(p.t, p.since(mark), id), func(u sdk.SessionUpdate) bool { return u.AgentMessageChunk != nil })
+		return slices.ContainsFunc(updates(p.t, p.messagesSince(mark), id), func(u sdk.SessionUpdate) bool { return u.AgentMessageChunk != nil })
 	})
 	return ask
 }
@@ -397,15 +397,15 @@ func TestACP25_TakenOver(t *testing.T) {
 	id := p.newSession()
 	ask := p.begin(id, endless)
 	mark := q.mark()
-	q.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	if m := p.answered(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
+	q.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	if m := p.awaitAnswer(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
 		t.Errorf("the old connection is answered %s", m.line)
 	}
-	p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
-	if all := strings.Join(asJSON(t, updates(t, q.since(mark), id)), "\n"); !strings.Contains(all, "Cancelled by user") {
+	p.mustFail(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
+	if all := strings.Join(asJSON(t, updates(t, q.messagesSince(mark), id)), "\n"); !strings.Contains(all, "Cancelled by user") {
 		t.Errorf("the replay lacks the end of the run: %s", all)
 	}
-	if got := q.says(id, "2"); !slices.Equal(got, []string{"2"}) {
+	if got := q.promptTexts(id, "2"); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("the new connection receives %q", got)
 	}
 }
@@ -415,14 +415,14 @@ func TestACP26_27_Close(t *testing.T) {
 	p := shared(t)
 	id := p.newSession(obj{"mcpServers": []obj{child(t, "tools", "tools")}})
 	ask := p.begin(id, endless)
-	p.must("session/close", obj{"sessionId": id}, nil)
-	if m := p.answered(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
+	p.mustCall("session/close", obj{"sessionId": id}, nil)
+	if m := p.awaitAnswer(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
 		t.Errorf("the prompt is answered %s", m.line)
 	}
-	p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
-	p.must("session/close", obj{"sessionId": id}, nil)
-	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	if got := p.says(id, "3"); !slices.Equal(got, []string{"3"}) {
+	p.mustFail(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
+	p.mustCall("session/close", obj{"sessionId": id}, nil)
+	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	if got := p.promptTexts(id, "3"); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("after the session is loaded again the prompt returns %q", got)
 	}
 }
@@ -433,19 +433,19 @@ func TestACP34_Blocks(t *testing.T) {
 	id := p.newSession()
 	var r struct{ StopReason string }
 	mark := p.mark()
-	p.must("session/prompt", obj{"sessionId": id, "prompt": []obj{
+	p.mustCall("session/prompt", obj{"sessionId": id, "prompt": []obj{
 		{"type": "text", "text": "prompt.resources[0].name"}, {"type": "resource_link", "name": "notes", "uri": "file:///notes.md"},
 	}}, &r)
-	if got := said(updates(t, p.since(mark), id)); !slices.Equal(got, []string{"notes"}) {
+	if got := messageTexts(updates(t, p.messagesSince(mark), id)); !slices.Equal(got, []string{"notes"}) {
 		t.Errorf("code sees %q of the link", got)
 	}
 	for _, bad := range [][]obj{
 		{{"type": "image", "data": "AAAA", "mimeType": "image/png"}}, {{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}},
 		{{"type": "text", "text": "  \n"}}, {}, {{"type": "other"}}, {{"type": "resource_link", "name": "a", "uri": "file:///a"}},
 	} {
-		p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": bad})
+		p.mustFail(-32602, "session/prompt", obj{"sessionId": id, "prompt": bad})
 	}
-	p.refused(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("a\x00b")})
+	p.mustFail(-32602, "session/prompt", obj{"sessionId": id, "prompt": text("a\x00b")})
 }
 
 // TestACP35_Cancel: a cancelled prompt is answered without an error, whatever its
@@ -457,10 +457,10 @@ func TestACP35_Cancel(t *testing.T) {
 	for _, code := range []string{endless, "console.log('begun'); await new Promise(() => setTimeout(() => {}, 60000))", "console.log('begun'); while (true) console.log('x'.repeat(1000))"} {
 		ask := p.begin(id, code)
 		p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
-		if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
+		if m := p.awaitAnswer(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
 			t.Errorf("%q is answered %s", code, m.line)
 		}
-		all := p.since(0)
+		all := p.messagesSince(0)
 		if last := updates(t, all, id); last[len(last)-1].ToolCallUpdate == nil {
 			t.Errorf("the last update before the answer is %+v", last[len(last)-1])
 		}
@@ -468,17 +468,17 @@ func TestACP35_Cancel(t *testing.T) {
 	for range tier.Choose(5, 20) {
 		ask := p.ask("session/prompt", obj{"sessionId": id, "prompt": text(endless)})
 		p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
-		if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
+		if m := p.awaitAnswer(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
 			t.Fatalf("a prompt cancelled at once is answered %s", m.line)
 		}
 	}
 	// $/cancel_request cancels a prompt too.
 	ask := p.begin(id, endless)
 	p.send(obj{"jsonrpc": "2.0", "method": "$/cancel_request", "params": obj{"requestId": ask}})
-	if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
+	if m := p.awaitAnswer(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
 		t.Errorf("a cancelled request is answered %s", m.line)
 	}
-	if got := p.says(id, "'alive'"); !slices.Equal(got, []string{"alive"}) {
+	if got := p.promptTexts(id, "'alive'"); !slices.Equal(got, []string{"alive"}) {
 		t.Errorf("after that a prompt returns %q", got)
 	}
 }
@@ -489,11 +489,11 @@ func TestOnePromptAtATime(t *testing.T) {
 	p := shared(t)
 	id, other := p.newSession(), p.newSession()
 	ask := p.begin(id, "console.log('begun'); await new Promise(r => setTimeout(r, 300)); 'first'")
-	p.refused(-32600, "session/prompt", obj{"sessionId": id, "prompt": text("'second'")})
-	if got := p.says(other, "'beside'"); !slices.Equal(got, []string{"beside"}) {
+	p.mustFail(-32600, "session/prompt", obj{"sessionId": id, "prompt": text("'second'")})
+	if got := p.promptTexts(other, "'beside'"); !slices.Equal(got, []string{"beside"}) {
 		t.Errorf("another session returns %q", got)
 	}
-	if m := p.answered(ask); !strings.Contains(string(m.Result), "end_turn") {
+	if m := p.awaitAnswer(ask); !strings.Contains(string(m.Result), "end_turn") {
 		t.Errorf("the first prompt is answered %s", m.line)
 	}
 	p.prompt(id, "1")
@@ -502,7 +502,7 @@ func TestOnePromptAtATime(t *testing.T) {
 func TestACP37_List(t *testing.T) {
 	t.Parallel()
 	p := connect(t, start(t, t.TempDir())).initialize()
-	if m := p.must("session/list", obj{}, nil); !strings.Contains(string(m.Result), `"sessions":[]`) {
+	if m := p.mustCall("session/list", obj{}, nil); !strings.Contains(string(m.Result), `"sessions":[]`) {
 		t.Errorf("an empty list is %s", m.Result)
 	}
 	var want []string
@@ -537,7 +537,7 @@ func TestACP37_List(t *testing.T) {
 		t.Errorf("%d sessions of a cwd that has none", n)
 	}
 	for _, bad := range []string{"", "x", "AAAA", strings.Repeat("A", 5000)} {
-		p.refused(-32602, "session/list", obj{"cursor": bad})
+		p.mustFail(-32602, "session/list", obj{"cursor": bad})
 	}
 }
 
@@ -549,18 +549,18 @@ func TestACP38_Delete(t *testing.T) {
 	p.prompt(id, "1")
 	ask := p.begin(id, endless)
 	for range 2 {
-		p.must("session/delete", obj{"sessionId": id}, nil)
+		p.mustCall("session/delete", obj{"sessionId": id}, nil)
 	}
-	if m := p.answered(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
+	if m := p.awaitAnswer(ask); !strings.Contains(string(m.Result), `"cancelled"`) {
 		t.Errorf("the prompt is answered %s", m.line)
 	}
 	if n := len(p.list(obj{"cwd": dir}).Sessions); n != 0 {
 		t.Errorf("%d sessions are left", n)
 	}
 	for _, method := range []string{"session/load", "session/resume", "session/fork"} {
-		p.refused(-32002, method, obj{"sessionId": id, "cwd": dir, "mcpServers": []any{}})
+		p.mustFail(-32002, method, obj{"sessionId": id, "cwd": dir, "mcpServers": []any{}})
 	}
-	p.refused(-32002, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
+	p.mustFail(-32002, "session/prompt", obj{"sessionId": id, "prompt": text("1")})
 	if got := p.list(obj{"cwd": dir}).Sessions; len(got) != 0 {
 		t.Errorf("the deleted session exists again: %v", got)
 	}
@@ -572,20 +572,20 @@ func TestFork(t *testing.T) {
 	id := p.newSession()
 	p.prompt(id, "// The trunk\nglobalThis.n = 1")
 	var r struct{ SessionID string }
-	p.must("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &r)
+	p.mustCall("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &r)
 	fork := r.SessionID
 	p.prompt(id, "n = 100")
 	p.prompt(fork, "n += 1")
-	if a, b := p.says(id, "n"), p.says(fork, "n"); !slices.Equal(a, []string{"100"}) || !slices.Equal(b, []string{"2"}) {
+	if a, b := p.promptTexts(id, "n"), p.promptTexts(fork, "n"); !slices.Equal(a, []string{"100"}) || !slices.Equal(b, []string{"2"}) {
 		t.Errorf("the trunk is at %q and the branch at %q", a, b)
 	}
 	// A fork of the fork, after the conversation of the first was cleared.
 	p.prompt(id, "/clear")
-	p.must("session/fork", obj{"sessionId": fork, "cwd": os.TempDir()}, &r)
+	p.mustCall("session/fork", obj{"sessionId": fork, "cwd": os.TempDir()}, &r)
 	mark := p.mark()
-	p.must("session/load", obj{"sessionId": r.SessionID, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	p.mustCall("session/load", obj{"sessionId": r.SessionID, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	var prompts []string
-	for _, u := range updates(t, p.since(mark), r.SessionID) {
+	for _, u := range updates(t, p.messagesSince(mark), r.SessionID) {
 		if c := u.UserMessageChunk; c != nil {
 			prompts = append(prompts, c.Content.Text.Text)
 		}
@@ -594,18 +594,18 @@ func TestFork(t *testing.T) {
 		t.Errorf("the fork of the fork has %q, want %q", prompts, want)
 	}
 	mark = p.mark()
-	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	if rest := updates(t, p.since(mark), id); len(rest) != 0 {
+	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	if rest := updates(t, p.messagesSince(mark), id); len(rest) != 0 {
 		t.Errorf("a cleared session is replayed with %d updates", len(rest))
 	}
-	if got := p.says(id, "n"); !slices.Equal(got, []string{"100"}) {
+	if got := p.promptTexts(id, "n"); !slices.Equal(got, []string{"100"}) {
 		t.Errorf("its heap is at %q", got)
 	}
 	// A session whose prompt is running cannot be forked: it has no heap yet.
 	ask := p.begin(id, endless)
-	p.refused(-32600, "session/fork", obj{"sessionId": id, "cwd": os.TempDir()})
+	p.mustFail(-32600, "session/fork", obj{"sessionId": id, "cwd": os.TempDir()})
 	p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
-	p.answered(ask)
+	p.awaitAnswer(ask)
 }
 
 func TestCommands(t *testing.T) {
@@ -617,13 +617,13 @@ func TestCommands(t *testing.T) {
 		if !strings.Contains(string(m.line), `"name":"`+name+`"`) {
 			t.Errorf("/%s is not in the list of commands", name)
 		}
-		if !strings.Contains(strings.Join(p.says(id, "/help"), ""), "/"+name) {
+		if !strings.Contains(strings.Join(p.promptTexts(id, "/help"), ""), "/"+name) {
 			t.Errorf("/help does not list /%s", name)
 		}
 	}
 	says := func(code, want string) string {
 		t.Helper()
-		got := strings.Join(p.says(id, code), "|")
+		got := strings.Join(p.promptTexts(id, code), "|")
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is answered %q, want %q in it", code, got, want)
 		}
@@ -664,19 +664,19 @@ func TestOptions(t *testing.T) {
 		{"configId": "heap_memory", "value": "100000"}, {"configId": "nothing", "value": "1"}, {"configId": "mode", "type": "boolean", "value": true},
 	} {
 		bad["sessionId"] = id
-		p.refused(-32602, "session/set_config_option", bad)
+		p.mustFail(-32602, "session/set_config_option", bad)
 	}
-	p.refused(-32602, "session/set_mode", obj{"sessionId": id, "modeId": "wild"})
-	p.must("session/set_config_option", obj{"sessionId": id, "configId": "mode", "value": "readonly"}, nil)
+	p.mustFail(-32602, "session/set_mode", obj{"sessionId": id, "modeId": "wild"})
+	p.mustCall("session/set_config_option", obj{"sessionId": id, "configId": "mode", "value": "readonly"}, nil)
 	p.await("the mode", func(m message) bool {
 		return strings.Contains(string(m.line), `"current_mode_update"`) && strings.Contains(string(m.line), "readonly")
 	})
-	p.must("session/set_mode", obj{"sessionId": id, "modeId": "ask"}, nil)
+	p.mustCall("session/set_mode", obj{"sessionId": id, "modeId": "ask"}, nil)
 	p.await("the options", func(m message) bool { return strings.Contains(string(m.line), `"config_option_update"`) })
-	p.must("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "1"}, nil)
+	p.mustCall("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "1"}, nil)
 	mark := p.mark()
 	p.prompt(id, "for (;;) {}")
-	if all := strings.Join(asJSON(t, updates(t, p.since(mark), id)), "\n"); !strings.Contains(all, "Execution timed out") {
+	if all := strings.Join(asJSON(t, updates(t, p.messagesSince(mark), id)), "\n"); !strings.Contains(all, "Execution timed out") {
 		t.Errorf("the run did not time out: %s", all)
 	}
 }

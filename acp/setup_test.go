@@ -28,14 +28,14 @@ func TestStateless(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1, Stateless: true}})
+	book, err := embed.Start(waitContext(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, Runs: embed.RunOptions{DrainWait: -1, Stateless: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { book.Close() })
 	p = connect(t, book)
 	var r struct{ AgentCapabilities obj }
-	p.must("initialize", obj{"protocolVersion": 1}, &r)
+	p.mustCall("initialize", obj{"protocolVersion": 1}, &r)
 	want := obj{
 		"auth": obj{}, "mcpCapabilities": obj{}, "promptCapabilities": obj{},
 		"sessionCapabilities": obj{"delete": obj{}, "list": obj{}},
@@ -53,7 +53,7 @@ func TestStateless(t *testing.T) {
 	if s := p.list(obj{}).Sessions; len(s) != 1 || s[0].Title != "From before" {
 		t.Errorf("it lists %+v", s)
 	}
-	p.must("session/delete", obj{"sessionId": id}, nil)
+	p.mustCall("session/delete", obj{"sessionId": id}, nil)
 	if s := p.list(obj{}).Sessions; len(s) != 0 {
 		t.Errorf("after the deletion it lists %+v", s)
 	}
@@ -72,19 +72,19 @@ func TestRoots(t *testing.T) {
 	servers := []obj{child(t, "tools", "tools"), far}
 	spaced := strings.ReplaceAll(more, " ", "%20")
 	id := p.newSession(obj{"cwd": home, "additionalDirectories": []string{more, "/"}, "mcpServers": servers})
-	if got, want := p.says(id, "await mcp.far.roots({})"), "file://"+home+" file://"+spaced+" file:///"; !slices.Equal(got, []string{want}) {
+	if got, want := p.promptTexts(id, "await mcp.far.roots({})"), "file://"+home+" file://"+spaced+" file:///"; !slices.Equal(got, []string{want}) {
 		t.Errorf("roots/list of an HTTP server answers %q, want %q", got, want)
 	}
 	// A server that asks in the result of a call gets them in the order of their URIs.
-	if got, want := p.says(id, "await mcp.tools.roots({})"), "file:/// file://"+home+" file://"+spaced; !slices.Equal(got, []string{want}) {
+	if got, want := p.promptTexts(id, "await mcp.tools.roots({})"), "file:/// file://"+home+" file://"+spaced; !slices.Equal(got, []string{want}) {
 		t.Errorf("the roots of a stdio server are %q, want %q", got, want)
 	}
 	// The roots of the last request replace the earlier ones.
-	p.must("session/resume", obj{"sessionId": id, "cwd": more, "mcpServers": servers}, nil)
-	if got, want := p.says(id, "await mcp.tools.roots({})"), "file://"+spaced; !slices.Equal(got, []string{want}) {
+	p.mustCall("session/resume", obj{"sessionId": id, "cwd": more, "mcpServers": servers}, nil)
+	if got, want := p.promptTexts(id, "await mcp.tools.roots({})"), "file://"+spaced; !slices.Equal(got, []string{want}) {
 		t.Errorf("after session/resume the roots are %q, want %q", got, want)
 	}
-	p.must("session/close", obj{"sessionId": id}, nil) // before the server is closed
+	p.mustCall("session/close", obj{"sessionId": id}, nil) // before the server is closed
 }
 
 // TestFirstUpdateNamesProblems: the first update of a session names the servers
@@ -116,13 +116,13 @@ func TestFirstUpdateNamesProblems(t *testing.T) {
 	}
 	id := p.newSession(params)
 	p.prompt(id, "1") // the answer comes after the announcement
-	check("session/new", all(t, p.since(0), id))
+	check("session/new", all(t, p.messagesSince(0), id))
 
 	mark := p.mark()
 	params["sessionId"] = id
-	m := p.must("session/resume", params, nil)
+	m := p.mustCall("session/resume", params, nil)
 	p.prompt(id, "2")
-	after := p.since(mark)
+	after := p.messagesSince(mark)
 	at := slices.IndexFunc(after, func(o message) bool { return string(o.ID) == string(m.ID) && o.Method == "" })
 	if at != 0 {
 		t.Errorf("%d messages come before the answer to session/resume", at)
@@ -133,7 +133,7 @@ func TestFirstUpdateNamesProblems(t *testing.T) {
 	q := shared(t)
 	id = q.newSession(obj{"mcpServers": []obj{child(t, "works", "works")}})
 	q.await("the commands", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
-	if list := all(t, q.since(0), id); len(list) != 1 {
+	if list := all(t, q.messagesSince(0), id); len(list) != 1 {
 		t.Errorf("a session without problems starts with %s", strings.Join(asJSON(t, list), "\n"))
 	}
 }
@@ -169,8 +169,8 @@ func TestResourcesOfOnePrompt(t *testing.T) {
 			blocks = append(blocks, obj{"type": "resource_link", "name": "a", "uri": uri})
 		}
 		mark := p.mark()
-		p.must("session/prompt", obj{"sessionId": id, "prompt": blocks}, nil)
-		return said(updates(t, p.since(mark), id))
+		p.mustCall("session/prompt", obj{"sessionId": id, "prompt": blocks}, nil)
+		return messageTexts(updates(t, p.messagesSince(mark), id))
 	}
 	expect := func(what string, got []string, want string) {
 		t.Helper()
@@ -198,17 +198,17 @@ func TestResourcesOfOnePrompt(t *testing.T) {
 
 	// Other processes and forks do not know what the heap holds.
 	attach(id, "1", "file:///d")
-	p.must("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	p.mustCall("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	expect("after session/resume", attach(id, "count()"), "0")
 	attach(id, "1", "file:///e")
 	var fork struct{ SessionID string }
-	p.must("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
+	p.mustCall("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
 	expect("in a fork", attach(fork.SessionID, "count()"), "0")
 
 	// The client sees the code of the prompt without additions.
 	mark := p.mark()
 	attach(id, "prompt.resources.length", "file:///f")
-	for _, u := range updates(t, p.since(mark), id) {
+	for _, u := range updates(t, p.messagesSince(mark), id) {
 		if c := u.ToolCall; c != nil && c.RawInput.(map[string]any)["code"] != "prompt.resources.length" {
 			t.Errorf("the code is shown as %v", c.RawInput)
 		}
@@ -223,8 +223,8 @@ func TestLoadAfterClear(t *testing.T) {
 	prompts := func(id string) (list []string) {
 		t.Helper()
 		mark := p.mark()
-		p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-		for _, u := range updates(t, p.since(mark), id) {
+		p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+		for _, u := range updates(t, p.messagesSince(mark), id) {
 			if u.UserMessageChunk != nil {
 				list = append(list, u.UserMessageChunk.Content.Text.Text)
 			}
@@ -248,8 +248,8 @@ func TestLoadAfterClear(t *testing.T) {
 	}
 	// A fork starts with the prompts of its parent, and its /clear affects only itself.
 	var fork struct{ SessionID string }
-	p.must("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
-	p.must("session/load", obj{"sessionId": fork.SessionID, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	p.mustCall("session/fork", obj{"sessionId": id, "cwd": os.TempDir()}, &fork)
+	p.mustCall("session/load", obj{"sessionId": fork.SessionID, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	p.prompt(fork.SessionID, "/clear")
 	p.prompt(fork.SessionID, "n + 3")
 	if got, want := prompts(fork.SessionID), []string{"n + 3"}; !slices.Equal(got, want) {
@@ -273,7 +273,7 @@ func TestShownOnce(t *testing.T) {
 		mark := p.mark()
 		p.prompt(id, test.code)
 		var in []string
-		for _, line := range asJSON(t, updates(t, p.since(mark), id)) {
+		for _, line := range asJSON(t, updates(t, p.messagesSince(mark), id)) {
 			if strings.Contains(line, test.shown) {
 				in = append(in, line)
 			}
@@ -313,8 +313,8 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 		if got := p.prompt(id, test.prompt); got != "end_turn" {
 			t.Errorf("%q ends with %s", test.prompt, got)
 		}
-		list := updates(t, p.since(mark), id)
-		got := said(list)
+		list := updates(t, p.messagesSince(mark), id)
+		got := messageTexts(list)
 		if len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 1200 || test.runs && !strings.HasSuffix(got[0], hint) {
 			t.Errorf("%q is answered %q, want %q", test.prompt, got, test.want)
 		}
@@ -334,14 +334,14 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 		"/* Usage:\n```\nf()\n```\n*/ 4":          "4",
 		"Here:\n```python\n1\n```\n```js\n2\n```": "2",
 	} {
-		if got := p.says(id, code); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		if got := p.promptTexts(id, code); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 			t.Errorf("%q is answered %q, want %q", code, got, want)
 		}
 	}
 	// A load replays the same answers.
 	mark := p.mark()
-	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
-	replayed := strings.Join(said(updates(t, p.since(mark), id)), "\n")
+	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
+	replayed := strings.Join(messageTexts(updates(t, p.messagesSince(mark), id)), "\n")
 	for _, want := range []string{"This is not code", "the fence is marked `python`", "ReferenceError: hello is not defined", "Mark the fence `js`"} {
 		if !strings.Contains(replayed, want) {
 			t.Errorf("the replay lacks %q", want)

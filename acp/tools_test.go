@@ -115,17 +115,17 @@ func TestACP28_StdioServers(t *testing.T) {
 	book := start(t, t.TempDir())
 	p := connect(t, book).initialize()
 	id := p.newSession(obj{"cwd": dir, "mcpServers": []obj{child(t, "local", "local")}})
-	if got := p.says(id, `await mcp.local.echo({text: "hello"})`); !slices.Equal(got, []string{"local says hello"}) {
+	if got := p.promptTexts(id, `await mcp.local.echo({text: "hello"})`); !slices.Equal(got, []string{"local says hello"}) {
 		t.Errorf("a tool says %q", got)
 	}
-	if got := p.says(id, `await mcp.local.where({})`); !slices.Equal(got, []string{real}) {
+	if got := p.promptTexts(id, `await mcp.local.where({})`); !slices.Equal(got, []string{real}) {
 		t.Errorf("the server runs in %q, want %q", got, real)
 	}
-	if got := p.says(id, `await mcp.local.environment({text: "API_KEY"})`); !slices.Equal(got, []string{"15"}) {
+	if got := p.promptTexts(id, `await mcp.local.environment({text: "API_KEY"})`); !slices.Equal(got, []string{"15"}) {
 		t.Errorf("the server's secret has the length %q", got)
 	}
 	// The secret is neither in the ledger nor in an answer.
-	err = book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
+	err = book.Follow(waitContext(t), 0, func(batch []events.Event, last uint64) error {
 		for _, e := range batch {
 			b, err := json.Marshal(e.Data)
 			if err != nil {
@@ -143,7 +143,7 @@ func TestACP28_StdioServers(t *testing.T) {
 	if err != context.Canceled {
 		t.Fatal(err)
 	}
-	for _, m := range p.since(0) {
+	for _, m := range p.messagesSince(0) {
 		if strings.Contains(string(m.line), secret) {
 			t.Errorf("a message contains the secret: %s", m.line)
 		}
@@ -158,13 +158,13 @@ func testRemote(t *testing.T, kind string) {
 	server, with, without := remote(t, kind, "far")
 	p := shared(t)
 	id := p.newSession(obj{"mcpServers": []obj{server}})
-	if got := p.says(id, `await mcp.far.echo({text: "hello"})`); !slices.Equal(got, []string{"far says hello"}) {
+	if got := p.promptTexts(id, `await mcp.far.echo({text: "hello"})`); !slices.Equal(got, []string{"far says hello"}) {
 		t.Errorf("a tool says %q", got)
 	}
 	if with.Load() == 0 || without.Load() != 0 {
 		t.Errorf("%d requests have the header, and %d do not", with.Load(), without.Load())
 	}
-	p.must("session/close", obj{"sessionId": id}, nil)
+	p.mustCall("session/close", obj{"sessionId": id}, nil)
 }
 
 func TestACP31_AFailingServerFailsNothing(t *testing.T) {
@@ -177,16 +177,16 @@ func TestACP31_AFailingServerFailsNothing(t *testing.T) {
 		gone, {"type": "http", "name": "bad", "url": "no url", "headers": []obj{}}, child(t, "works", "works"),
 	}})
 	p.await("the announcement", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
-	if got := p.says(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
+	if got := p.promptTexts(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
 		t.Errorf("the server that works returns %q", got)
 	}
-	told := strings.Join(p.says(id, "/tools"), "")
+	told := strings.Join(p.promptTexts(id, "/tools"), "")
 	for _, want := range []string{"**dies**", "**missing**", "**gone**", "**bad**", "**works**", "`mcp.works.echo(args)`", `mcp.works["silent-about-itself"](args)`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("/tools does not list %s:\n%s", want, told)
 		}
 	}
-	if got := p.says(id, `try { await mcp.dies.echo({}) } catch (e) { "refused" }`); !slices.Equal(got, []string{"refused"}) {
+	if got := p.promptTexts(id, `try { await mcp.dies.echo({}) } catch (e) { "refused" }`); !slices.Equal(got, []string{"refused"}) {
 		t.Errorf("the server that died returns %q", got)
 	}
 }
@@ -202,7 +202,7 @@ func TestACP32_NamesStayReachable(t *testing.T) {
 		`await mcp.My_Server_["silent-about-itself"]({}).catch(e => "asked")`: "asked",
 		`Object.keys(mcp).sort().join()`:                                      "My_Server_,My_Server__2",
 	} {
-		if got := p.says(id, code); !slices.Equal(got, []string{want}) {
+		if got := p.promptTexts(id, code); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, want %q", code, got, want)
 		}
 	}
@@ -213,10 +213,10 @@ func TestACP33_ServersAreOfOneSession(t *testing.T) {
 	p := shared(t)
 	a := p.newSession(obj{"mcpServers": []obj{child(t, "only", "a")}})
 	b := p.newSession()
-	if got := p.says(b, `typeof mcp === "undefined" ? "none" : Object.keys(mcp).join()`); !slices.Equal(got, []string{"none"}) && got != nil {
+	if got := p.promptTexts(b, `typeof mcp === "undefined" ? "none" : Object.keys(mcp).join()`); !slices.Equal(got, []string{"none"}) && got != nil {
 		t.Errorf("the other session has %q", got)
 	}
-	if got := p.says(a, `await mcp.only.echo({text: "mine"})`); !slices.Equal(got, []string{"a says mine"}) {
+	if got := p.promptTexts(a, `await mcp.only.echo({text: "mine"})`); !slices.Equal(got, []string{"a says mine"}) {
 		t.Errorf("its own session receives %q", got)
 	}
 }
@@ -263,10 +263,10 @@ func TestPermissions(t *testing.T) {
 			asked := p.allow(tt.option)
 			id := p.newSession(obj{"mcpServers": []obj{child(t, "tools", "tools")}})
 			if tt.mode != "ask" {
-				p.must("session/set_mode", obj{"sessionId": id, "modeId": tt.mode}, nil)
+				p.mustCall("session/set_mode", obj{"sessionId": id, "modeId": tt.mode}, nil)
 			}
 			for range 2 {
-				if got := p.says(id, tt.code); !slices.Equal(got, []string{tt.want}) {
+				if got := p.promptTexts(id, tt.code); !slices.Equal(got, []string{tt.want}) {
 					t.Errorf("the call returns %q, want %q", got, tt.want)
 				}
 			}
@@ -300,10 +300,10 @@ func TestACP36_QuestionsTakenBack(t *testing.T) {
 		return mark == 2
 	})
 	p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
-	if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
+	if m := p.awaitAnswer(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
 		t.Errorf("the prompt is answered by %s", m.line)
 	}
-	if got := p.says(id, "1 + 1"); !slices.Equal(got, []string{"2"}) {
+	if got := p.promptTexts(id, "1 + 1"); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("the next prompt returns %q", got)
 	}
 }

@@ -139,7 +139,7 @@ func TestConnections(t *testing.T) {
 	if n := strings.Count(log, "too many connections"); n > 20 {
 		t.Errorf("the log has %d lines about connections", n)
 	}
-	s.verified(0)
+	s.verifyLedger(0)
 }
 
 // holdConnections opens connections that are idle, send half a request or send nothing.
@@ -177,9 +177,9 @@ func mustRequest(t *testing.T, ctx context.Context, url, token string) *http.Req
 	return req
 }
 
-// verified verifies the data directory of a server that has ended: it must be intact,
+// verifyLedger verifies the data directory of a server that has ended: it must be intact,
 // with at most a number of unsigned events.
-func (s *server) verified(unsigned uint64) {
+func (s *server) verifyLedger(unsigned uint64) {
 	s.t.Helper()
 	var report struct {
 		OK       bool   `json:"ok"`

@@ -17,7 +17,7 @@ import (
 // the heap stores it again.
 func TestDamagedHeap(t *testing.T) {
 	attack(t, "TestDamagedHeapAffectsOnlyItself in embed")
-	unhurried(t)
+	runInParallel(t)
 	s := newServer(t)
 	owner, other := s.token("owner", "read,run"), s.token("other", "read,run")
 	s.start()
@@ -33,10 +33,10 @@ func TestDamagedHeap(t *testing.T) {
 	if text := refused["detail"].(string); !strings.Contains(text, "is damaged") || !strings.Contains(text, heap) {
 		t.Errorf("a run from the damaged heap is refused with %q", text)
 	}
-	if report := s.call(owner, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK); report["damaged"] != true || report["read_only"] != false || len(named(report, heap)) != 1 {
+	if report := s.call(owner, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK); report["damaged"] != true || report["read_only"] != false || len(findingsOf(report, heap)) != 1 {
 		t.Errorf("the owner of the heap gets the report %v", report)
 	}
-	if report := s.call(other, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK); report["read_only"] != false || len(named(report, heap)) != 0 {
+	if report := s.call(other, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK); report["read_only"] != false || len(findingsOf(report, heap)) != 0 {
 		t.Errorf("another tenant gets the report %v", report)
 	}
 	if again := s.run(owner, code, nil)["heap"]; again != heap {
@@ -46,13 +46,13 @@ func TestDamagedHeap(t *testing.T) {
 		t.Errorf("from the heap that was stored again: %v", e)
 	}
 	report := s.call(owner, http.MethodGet, "/api/ledger/damage", nil, http.StatusOK)
-	if list := named(report, heap); report["damaged"] != false || len(list) != 1 || list[0]["ended"] == nil {
+	if list := findingsOf(report, heap); report["damaged"] != false || len(list) != 1 || list[0]["ended"] == nil {
 		t.Errorf("in the end the report is %v", report)
 	}
 }
 
-// named returns the findings of a report about a heap.
-func named(report map[string]any, heap string) (list []map[string]any) {
+// findingsOf returns the findings of a report about a heap.
+func findingsOf(report map[string]any, heap string) (list []map[string]any) {
 	for _, f := range report["findings"].([]any) {
 		f := f.(map[string]any)
 		if blob, ok := f["blob"].(map[string]any); ok && blob["sha256"] == heap {

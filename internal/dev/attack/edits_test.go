@@ -24,7 +24,7 @@ func TestTagEdits(t *testing.T) {
 	s := startServer(t)
 	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
-	before := s.stored()
+	before := s.storedBytes()
 
 	const clients, tags, keyBytes, valueBytes = 4, 60, 200, 240
 	var edits, refused atomic.Int64
@@ -59,7 +59,7 @@ func TestTagEdits(t *testing.T) {
 	// An edit stores the event, its row in the history, the current tags, and the
 	// index of tags.
 	n := edits.Load()
-	took := (s.stored() - before) / n
+	took := (s.storedBytes() - before) / n
 	t.Logf("%d edits, %d refused, %d KiB on the disk for each", n, refused.Load(), took>>10)
 	if size := int64(tags * (keyBytes + valueBytes)); took > 6*size {
 		t.Errorf("an edit with %d bytes of tags takes %d bytes on the disk", size, took)
@@ -69,9 +69,9 @@ func TestTagEdits(t *testing.T) {
 	}
 }
 
-// stored returns the size of all files of the data directory, in bytes. The log of the
+// storedBytes returns the size of all files of the data directory, in bytes. The log of the
 // projections does not count, because it is overwritten from its start.
-func (s *server) stored() (size int64) {
+func (s *server) storedBytes() (size int64) {
 	s.t.Helper()
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, "-wal") {

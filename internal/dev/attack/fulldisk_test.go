@@ -54,7 +54,7 @@ func withMounts(t *testing.T) bool {
 // A server that is started on the full disk does the same.
 func TestFullDisk(t *testing.T) {
 	attack(t, "TestADiskWithoutRoom, TestDisk and TestRunningServerKeepsItsBallast in embed, TestOpenWithoutSpace in projections, TestReopen in internal/store/natsserver")
-	unhurried(t)
+	runInParallel(t)
 	if !withMounts(t) {
 		return
 	}
@@ -123,7 +123,7 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 			t.Errorf("the log contains %q:\n%.4000s", word, log)
 		}
 	}
-	s.verified(0)
+	s.verifyLedger(0)
 	s.start()
 	l.check(t, l.known())
 }
@@ -133,11 +133,11 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	// The running server has noticed the full disk, and keeps the space for its start.
 	const ballast, noticed = "ballast", "no new runs are accepted"
-	until(t, "the ballast is there", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
+	waitUntil(t, "the ballast is there", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
 	before := strings.Count(s.log.String(), noticed)
 	junk := []string{filepath.Join(s.dir, "junk")}
 	l.fill(t, junk[0])
-	until(t, "the server has noticed the full disk", func() bool { return strings.Count(s.log.String(), noticed) > before })
+	waitUntil(t, "the server has noticed the full disk", func() bool { return strings.Count(s.log.String(), noticed) > before })
 	refusedReady(t, s, l.token)
 	l.untilRefused(t)
 	if _, err := os.Stat(filepath.Join(s.dir, ballast)); err != nil {
@@ -160,7 +160,7 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 		l.check(t, l.known())
 		// The start may free enough of the projections' log to be ready with space, and
 		// notice later that the disk is full.
-		until(t, "the log says that the disk is full", func() bool {
+		waitUntil(t, "the log says that the disk is full", func() bool {
 			log := s.log.String()
 			return saysFull(log) && (strings.Contains(log, "READ-ONLY for now") || strings.Contains(log, noticed))
 		})
@@ -178,8 +178,8 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	l.check(t, l.known())
 }
 
-// until polls another process until a condition holds.
-func until(t *testing.T, what string, holds func() bool) {
+// waitUntil polls another process until a condition holds.
+func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

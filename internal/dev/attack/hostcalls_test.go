@@ -80,7 +80,7 @@ func largeTools(w http.ResponseWriter, r *http.Request) {
 // at once. Another tenant is answered meanwhile.
 func TestHostCalls(t *testing.T) {
 	attack(t, "TestLargeAnswersTakeMemory in toolserver")
-	unhurried(t)
+	runInParallel(t)
 	s := startServer(t, "--mcp-server=large="+serveLocal(t, http.HandlerFunc(largeTools))+"/mcp")
 	tokens := []string{s.token("attacker0", "read,run"), s.token("attacker1", "read,run")}[:choose(1, 2)]
 	quiet := s.token("quiet", "read,run")
@@ -113,7 +113,7 @@ for (let i = 0; i < %d; i++) await Promise.all(Array.from({ length: 16 }, call))
 				t.Errorf("%s: the run is %v with %.500v %.500v, want %s", name, e["status"], e["result"], e["error"], want)
 			}
 		}
-		s.grew(name, idle, stop())
+		s.checkGrowth(name, idle, stop())
 	}
 	s.probe(quiet, 1)
 }

@@ -20,7 +20,7 @@ import (
 // runs once.
 func TestHungNATS(t *testing.T) {
 	attack(t, "commands without an answer in ledger")
-	unhurried(t)
+	runInParallel(t)
 	patience := slack(5 * time.Second)
 	s, hole := startBehindHole(t)
 	token := s.token("client", "read,run")
@@ -311,7 +311,7 @@ func startBehindHole(t *testing.T) (*server, *blackHole) {
 // A server whose NATS server hangs ends within its time limits for draining and signing.
 func TestStopWhileNATSHangs(t *testing.T) {
 	attack(t, "TestDrainGivesUpOnTheLedger in runner, TestDecided in ledger")
-	unhurried(t)
+	runInParallel(t)
 	s, hole := startBehindHole(t)
 	token := s.token("client", "read,run")
 	id := s.submit(token, `console.log('under way'); for(;;);`, nil)

@@ -11,7 +11,7 @@ import (
 // After many small runs an idle server returns memory to the operating system.
 func TestIdleMemory(t *testing.T) {
 	attack(t, "trimming in embed")
-	unhurried(t)
+	runInParallel(t)
 	s := startServer(t)
 	token := s.token("busy", "read,run")
 	s.probe(token, 5)

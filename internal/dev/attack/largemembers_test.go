@@ -90,7 +90,7 @@ func TestLargeMembers(t *testing.T) {
 		status, err := s.sendHeaders(tokens[client%len(tokens)], path, headers[min(n%3, 1)])
 		return &http.Response{StatusCode: status, Body: http.NoBody}, err
 	})
-	s.grew(fmt.Sprintf("headers, answers %v", statuses), idle, stop())
+	s.checkGrowth(fmt.Sprintf("headers, answers %v", statuses), idle, stop())
 	if statuses[http.StatusOK] == 0 {
 		t.Error("no request with 15 KiB of headers was answered")
 	}
@@ -120,7 +120,7 @@ func TestLargeMembers(t *testing.T) {
 			}
 			return s.get(t.Context(), tokens[i], "/api/executions/"+ids[i], "application/json")
 		})
-		s.grew(fmt.Sprintf("%s, answers %v", text.name, statuses), idle, stop())
+		s.checkGrowth(fmt.Sprintf("%s, answers %v", text.name, statuses), idle, stop())
 		s.probe(quiet, 2)
 	}
 
@@ -140,7 +140,7 @@ func TestLargeMembers(t *testing.T) {
 		}
 		return s.do(t.Context(), tokens[client%len(tokens)], http.MethodPost, "/api/exec", body)
 	})
-	s.grew(fmt.Sprintf("tags, answers %v", statuses), idle, stop())
+	s.checkGrowth(fmt.Sprintf("tags, answers %v", statuses), idle, stop())
 	if statuses[http.StatusAccepted] == 0 {
 		t.Error("no run with large tags was accepted")
 	}

@@ -182,14 +182,14 @@ func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration)
 	return statuses
 }
 
-// grew fails the test if the server used more memory than its limit.
-func (s *server) grew(what string, idle, top int64) {
+// checkGrowth fails the test if the server used more memory than its limit.
+func (s *server) checkGrowth(what string, idle, top int64) {
 	s.t.Helper()
-	s.grewUpTo(maxGrowth, what, idle, top)
+	s.checkGrowthUpTo(maxGrowth, what, idle, top)
 }
 
-// grewUpTo is grew with another limit, for a server with a small memory budget.
-func (s *server) grewUpTo(bound int64, what string, idle, top int64) {
+// checkGrowthUpTo is grew with another limit, for a server with a small memory budget.
+func (s *server) checkGrowthUpTo(bound int64, what string, idle, top int64) {
 	s.t.Helper()
 	s.t.Logf("%s: idle %d MiB, %d MiB more", what, idle>>20, (top-idle)>>20)
 	if top-idle > bound {
@@ -213,7 +213,7 @@ func TestLargeSources(t *testing.T) {
 		stop := s.peak()
 		clients := choose(20, 200)
 		runs, refused := s.sendSources(tokens, clients, sourceBytes, choose(time.Second, 40*time.Second), round*clients)
-		s.grew(fmt.Sprintf("%d runs accepted, %d requests refused", len(runs), refused), idle, stop())
+		s.checkGrowth(fmt.Sprintf("%d runs accepted, %d requests refused", len(runs), refused), idle, stop())
 		if len(runs) == 0 {
 			t.Fatal("no run was accepted")
 		}
@@ -238,13 +238,13 @@ func TestLargeSources(t *testing.T) {
 			})
 		}
 		waiting.Wait()
-		s.grew("running them", idle, stop())
+		s.checkGrowth("running them", idle, stop())
 		if n := lost.Load(); n > 0 {
 			t.Errorf("%d runs did not end", n)
 		}
 		stop = s.peak()
 		statuses := s.readRuns(runs, choose(20, 200), choose(time.Second, 30*time.Second))
-		s.grew(fmt.Sprintf("reading them, answers %v", statuses), idle, stop())
+		s.checkGrowth(fmt.Sprintf("reading them, answers %v", statuses), idle, stop())
 	}
 	s.probe(quiet, 3)
 }
@@ -354,7 +354,7 @@ func TestLargeSourceBesideMany(t *testing.T) {
 	}
 	over.Store(true)
 	flood.Wait()
-	s.grew("four tenants at once", idle, stop())
+	s.checkGrowth("four tenants at once", idle, stop())
 }
 
 // execution reads a run, or returns an error when the server refuses.

@@ -66,7 +66,7 @@ func TestLongLines(t *testing.T) {
 	if written < 2*(15<<20) {
 		t.Errorf("only %.0f bytes were written: the attack is too weak", written)
 	}
-	s.grewUpTo(bound, fmt.Sprintf("writing %.0f MB in long lines", written/1e6), idle, stop())
+	s.checkGrowthUpTo(bound, fmt.Sprintf("writing %.0f MB in long lines", written/1e6), idle, stop())
 	s.probe(quiet, 2)
 
 	stop = s.peak()
@@ -81,7 +81,7 @@ func TestLongLines(t *testing.T) {
 		}[(client/4+n)%4]
 		return s.get(t.Context(), tokens[i], way[0], way[1])
 	})
-	s.grewUpTo(bound, fmt.Sprintf("reading long lines, answers %v", statuses), idle, stop())
+	s.checkGrowthUpTo(bound, fmt.Sprintf("reading long lines, answers %v", statuses), idle, stop())
 	if statuses[http.StatusOK] == 0 {
 		t.Error("no reader was answered")
 	}

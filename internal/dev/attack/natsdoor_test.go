@@ -230,7 +230,7 @@ func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 // A server that requires tokens does not listen on NATS unless a flag requests it.
 func TestNATSDoorIsClosed(t *testing.T) {
 	attack(t, "options of serve in internal/cli")
-	unhurried(t)
+	runInParallel(t)
 	s := newServer(t)
 	cmd := exec.Command(s.bin, "serve", "--data-dir", s.dir, "--http-addr", s.addr, "--auth", "tokens="+s.tokenFile())
 	cmd.Env = s.env()

@@ -52,7 +52,7 @@ var poisonedHeaps = []struct {
 // it throws, times out or is cancelled.
 func TestPoisonedHeap(t *testing.T) {
 	attack(t, "TestPoisonedHeaps in internal/exec/v8 and TestWhatAHeapCarries in internal/exec/worker")
-	unhurried(t)
+	runInParallel(t)
 	s := startServer(t)
 	token := s.token("victim", "read,run")
 	client := sdk.NewClient(&sdk.Implementation{Name: "attack", Version: "1"}, nil)

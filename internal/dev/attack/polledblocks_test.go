@@ -61,7 +61,7 @@ func TestPolledBlocks(t *testing.T) {
 	}
 	over.Store(true)
 	polling.Wait()
-	s.grew(fmt.Sprintf("reading an event of each block, %d times in all", answered.Load()), idle, stop())
+	s.checkGrowth(fmt.Sprintf("reading an event of each block, %d times in all", answered.Load()), idle, stop())
 	if answered.Load() < 100 {
 		t.Error("too few reads were answered: the attack is too weak")
 	}

@@ -41,7 +41,7 @@ func (s *server) edge(token string) uint64 {
 // Repeated reads with a read token append no event.
 func TestReadWrites(t *testing.T) {
 	attack(t, "TestProofsOfPendingEvents in httpapi")
-	unhurried(t)
+	runInParallel(t)
 	s := newServer(t)
 	runner, reader := s.token("loud", "read,run"), s.token("loud", "read")
 	s.start()

@@ -111,7 +111,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 // A heap that is read at full speed arrives complete.
 func TestLargeHeapArrives(t *testing.T) {
 	attack(t, "heaps in pieces in httpapi")
-	unhurried(t)
+	runInParallel(t)
 	s := startServer(t)
 	token := s.token("reader", "read,run")
 	hash, _ := s.largeHeap(token)
@@ -134,7 +134,7 @@ func TestLargeHeapArrives(t *testing.T) {
 // after the other, and runs without a heap do not wait for them.
 func TestRunsWithLargeHeaps(t *testing.T) {
 	attack(t, "budget in internal/resources/budget and runner")
-	unhurried(t)
+	runInParallel(t)
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
 	s.probe(quiet, 5)

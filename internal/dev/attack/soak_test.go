@@ -163,7 +163,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("the server ended with the status %d", code)
 	}
 	k.checkLog()
-	s.verified(0)
+	s.verifyLedger(0)
 	if k.failures > 0 {
 		t.Errorf("%d failures; -soak-seed=%d", k.failures, *soakSeed)
 	}

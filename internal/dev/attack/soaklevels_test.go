@@ -81,7 +81,7 @@ func (t *levelTable) settle(reference level) level {
 	for within := 0; ; time.Sleep(settlePoll) { // polls another process
 		l = t.read("quiet")
 		t.k.t.Logf("%s", l)
-		if within++; len(l.above(reference)) > 0 {
+		if within++; len(l.exceededLimits(reference)) > 0 {
 			within = 0
 		}
 		if within == settledPolls || within == 0 && time.Since(began) > time.Minute {
@@ -101,8 +101,8 @@ func (t *levelTable) print() {
 	t.k.t.Logf("\n%s", strings.Join(lines, "\n"))
 }
 
-// above returns a line for each limit that a level exceeds.
-func (l level) above(reference level) (list []string) {
+// exceededLimits returns a line for each limit that a level exceeds.
+func (l level) exceededLimits(reference level) (list []string) {
 	exceeds := func(is bool, format string, args ...any) {
 		if is {
 			list = append(list, fmt.Sprintf(format, args...))
@@ -121,7 +121,7 @@ func (l level) above(reference level) (list []string) {
 
 func (l level) compare(t *testing.T, reference level) {
 	t.Helper()
-	for _, what := range l.above(reference) {
+	for _, what := range l.exceededLimits(reference) {
 		t.Errorf("after a quiet minute %s", what)
 	}
 }

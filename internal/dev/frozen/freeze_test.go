@@ -148,8 +148,8 @@ func (w *writer) do(of tenant, method, url, body string, into any, header ...str
 	w.dir.tokens.must(w.T, w.book, of, method, url, body, into, header...)
 }
 
-// ran holds the members of an execution that the writer uses.
-type ran struct {
+// executionResult holds the members of an execution that the writer uses.
+type executionResult struct {
 	ID     string `json:"execution_id"`
 	Status string `json:"status"`
 	Heap   string `json:"heap"`
@@ -157,26 +157,26 @@ type ran struct {
 
 func (w *writer) submit(of tenant, body string, header ...string) string {
 	w.Helper()
-	var r ran
+	var r executionResult
 	w.do(of, http.MethodPost, "/api/exec", body, &r, header...)
 	return r.ID
 }
 
 // ended waits for the end of a run.
-func (w *writer) ended(of tenant, id string) ran {
+func (w *writer) ended(of tenant, id string) executionResult {
 	w.Helper()
 	for ctx := within(w.T); ctx.Err() == nil; {
-		var r ran
+		var r executionResult
 		w.do(of, http.MethodGet, "/api/executions/"+id+"?wait=60", "", &r)
 		if r.Status != string(events.StatusRunning) {
 			return r
 		}
 	}
 	w.Fatalf("%s does not end", id)
-	return ran{}
+	return executionResult{}
 }
 
-func (w *writer) run(of tenant, body string, header ...string) ran {
+func (w *writer) run(of tenant, body string, header ...string) executionResult {
 	w.Helper()
 	return w.ended(of, w.submit(of, body, header...))
 }
@@ -579,7 +579,7 @@ func (w *writer) openRuns() {
 func (w *writer) requireOpen() {
 	w.Helper()
 	for _, id := range w.openIDs {
-		var r ran
+		var r executionResult
 		if w.do(operator, http.MethodGet, "/api/executions/"+id, "", &r); r.Status != string(events.StatusRunning) {
 			w.Fatalf("%s is %s: it ended before the files were copied; run the test again", id, r.Status)
 		}

@@ -211,7 +211,7 @@ func (q *inquiry) executions(list []events.Event) {
 
 // isRunning reports whether an execution has no end.
 func (q *inquiry) isRunning(k known) bool {
-	var e ran
+	var e executionResult
 	a := q.dir.tokens.ask(q.T, q.book, k.of, http.MethodGet, "/api/executions/"+k.id, "")
 	return a.status == http.StatusOK && json.Unmarshal(a.body, &e) == nil && e.Status == string(events.StatusRunning)
 }

@@ -178,9 +178,9 @@ func (c *consumer) size() int64 {
 	return info.Size()
 }
 
-// lives kills the consumer repeatedly, at a random time after it has recorded an event,
+// killRepeatedly kills the consumer repeatedly, at a random time after it has recorded an event,
 // and then starts it a last time.
-func (c *consumer) lives(kills int, random *rand.Rand) {
+func (c *consumer) killRepeatedly(kills int, random *rand.Rand) {
 	for range kills {
 		before := c.size()
 		c.start()
@@ -202,7 +202,7 @@ func (c *consumer) lives(kills int, random *rand.Rand) {
 // each has recorded every event of the ledger exactly once, and that the one over HTTP has
 // recorded them in order. "make torture" runs the long version.
 func TestKillConsumers(t *testing.T) {
-	unhurried(t)
+	runInParallel(t)
 	setSeed()
 	t.Logf("%d kills of each, -seed=%d", *consumerKills, *seed)
 	s := newServer(t)
@@ -212,14 +212,14 @@ func TestKillConsumers(t *testing.T) {
 	defer stop()
 	var load sync.WaitGroup
 	for n := range 2 {
-		load.Go(func() { busy(ctx, s, n) })
+		load.Go(func() { submitRuns(ctx, s, n) })
 	}
 	all := []*consumer{{t: t, kind: "http", s: s}, {t: t, kind: "nats", s: s}}
 	var living sync.WaitGroup
 	for i, c := range all {
 		c.record = filepath.Join(t.TempDir(), c.kind)
 		random := rand.New(rand.NewPCG(*seed, uint64(i)))
-		living.Go(func() { c.lives(*consumerKills, random) })
+		living.Go(func() { c.killRepeatedly(*consumerKills, random) })
 	}
 	living.Wait()
 	stop()
@@ -228,7 +228,7 @@ func TestKillConsumers(t *testing.T) {
 		return
 	}
 	(&promises{}).settle(t, s)
-	whole, ofLedger := quiet(t, s)
+	whole, ofLedger := settledLedger(t, s)
 	for _, c := range all {
 		want := whole
 		if c.kind == "nats" { // this one sees only the events of its tenant
@@ -260,8 +260,8 @@ func TestKillConsumers(t *testing.T) {
 	t.Logf("%d events, each recorded exactly once by both", len(whole))
 }
 
-// busy submits one run after the other.
-func busy(ctx context.Context, s *server, n int) {
+// submitRuns submits one run after the other.
+func submitRuns(ctx context.Context, s *server, n int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		code := fmt.Sprintf("console.log('run', %d); for (let i = 0; i < %d; i++) console.log('<line> & ', i); %d", i, i%40, i)
 		_, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", map[string]any{"code": code, "session": fmt.Sprint("s", n)})
@@ -276,9 +276,9 @@ func busy(ctx context.Context, s *server, n int) {
 	}
 }
 
-// quiet reads the ledger once no more events are added. It returns the events in the form
+// settledLedger reads the ledger once no more events are added. It returns the events in the form
 // of a notebook, and the positions of the ledger's own events.
-func quiet(t *testing.T, s *server) (lines []string, ofLedger map[uint64]bool) {
+func settledLedger(t *testing.T, s *server) (lines []string, ofLedger map[uint64]bool) {
 	t.Helper()
 	for last := -1; ; {
 		list := s.ledger()

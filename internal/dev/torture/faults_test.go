@@ -79,7 +79,7 @@ type tally struct {
 	accepted int
 }
 
-func (y *tally) acceptedOne() {
+func (y *tally) countAccepted() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.accepted++
@@ -305,7 +305,7 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 		if ctx.Err() != nil || len(err.Error()) < 20 {
 			return bad("the start ended with %v", err)
 		}
-		return y.untouched(dir, files, refused, bad)
+		return y.checkUnchanged(dir, files, refused, bad)
 	}
 	defer book.Close()
 	damaged := book.Ready(ctx) != nil
@@ -361,13 +361,13 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 	if err := book.Close(); err != nil {
 		return bad("close: %v", err)
 	}
-	if v = y.untouched(dir, files, v, bad); v != reported && v != contained || !accept {
+	if v = y.checkUnchanged(dir, files, v, bad); v != reported && v != contained || !accept {
 		return v
 	}
 	if err := y.accept(ctx, dir); err != nil {
 		return bad("accept the damage: %v", err)
 	}
-	table.acceptedOne()
+	table.countAccepted()
 	return v
 }
 
@@ -396,7 +396,7 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 		if err = errors.Join(err, book.Close()); err != nil {
 			return err
 		}
-		if err := y.survived(got); err != nil {
+		if err := y.checkSurvivors(got); err != nil {
 			return err
 		}
 		opts.Storage.AcceptDamage = false
@@ -411,8 +411,8 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// survived compares the events after accepted damage with the original ones.
-func (y *truth) survived(got []string) error {
+// checkSurvivors compares the events after accepted damage with the original ones.
+func (y *truth) checkSurvivors(got []string) error {
 	var lost events.Lost
 	there := map[uint64]bool{}
 	for _, raw := range got {
@@ -458,8 +458,8 @@ func strip(raw string) string {
 	return string(text)
 }
 
-// wasSetAside reports whether a quarantine directory holds a file with this content.
-func wasSetAside(dir, file string, content []byte) bool {
+// wasQuarantined reports whether a quarantine directory holds a file with this content.
+func wasQuarantined(dir, file string, content []byte) bool {
 	copies, _ := filepath.Glob(filepath.Join(dir, "damaged-*"))
 	for _, aside := range copies {
 		if raw, err := os.ReadFile(filepath.Join(aside, file)); err == nil && bytes.Equal(raw, content) {
@@ -469,14 +469,14 @@ func wasSetAside(dir, file string, content []byte) bool {
 	return false
 }
 
-// untouched returns v, or fails if files of the streams have changed.
-func (y *truth) untouched(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
+// checkUnchanged returns v, or fails if files of the streams have changed.
+func (y *truth) checkUnchanged(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
 	for file, content := range files {
 		if !strings.HasSuffix(file, ".blk") || strings.HasPrefix(file, "readonly") {
 			continue
 		}
 		now, err := os.ReadFile(filepath.Join(dir, file))
-		if err == nil && bytes.Equal(now, content) || v == contained && (bytes.HasPrefix(now, content) || wasSetAside(dir, file, content)) {
+		if err == nil && bytes.Equal(now, content) || v == contained && (bytes.HasPrefix(now, content) || wasQuarantined(dir, file, content)) {
 			continue
 		}
 		return bad("the damaged file %s was changed, %v", file, err)

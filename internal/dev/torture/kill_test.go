@@ -29,9 +29,9 @@ var setSeed = sync.OnceFunc(func() {
 	}
 })
 
-// unhurried runs a test of normal size in parallel with others, because they wait for
+// runInParallel runs a test of normal size in parallel with others, because they wait for
 // processes most of the time. The long versions run alone.
-func unhurried(t *testing.T) {
+func runInParallel(t *testing.T) {
 	if *kills <= 12 && *consumerKills <= 10 {
 		t.Parallel()
 	}
@@ -70,7 +70,7 @@ func newPromises() *promises {
 // acknowledged event is missing and every execution has exactly one terminal event. "make
 // torture" runs the long version.
 func TestKill(t *testing.T) {
-	unhurried(t)
+	runInParallel(t)
 	setSeed()
 	t.Logf("%d kills, -seed=%d", *kills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 1))

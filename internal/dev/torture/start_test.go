@@ -11,8 +11,8 @@ import (
 	"daybook/internal/dev/tier"
 )
 
-// written lists files in the order in which a first start creates them.
-var written = []string{
+// startFiles lists files in the order in which a first start creates them.
+var startFiles = []string{
 	"lock", "mark",
 	"jetstream/jetstream/$G/streams/LEDGER-0001",
 	"jetstream/jetstream/$G/streams/LEDGER-0001/meta.inf",
@@ -32,7 +32,7 @@ var written = []string{
 // time after one of its files appears. Each next start succeeds: no operator has to accept
 // damage.
 func TestKillAtStart(t *testing.T) {
-	unhurried(t)
+	runInParallel(t)
 	setSeed()
 	rounds, lanes := tier.Choose(2, 60), 2
 	t.Logf("%d directories, -seed=%d", rounds, *seed)
@@ -47,9 +47,9 @@ func TestKillAtStart(t *testing.T) {
 func killAtStart(t *testing.T, rounds int, random *rand.Rand) {
 	for range rounds {
 		s := newServer(t)
-		for at := random.IntN(len(written)); at < len(written); at += 1 + random.IntN(len(written)) {
+		for at := random.IntN(len(startFiles)); at < len(startFiles); at += 1 + random.IntN(len(startFiles)) {
 			s.launch()
-			s.killAfter(written[at], time.Duration(random.Int64N(int64(4*time.Millisecond))))
+			s.killAfter(startFiles[at], time.Duration(random.Int64N(int64(4*time.Millisecond))))
 		}
 		s.start()
 		if _, answer, _, err := s.send(t.Context(), "POST", "/api/exec", map[string]any{"code": "6 * 7"}); err != nil || answer["execution_id"] == nil {

@@ -66,7 +66,7 @@ func (b *inbox) received() []uint64 {
 // TestKillWebhooks kills the server during deliveries, and then checks that a receiver got
 // every event in order, and at most one event twice after each kill.
 func TestKillWebhooks(t *testing.T) {
-	unhurried(t)
+	runInParallel(t)
 	setSeed()
 	t.Logf("%d kills, -seed=%d", *consumerKills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 3))
@@ -88,7 +88,7 @@ func TestKillWebhooks(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var load sync.WaitGroup
 		for n := range 2 {
-			load.Go(func() { busy(ctx, s, n) })
+			load.Go(func() { submitRuns(ctx, s, n) })
 		}
 		select {
 		case <-b.came: // something is delivered in every round
