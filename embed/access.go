@@ -95,11 +95,7 @@ func (d *Daybook) openAccess(context.Context) error {
 	if d.auth, err = authenticator(d.opts); err != nil {
 		return err
 	}
-	limits := access.Limits(d.opts.Access.Limits)
-	if err := limits.Check(); err != nil {
-		return err
-	}
-	d.quotas = access.NewQuotas(limits, meter{d}, nil)
+	d.quotas = access.NewQuotas(access.Limits(d.opts.Access.Limits), meter{d}, nil)
 	return nil
 }
 

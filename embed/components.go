@@ -153,7 +153,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	}
 	opts := runner.Options{
 		Slots:          d.opts.Slots.Total,
-		Shares:         d.opts.slotShares(),
+		Shares:         d.opts.Slots.shares(),
 		OutputRate:     d.opts.outputRate(),
 		Ledger:         d.ledger,
 		Work:           d.store,

@@ -36,11 +36,15 @@ type ContextOptions struct {
 	SecretKeys []string
 }
 
-func (o ContextOptions) check() error {
-	if o.Idle < 0 || o.MaxSessions < 0 || o.MaxMB < 0 || o.HighWaterMB < 0 {
-		return errors.New("nothing in Contexts can be negative")
-	}
-	return nil
+// validate returns the errors of the fields.
+func (o ContextOptions) validate() error {
+	count := optionRange[int]{least: 1}
+	return errors.Join(
+		optionRange[time.Duration]{least: 1}.check("Contexts.Idle", o.Idle),
+		count.check("Contexts.MaxSessions", o.MaxSessions),
+		count.check("Contexts.MaxMB", o.MaxMB),
+		count.check("Contexts.HighWaterMB", o.HighWaterMB),
+	)
 }
 
 // startContexts starts the conversation contexts. When contextsRunning has ended, all

@@ -18,8 +18,8 @@
 //
 // The files, in reading order:
 //
-//   - options.go, options_*.go, optionerror.go: Options and its groups, their defaults, and
-//     errors about them
+//   - options.go, options_*.go, optionrange.go, optionerror.go: Options and its groups, their
+//     defaults, their rules, and errors about them
 //   - embed.go: Daybook, its start and its end
 //   - place.go, lock.go, takeover.go: the ledger of a data directory, and its owner
 //   - nats.go, connections.go: the NATS server, the bounds of connections

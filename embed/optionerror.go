@@ -26,8 +26,12 @@ func asOption(err error) error {
 
 // FieldError is an error about a field of Options.
 type FieldError struct {
-	// Field is the name of the field, such as "DataDir" or "OIDC.Issuer".
+	// Field is the name of the field, such as "DataDir" or "Access.OIDC.Issuer".
 	Field string
+	// Range is the rule of a value that is out of range, else nil. Value is then the
+	// value as text.
+	Range *Range
+	Value string
 
 	verb string // between the name and the problem
 	err  error
@@ -47,10 +51,15 @@ func ofField(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FieldError{field, ": ", err}
+	return &FieldError{Field: field, verb: ": ", err: err}
 }
 
 // fieldIs returns the error of a field whose message starts with the value.
 func fieldIs(field, format string, args ...any) error {
-	return &FieldError{field, " is ", fmt.Errorf(format, args...)}
+	return &FieldError{Field: field, verb: " is ", err: fmt.Errorf(format, args...)}
+}
+
+// outOfRange returns the error of a field whose value breaks a rule.
+func outOfRange(field, verb, value string, rule Range) error {
+	return &FieldError{Field: field, Range: &rule, Value: value, verb: verb, err: fmt.Errorf("%s: %v", value, rule)}
 }

@@ -1,5 +1,7 @@
 package embed
 
+import "errors"
+
 // AccessOptions select the accepted clients and limit what tenants may use.
 type AccessOptions struct {
 	// TokenFile and OIDC select the bearer tokens that HTTP accepts. With neither,
@@ -12,4 +14,26 @@ type AccessOptions struct {
 	// SessionTurns is the maximum number of waiting turns in one logical session.
 	// Default: 1,000. A negative number is unlimited.
 	SessionTurns int
+}
+
+// validate returns the errors of the fields.
+func (o AccessOptions) validate() error {
+	return errors.Join(
+		o.Limits.validate(),
+		optionRange[int]{least: 1, most: maxCount, negative: "unlimited"}.check("Access.SessionTurns", o.SessionTurns),
+	)
+}
+
+// validate returns the errors of the fields.
+func (l Limits) validate() error {
+	count, bytes := optionRange[int]{most: maxCount, zero: "unlimited"}, optionRange[int64]{most: maxStoredBytes, zero: "unlimited"}
+	return errors.Join(
+		optionRange[float64]{least: minRate, most: maxRate, unit: " a second", zero: "unlimited"}.check("Access.Limits.RequestsPerSecond", l.RequestsPerSecond),
+		count.check("Access.Limits.Runs", l.Runs),
+		bytes.check("Access.Limits.OutputBytes", l.OutputBytes),
+		bytes.check("Access.Limits.HeapBytes", l.HeapBytes),
+		count.check("Access.Limits.Streams", l.Streams),
+		count.check("Access.Limits.Sessions", l.Sessions),
+		count.check("Access.Limits.TaggedHeaps", l.TaggedHeaps),
+	)
 }

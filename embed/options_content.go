@@ -1,6 +1,11 @@
 package embed
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"daybook/internal/lifecycle/retention"
+)
 
 // ContentOptions configure how long content is kept: heaps, and the content of
 // sessions.
@@ -20,4 +25,13 @@ type ContentOptions struct {
 	Erasable    bool
 	KeyDir      string
 	WithoutKeys bool
+}
+
+// validate returns the errors of the fields.
+func (o ContentOptions) validate() error {
+	var problem error
+	if o.HeapRetention != 0 && o.HeapRetention < retention.MinAge {
+		problem = fieldIs("Content.HeapRetention", "%s: it must be %s or more, or 0 to keep all heaps", o.HeapRetention, retention.MinAge)
+	}
+	return errors.Join(problem, optionRange[int]{least: 1, most: maxCount, negative: "none"}.check("Content.HeapRetentionEntries", o.HeapRetentionEntries))
 }

@@ -1,6 +1,9 @@
 package embed
 
-import "daybook/mcp"
+import (
+	"daybook/ledger"
+	"daybook/mcp"
+)
 
 // MCPOptions configure the MCP interface.
 type MCPOptions struct {
@@ -12,4 +15,12 @@ type MCPOptions struct {
 	// Fixtures are tools beside those of the product, for a test suite of MCP.
 	// Default: none.
 	Fixtures *mcp.Fixtures
+}
+
+// validate returns the errors of the fields.
+func (o MCPOptions) validate() error {
+	if o.SessionID == "" {
+		return nil
+	}
+	return ofField("MCP.SessionID", ledger.CheckSession(o.SessionID))
 }

@@ -1,5 +1,7 @@
 package embed
 
+import "errors"
+
 // NATSOptions configure the NATS server that stores the ledger, and the listener of
 // subscribers.
 type NATSOptions struct {
@@ -17,4 +19,13 @@ type NATSOptions struct {
 	Replicas int
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
+}
+
+// validate returns the errors of the fields.
+func (o NATSOptions) validate() error {
+	var problem error
+	if o.URL != "" && o.Addr != "" {
+		problem = errors.New("NATS.URL and NATS.Addr exclude each other: an outside server does its own listening")
+	}
+	return errors.Join(problem, optionRange[int]{least: 1}.check("NATS.Replicas", o.Replicas))
 }

@@ -20,3 +20,8 @@ type OwnerOptions struct {
 	// message is one line.
 	Notice func(text string)
 }
+
+// validate returns the errors of the fields.
+func (o OwnerOptions) validate() error {
+	return optionRange[time.Duration]{least: 1, negative: "unlimited"}.check("Owner.IdleExit", o.IdleExit)
+}

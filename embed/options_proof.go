@@ -1,5 +1,11 @@
 package embed
 
+import (
+	"errors"
+
+	"daybook/internal/translog"
+)
+
 // ProofOptions configure the proofs that the ledger was not changed.
 type ProofOptions struct {
 	// Off keeps no proofs.
@@ -13,4 +19,12 @@ type ProofOptions struct {
 	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
 	// number turns the scrub off.
 	ScrubEvents int
+}
+
+// validate returns the errors of the fields.
+func (o ProofOptions) validate() error {
+	return errors.Join(
+		ofField("Proof.WitnessURL", translog.CheckWitness(o.WitnessURL)),
+		optionRange[int]{least: 1, negative: "off"}.check("Proof.ScrubEvents", o.ScrubEvents),
+	)
 }

@@ -1,5 +1,11 @@
 package embed
 
+import (
+	"errors"
+	"log/slog"
+	"runtime/debug"
+)
+
 // ResourceOptions bound the use of the machine.
 type ResourceOptions struct {
 	// MemoryMB is the memory for answers, heaps of runs and cached heaps together, in
@@ -23,4 +29,26 @@ type ResourceOptions struct {
 	// space is free. Default: 256 MiB, at most a twentieth of the file system. A
 	// negative number keeps nothing free.
 	DiskReserve int64
+}
+
+// validate returns the errors of the fields.
+func (o ResourceOptions) validate() error {
+	return errors.Join(
+		optionRange[int]{least: MinMemoryMB, most: MaxMemoryMB, unit: " MiB"}.check("Resources.MemoryMB", o.MemoryMB),
+		optionRange[int64]{least: 1, most: maxClientBytes, unit: " bytes in 30 s", negative: "any progress"}.check("Resources.MinClientBytes", o.MinClientBytes),
+		optionRange[int64]{least: 1, most: maxReserve, negative: "no reserve"}.check("Resources.DiskReserve", o.DiskReserve),
+	)
+}
+
+// withDefaults sets the default of MemoryMB, which depends on the memory limit of the Go
+// runtime, and lowers it to that limit.
+func (o ResourceOptions) withDefaults(log *slog.Logger) ResourceOptions {
+	limit := debug.SetMemoryLimit(-1)
+	setDefault(&o.MemoryMB, memoryMB(limit))
+	if most := int(max(limit>>20, MinMemoryMB)); o.MemoryMB > most {
+		log.Warn("the memory budget (--memory-budget) is above the memory limit of the Go runtime and is lowered to it; give the process more memory, or set GOMEMLIMIT",
+			"asked_mib", o.MemoryMB, "budget_mib", most)
+		o.MemoryMB = most
+	}
+	return o
 }

@@ -1,6 +1,10 @@
 package embed
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"time"
+)
 
 // RunOptions configure the execution of runs.
 type RunOptions struct {
@@ -23,4 +27,31 @@ type RunOptions struct {
 	// DrainWait is the time that Close gives to running scripts before they are handed
 	// back. Default: 10 s. A negative duration hands them back at once.
 	DrainWait time.Duration
+}
+
+// validate returns the errors of the fields.
+func (o RunOptions) validate() error {
+	heap := optionRange[int]{least: 1, most: MaxMemoryMB, unit: " MB"}
+	problems := []error{
+		heap.check("Runs.HeapMB", o.HeapMB),
+		heap.check("Runs.HeapCeilingMB", o.HeapCeilingMB),
+		optionRange[int]{least: 1, most: 300}.check("Runs.TimeoutSecs", o.TimeoutSecs),
+		optionRange[int64]{least: 1, most: maxStoredBytes, negative: "unlimited"}.check("Runs.OutputMaxBytes", o.OutputMaxBytes),
+		optionRange[time.Duration]{least: 1, negative: "no wait"}.check("Runs.DrainWait", o.DrainWait),
+	}
+	if heap := cmp.Or(o.HeapMB, defaultHeapMB); o.HeapCeilingMB > 0 && o.HeapCeilingMB < heap {
+		problems = append(problems, fieldIs("Runs.HeapCeilingMB", "%d: it must not be below Runs.HeapMB, which is %d", o.HeapCeilingMB, heap))
+	}
+	return errors.Join(problems...)
+}
+
+// defaultHeapMB is the default of RunOptions.HeapMB.
+const defaultHeapMB = 64
+
+func (o RunOptions) withDefaults() RunOptions {
+	setDefault(&o.HeapMB, defaultHeapMB)
+	setDefault(&o.HeapCeilingMB, max(256, o.HeapMB))
+	setDefault(&o.TimeoutSecs, 30)
+	setDefault(&o.DrainWait, 10*time.Second)
+	return o
 }

@@ -1,5 +1,7 @@
 package embed
 
+import "errors"
+
 // StorageOptions configure the volumes of the ledger and the check of their files.
 type StorageOptions struct {
 	// SealEvery is the schedule of volume rotation: "month", the default, at the end of
@@ -15,4 +17,23 @@ type StorageOptions struct {
 	// volume names what is lost, and the damaged files are quarantined. It has no
 	// effect if nothing is damaged, and is needed for one start only.
 	AcceptDamage bool
+}
+
+// validate returns the errors of the fields.
+func (o StorageOptions) validate() error {
+	var problems []error
+	if o.SealEvery != "" && o.SealEvery != sealMonthly && o.SealEvery != sealNever {
+		problems = append(problems, fieldIs("Storage.SealEvery", "%q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
+	}
+	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
+		problems = append(problems, fieldIs("Storage.SealBytes", "%d: the least is 1 MiB (1048576)", o.SealBytes))
+	}
+	return errors.Join(problems...)
+}
+
+func (o StorageOptions) withDefaults() StorageOptions {
+	setDefault(&o.SealEvery, sealMonthly)
+	setDefault(&o.SealBytes, 64<<30)
+	setDefault(&o.CheckBytes, 16<<30)
+	return o
 }

@@ -1,6 +1,10 @@
 package embed
 
-import "daybook/internal/tools/toolserver"
+import (
+	"errors"
+
+	"daybook/internal/tools/toolserver"
+)
 
 // ToolOptions configure the tools that scripts may call.
 type ToolOptions struct {
@@ -10,4 +14,13 @@ type ToolOptions struct {
 	// Bodies selects what is recorded of the arguments and results of host calls:
 	// "full", the default, or only the "hash" of each, which cannot be replayed.
 	Bodies string
+}
+
+// validate returns the errors of the fields.
+func (o ToolOptions) validate() error {
+	var problem error
+	if o.Bodies != "" && o.Bodies != hostCallsFull && o.Bodies != hostCallsHashed {
+		problem = fieldIs("Tools.Bodies", "%q: choose %s or %s", o.Bodies, hostCallsFull, hostCallsHashed)
+	}
+	return errors.Join(ofField("Tools.Servers", toolserver.CheckAll(o.Servers)), problem)
 }

@@ -1,6 +1,12 @@
 package embed
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"daybook/internal/exec/worker"
+)
 
 // WorkerOptions configure the worker processes.
 type WorkerOptions struct {
@@ -22,3 +28,18 @@ const (
 	sandboxStrict     = "strict"
 	sandboxBestEffort = "best-effort"
 )
+
+// validate returns the errors of the fields.
+func (o WorkerOptions) validate() error {
+	var problem error
+	if o.Sandbox != "" && o.Sandbox != sandboxStrict && o.Sandbox != sandboxBestEffort {
+		problem = ofField("Workers.Sandbox", fmt.Errorf("%q is unknown: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
+	}
+	_, err := worker.ParseReuse(o.Reuse)
+	return errors.Join(
+		problem,
+		ofField("Workers.Reuse", err),
+		optionRange[int]{least: 1}.check("Workers.MaxRuns", o.MaxRuns),
+		optionRange[time.Duration]{least: 1}.check("Workers.MaxAge", o.MaxAge),
+	)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"daybook/embed"
 )
@@ -27,9 +29,15 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", NATS: embed.NATSOptions{URL: "nats://h", Addr: "127.0.0.1:0"}}, []string{"NATS.URL and NATS.Addr exclude each other"}},
 		{embed.Options{DataDir: "x", Slots: embed.SlotOptions{Total: -1}, NATS: embed.NATSOptions{Replicas: -2}}, []string{"Slots.Total is -1", "NATS.Replicas is -2"}},
 		{embed.Options{DataDir: "x", Runs: embed.RunOptions{TimeoutSecs: 301}}, []string{"Runs.TimeoutSecs is 301", "1 to 300"}},
-		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 100_000_000, HeapCeilingMB: 1<<20 + 1}}, []string{"Runs.HeapMB is 100000000: the most is 1048576", "Runs.HeapCeilingMB is 1048577"}},
-		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 64, HeapCeilingMB: 32}}, []string{"Runs.HeapMB (64)", "Runs.HeapCeilingMB (32)"}},
+		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 100_000_000, HeapCeilingMB: 1<<20 + 1}}, []string{"Runs.HeapMB is 100000000: the range is 1 to 1048576 MB", "Runs.HeapCeilingMB is 1048577"}},
+		{embed.Options{DataDir: "x", Runs: embed.RunOptions{HeapMB: 64, HeapCeilingMB: 32}}, []string{"Runs.HeapCeilingMB is 32: it must not be below Runs.HeapMB, which is 64"}},
 		{embed.Options{DataDir: "x", Resources: embed.ResourceOptions{MemoryMB: 512 << 20}}, []string{"Resources.MemoryMB is 536870912: the range is 64 to 1048576"}},
+		{embed.Options{DataDir: "x", Resources: embed.ResourceOptions{DiskReserve: 1 << 51}}, []string{"Resources.DiskReserve is 2251799813685248: the range is 1 to 1125899906842624, a negative value is no reserve"}},
+		{embed.Options{DataDir: "x", Access: embed.AccessOptions{Limits: embed.Limits{RequestsPerSecond: math.NaN()}}}, []string{"Access.Limits.RequestsPerSecond is NaN: the range is 0.001 to 1000000 a second, or 0 for unlimited"}},
+		{embed.Options{DataDir: "x", Access: embed.AccessOptions{Limits: embed.Limits{Runs: -1}}}, []string{"Access.Limits.Runs is -1: the range is 0 to 1000000000, 0 is unlimited"}},
+		{embed.Options{DataDir: "x", Slots: embed.SlotOptions{ExtraAfter: 2 * time.Hour, Weights: map[string]int{"acme": 0}}}, []string{"Slots.ExtraAfter is 2h0m0s: the range is 1ns to 1h, a negative value is no wait", "Slots.Weights acme=0: the range is 1 to 1000"}},
+		{embed.Options{DataDir: "x", Contexts: embed.ContextOptions{Idle: -1}}, []string{"Contexts.Idle is -1ns: it must be more than 0"}},
+		{embed.Options{DataDir: "x", HTTP: embed.HTTPOptions{CertFile: "a"}}, []string{"HTTP.CertFile and HTTP.KeyFile belong together"}},
 		{embed.Options{DataDir: "x", MCP: embed.MCPOptions{SessionID: "a\x00"}}, []string{"MCP.SessionID"}},
 		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Sandbox: "none"}}, []string{`Workers.Sandbox: "none" is unknown`, "strict or best-effort"}},
 		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Reuse: "always"}}, []string{`Workers.Reuse: workers cannot be reused by "always"`, "tenant, session or run"}},

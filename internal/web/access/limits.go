@@ -30,14 +30,6 @@ type Limits struct {
 	TaggedHeaps int
 }
 
-// Check returns an error if a limit is negative.
-func (l Limits) Check() error {
-	if l.RequestsPerSecond < 0 || l.Runs < 0 || l.OutputBytes < 0 || l.HeapBytes < 0 || l.Streams < 0 || l.Sessions < 0 || l.TaggedHeaps < 0 {
-		return fmt.Errorf("a limit is negative: 0 is unlimited")
-	}
-	return nil
-}
-
 // Usage is the usage of a tenant at a position in the ledger.
 type Usage struct {
 	// Runs is the number of queued and running executions.
