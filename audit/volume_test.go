@@ -14,7 +14,7 @@ import (
 	"daybook/proof"
 )
 
-func sealVolume(t *testing.T, store *jetstream.Store, log *running) stream.Volume {
+func sealVolume(t *testing.T, store *jetstream.Store, log *running) events.VolumeInfo {
 	t.Helper()
 	v, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Close: log.SignClosing})
 	if err != nil {

@@ -3,7 +3,6 @@ package embed
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/httpapi"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/stream"
@@ -25,9 +23,9 @@ const preserveTimeout = time.Minute
 
 // removeVolume removes the oldest volume. The caller proves that it has an export by
 // the hash of its file of events, which removeVolume computes again. It returns
-// *stream.NotRemovableError with the reasons if the volume cannot be removed.
+// *events.NotRemovableError with the reasons if the volume cannot be removed.
 func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
-	refuse := func(reasons ...string) error { return &stream.NotRemovableError{Volume: n, Reasons: reasons} }
+	refuse := func(reasons ...string) error { return &events.NotRemovableError{Volume: n, Reasons: reasons} }
 	var none events.Removal
 	if d.audit == nil || d.projections == nil {
 		return none, refuse("this server keeps no proofs, so nothing would show what was removed")
@@ -74,7 +72,7 @@ const maxNamedExecutions = 5
 
 // removalBlockers returns the facts of the projections that decide which events of a
 // volume are kept, and the reasons why the volume cannot be removed.
-func (d *Daybook) removalBlockers(ctx context.Context, v stream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
+func (d *Daybook) removalBlockers(ctx context.Context, v events.VolumeInfo) (facts retention.VolumeFacts, reasons []string, err error) {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return facts, nil, err
@@ -173,15 +171,3 @@ func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Str
 		return ok && v <= r.Volume
 	})...)
 }
-
-// RemoveVolume implements httpapi.Volumes.
-func (l ledgerVolumes) RemoveVolume(ctx context.Context, n int, export string, actor events.Actor) (events.Removal, error) {
-	r, err := l.d.removeVolume(ctx, events.Volume(n), export, actor)
-	if why, ok := errors.AsType[*stream.NotRemovableError](err); ok {
-		return r, &httpapi.NotRemovableError{Volume: n, Reasons: why.Reasons}
-	}
-	return r, err
-}
-
-// Removed implements httpapi.Volumes.
-func (l ledgerVolumes) Removed() events.Removal { return l.d.store.Removed() }

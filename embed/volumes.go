@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/httpapi"
 	"daybook/internal/store/stream"
 )
 
@@ -63,7 +62,7 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	v, err := d.rotateVolume(ctx, reason, systemActor)
-	if errors.Is(err, stream.ErrEmptyVolume) {
+	if errors.Is(err, events.ErrEmptyVolume) {
 		return nil // the next check tries again
 	}
 	if err == nil {
@@ -74,7 +73,7 @@ func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
 
 // sealReason returns the reason to seal a volume now, or an empty string. Months are in
 // UTC.
-func (o Options) sealReason(v stream.Volume, now time.Time) events.VolumeReason {
+func (o Options) sealReason(v events.VolumeInfo, now time.Time) events.VolumeReason {
 	switch {
 	case v.Began.IsZero():
 		return ""
@@ -96,11 +95,11 @@ func monthOf(t time.Time) int {
 
 // rotateVolume seals the active volume under a checkpoint of all its events, and opens
 // the next one.
-func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, actor events.Actor) (stream.Volume, error) {
+func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, actor events.Actor) (events.VolumeInfo, error) {
 	how := stream.RotateOptions{Reason: reason, Actor: actor}
 	if d.audit != nil {
 		if err := d.signPending(ctx); err != nil {
-			return stream.Volume{}, fmt.Errorf("sign what the volume holds: %w", err)
+			return events.VolumeInfo{}, fmt.Errorf("sign what the volume holds: %w", err)
 		}
 		how.Close = func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			ctx, stop := context.WithTimeout(ctx, closeWait)
@@ -126,28 +125,16 @@ func (d *Daybook) signPending(ctx context.Context) error {
 // ledgerVolumes implements httpapi.Volumes.
 type ledgerVolumes struct{ d *Daybook }
 
-func (l ledgerVolumes) Volumes(ctx context.Context) ([]httpapi.Volume, error) {
-	list, err := l.d.store.Volumes(ctx)
-	shown := make([]httpapi.Volume, 0, len(list))
-	for _, v := range list {
-		shown = append(shown, showVolume(v))
-	}
-	return shown, err
+func (l ledgerVolumes) Volumes(ctx context.Context) ([]events.VolumeInfo, error) {
+	return l.d.store.Volumes(ctx)
 }
 
-func (l ledgerVolumes) SealVolume(ctx context.Context, actor events.Actor) (httpapi.Volume, error) {
-	v, err := l.d.rotateVolume(ctx, events.VolumeAsked, actor)
-	if errors.Is(err, stream.ErrEmptyVolume) {
-		err = httpapi.ErrNothingToSeal
-	}
-	return showVolume(v), err
+func (l ledgerVolumes) SealVolume(ctx context.Context, actor events.Actor) (events.VolumeInfo, error) {
+	return l.d.rotateVolume(ctx, events.VolumeAsked, actor)
 }
 
-func showVolume(v stream.Volume) httpapi.Volume {
-	shown := httpapi.Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: v.Bytes, Sealed: v.Sealed}
-	if !v.Began.IsZero() {
-		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)
-		shown.FirstAt, shown.LastAt = &began, &ended
-	}
-	return shown
+func (l ledgerVolumes) RemoveVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
+	return l.d.removeVolume(ctx, n, export, actor)
 }
+
+func (l ledgerVolumes) Removed() events.Removal { return l.d.store.Removed() }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/store/stream"
 )
 
 func TestSealingDue(t *testing.T) {
@@ -17,12 +16,12 @@ func TestSealingDue(t *testing.T) {
 		}
 		return v
 	}
-	november := stream.Volume{Number: 1, First: 1, Last: 9, Bytes: 1 << 20, Began: at("2026-11-21T09:00:00Z")}
+	november := events.VolumeInfo{Number: 1, First: 1, Last: 9, Bytes: 1 << 20, Began: at("2026-11-21T09:00:00Z")}
 	for _, tt := range []struct {
 		name  string
 		every string
 		bytes int64
-		v     stream.Volume
+		v     events.VolumeInfo
 		now   string
 		want  events.VolumeReason
 	}{
@@ -34,7 +33,7 @@ func TestSealingDue(t *testing.T) {
 		{"never", sealNever, 1 << 30, november, "2027-01-01T00:00:00Z", ""},
 		{"full", sealNever, 1 << 20, november, "2026-11-22T00:00:00Z", events.VolumeFull},
 		{"no size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
-		{"nothing in it", sealMonthly, 1, stream.Volume{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
+		{"nothing in it", sealMonthly, 1, events.VolumeInfo{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
 	} {
 		if got := (Options{Storage: StorageOptions{SealEvery: tt.every, SealBytes: tt.bytes}}).sealReason(tt.v, at(tt.now)); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -73,4 +74,16 @@ func (r Removal) Gone(what string) *RemovedError {
 		What: fmt.Sprintf("%s removed with volume %d of the ledger (positions up to %d; its export has the SHA-256 %s)", what, r.Volume, r.Last, r.Export.SHA256),
 		Seq:  r.Seq, At: r.At,
 	}
+}
+
+// NotRemovableError holds the reasons why a volume cannot be removed.
+type NotRemovableError struct {
+	Volume Volume
+	// Reasons are human-readable sentences, at least one.
+	Reasons []string
+}
+
+// Error lists the reasons.
+func (e *NotRemovableError) Error() string {
+	return fmt.Sprintf("volume %d cannot be removed: %s", e.Volume, strings.Join(e.Reasons, "; "))
 }

@@ -1,9 +1,11 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Volume is the number of a volume, from 1. A volume is a JetStream stream that holds a
@@ -24,6 +26,23 @@ func VolumeOf(stream string) (Volume, bool) {
 	}
 	return 0, false
 }
+
+// VolumeInfo describes a volume that is not removed.
+type VolumeInfo struct {
+	Number Volume
+	// First and Last are the positions of its first and last event. Last is First-1 if
+	// there is none.
+	First, Last uint64
+	// Bytes is the size of its events on disk.
+	Bytes uint64
+	// Sealed reports whether the volume takes no more events.
+	Sealed bool
+	// Began and Ended are the times of its first and last event, zero if there is none.
+	Began, Ended time.Time
+}
+
+// ErrEmptyVolume is returned for a volume that holds no event, or only its opening.
+var ErrEmptyVolume = errors.New("the volume holds no event except its opening")
 
 // LedgerCheckpointed records a signed checkpoint: the first Size events of the ledger
 // have the Merkle tree hash RootHash. It covers everything before it, earlier

@@ -3,9 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,31 +15,20 @@ import (
 // Volumes are the stretches that the ledger is kept in.
 type Volumes interface {
 	// Volumes describes them, oldest first.
-	Volumes(ctx context.Context) ([]Volume, error)
-	// SealVolume ends the one that is written and returns it, or ErrNothingToSeal.
-	SealVolume(ctx context.Context, actor events.Actor) (Volume, error)
+	Volumes(ctx context.Context) ([]events.VolumeInfo, error)
+	// SealVolume ends the one that is written and returns it, or
+	// events.ErrEmptyVolume.
+	SealVolume(ctx context.Context, actor events.Actor) (events.VolumeInfo, error)
 	// RemoveVolume removes the oldest one, if the SHA-256 is that of the file of
 	// events that its export has; else, and for any other reason not to, it is a
-	// *NotRemovableError.
-	RemoveVolume(ctx context.Context, number int, export string, actor events.Actor) (events.Removal, error)
+	// *events.NotRemovableError.
+	RemoveVolume(ctx context.Context, number events.Volume, export string, actor events.Actor) (events.Removal, error)
 	// Removed is the newest removal.
 	Removed() events.Removal
 }
 
-// ErrNothingToSeal is returned while a volume holds nothing yet but its opening.
-var ErrNothingToSeal = errors.New("the volume that is written holds nothing yet, so there is nothing to seal; seal it when something was recorded")
-
-// NotRemovableError tells why a volume cannot be removed.
-type NotRemovableError struct {
-	Volume int
-	// Reasons are sentences for people, at least one.
-	Reasons []string
-}
-
-// Error lists the reasons.
-func (e *NotRemovableError) Error() string {
-	return fmt.Sprintf("volume %d cannot be removed: %s", e.Volume, strings.Join(e.Reasons, "; "))
-}
+// nothingToSeal is the answer for an active volume that holds nothing but its opening.
+const nothingToSeal = "the volume that is written holds nothing yet, so there is nothing to seal; seal it when something was recorded"
 
 // Volume is a stretch of the ledger.
 type Volume struct {
@@ -94,7 +81,10 @@ func (a *api) listVolumes(ctx context.Context, _ *struct{}) (*volumesAnswer, err
 		return nil, err
 	}
 	out := &volumesAnswer{}
-	out.Body.Volumes = list
+	out.Body.Volumes = make([]Volume, 0, len(list))
+	for _, v := range list {
+		out.Body.Volumes = append(out.Body.Volumes, showVolume(v))
+	}
 	if r := a.volumes.Removed(); r.UpTo() > 0 {
 		shown := showRemoval(r)
 		out.Body.Removed = &shown
@@ -126,12 +116,21 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 	}
 	v, err := a.volumes.SealVolume(ctx, requestOf(ctx).actor)
 	switch {
-	case errors.Is(err, ErrNothingToSeal):
-		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", "%s", err)
+	case errors.Is(err, events.ErrEmptyVolume):
+		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", nothingToSeal)
 	case err != nil:
 		return nil, err
 	}
-	return &sealAnswer{Written: a.wroteAt(v.Last + 1), Body: v}, nil
+	return &sealAnswer{Written: a.wroteAt(v.Last + 1), Body: showVolume(v)}, nil
+}
+
+func showVolume(v events.VolumeInfo) Volume {
+	shown := Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: v.Bytes, Sealed: v.Sealed}
+	if !v.Began.IsZero() {
+		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)
+		shown.FirstAt, shown.LastAt = &began, &ended
+	}
+	return shown
 }
 
 // RemovedVolume is a volume that was removed.
@@ -175,8 +174,8 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 	if !events.ValidHash(in.Body.ExportSHA256) {
 		return nil, invalid("export_sha256", "export_sha256 must be a SHA-256 in 64 lowercase hex characters, that of the file events.ndjson of an export")
 	}
-	r, err := a.volumes.RemoveVolume(ctx, in.Volume, in.Body.ExportSHA256, requestOf(ctx).actor)
-	if why, ok := errors.AsType[*NotRemovableError](err); ok {
+	r, err := a.volumes.RemoveVolume(ctx, events.Volume(in.Volume), in.Body.ExportSHA256, requestOf(ctx).actor)
+	if why, ok := errors.AsType[*events.NotRemovableError](err); ok {
 		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", "%s", why)
 	}
 	if err != nil {

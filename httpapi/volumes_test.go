@@ -18,22 +18,22 @@ type stretches struct {
 	removed events.Removal
 }
 
-func (s *stretches) Volumes(context.Context) ([]httpapi.Volume, error) {
-	return []httpapi.Volume{{Volume: s.sealed + 1, Stream: events.Volume(s.sealed + 1).Stream(), First: 1}}, nil
+func (s *stretches) Volumes(context.Context) ([]events.VolumeInfo, error) {
+	return []events.VolumeInfo{{Number: events.Volume(s.sealed + 1), First: 1}}, nil
 }
 
-func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (httpapi.Volume, error) {
+func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (events.VolumeInfo, error) {
 	if s.sealed > 0 {
-		return httpapi.Volume{}, httpapi.ErrNothingToSeal
+		return events.VolumeInfo{}, events.ErrEmptyVolume
 	}
 	s.sealed++
-	return httpapi.Volume{Volume: 1, First: 1, Last: 9, Sealed: actor.Principal == "anonymous"}, nil
+	return events.VolumeInfo{Number: 1, First: 1, Last: 9, Sealed: actor.Principal == "anonymous"}, nil
 }
 
 // RemoveVolume removes the first volume, once.
-func (s *stretches) RemoveVolume(_ context.Context, n int, export string, actor events.Actor) (events.Removal, error) {
+func (s *stretches) RemoveVolume(_ context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
 	if n != 1 || s.removed.UpTo() > 0 {
-		return events.Removal{}, &httpapi.NotRemovableError{Volume: n, Reasons: []string{"it is gone", "it never was"}}
+		return events.Removal{}, &events.NotRemovableError{Volume: n, Reasons: []string{"it is gone", "it never was"}}
 	}
 	s.removed = events.Removal{Seq: 12, At: time.Unix(0, 0), LedgerVolumeRemoved: &events.LedgerVolumeRemoved{
 		Volume: 1, First: 1, Last: 9, RootHash: "r", Export: events.VolumeExport{SHA256: export}, Actor: actor,

@@ -73,7 +73,7 @@ func requested(id string) events.Event {
 	})
 }
 
-func seal(t testing.TB, s *jetstream.Store) stream.Volume {
+func seal(t testing.TB, s *jetstream.Store) events.VolumeInfo {
 	t.Helper()
 	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor})
 	if err != nil {

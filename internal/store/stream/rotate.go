@@ -22,14 +22,11 @@ type RotateOptions struct {
 	Close func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error)
 }
 
-// ErrEmptyVolume is returned for a volume that holds no event, or only its opening.
-var ErrEmptyVolume = errors.New("the volume holds no event except its opening")
-
 // Rotate seals the active volume, opens the next one and returns the sealed volume.
 // Concurrent appends block and then go to the new volume. If Rotate is interrupted or
 // fails after it recorded the last event of the volume, the next Open, or the next
 // append that meets the sealed volume, completes it.
-func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) {
+func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (events.VolumeInfo, error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
 	s.appendMu.Lock()
@@ -38,14 +35,14 @@ func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) 
 	v := now.active()
 	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
-		return Volume{}, err
+		return events.VolumeInfo{}, err
 	}
 	st := info.State
 	if err := s.checkVolume(v, st); err != nil {
-		return Volume{}, err
+		return events.VolumeInfo{}, err
 	}
 	if st.Msgs == 0 || st.Msgs == 1 && v.number > 1 {
-		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, ErrEmptyVolume)
+		return events.VolumeInfo{}, fmt.Errorf("seal volume %d: %w", v.number, events.ErrEmptyVolume)
 	}
 	list := now.list
 	if info.Config.Sealed {
@@ -57,11 +54,11 @@ func (s *Ledger) Rotate(ctx context.Context, how RotateOptions) (Volume, error) 
 		list, _, err = s.finishSeal(ctx, list)
 	}
 	if err != nil {
-		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
+		return events.VolumeInfo{}, fmt.Errorf("seal volume %d: %w", v.number, err)
 	}
 	s.setVolumes(list)
 	done := list[len(now.list)-1]
-	return Volume{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
+	return events.VolumeInfo{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
 }
 
 // recordSealing appends the last event of a volume, unless another process did.
@@ -178,7 +175,7 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 // position, which may be after the end. The first event of the new volume then records
 // the positions between as a hole. note describes the damage for readers. If the newest
 // volume has no opening yet, OpenVolume only records that.
-func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
+func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (events.VolumeInfo, error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
 	s.appendMu.Lock()
@@ -187,25 +184,25 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	v := &list[len(list)-1]
 	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
-		return Volume{}, err
+		return events.VolumeInfo{}, err
 	}
 	if info.State.Msgs > 0 || v.number == 1 || info.State.LastSeq >= v.first {
 		if position <= info.State.LastSeq {
-			return Volume{}, fmt.Errorf("open a volume at position %d: volume %d ends at position %d", position, v.number, info.State.LastSeq)
+			return events.VolumeInfo{}, fmt.Errorf("open a volume at position %d: volume %d ends at position %d", position, v.number, info.State.LastSeq)
 		}
 		if !info.Config.Sealed {
 			if err := s.sealStream(ctx, v.number); err != nil {
-				return Volume{}, err
+				return events.VolumeInfo{}, err
 			}
 		}
 		v.sealed, v.last, v.ended = true, info.State.LastSeq, info.State.LastTime
 		next, err := s.createVolume(ctx, v.number+1, position)
 		if err != nil {
-			return Volume{}, err
+			return events.VolumeInfo{}, err
 		}
 		list = append(list, next)
 		if err := s.jet.Sync(); err != nil {
-			return Volume{}, err
+			return events.VolumeInfo{}, err
 		}
 	}
 	next, before := list[len(list)-1], list[len(list)-2]
@@ -220,13 +217,13 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	case err == nil && m.Seq == before.last:
 		d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
-		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+		return events.VolumeInfo{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
 	if err := s.appendOpening(ctx, next, d); err != nil {
-		return Volume{}, err
+		return events.VolumeInfo{}, err
 	}
 	s.setVolumes(list)
-	return Volume{Number: next.number, First: next.first, Last: next.first}, nil
+	return events.VolumeInfo{Number: next.number, First: next.first, Last: next.first}, nil
 }
 
 // appendOpening appends the first event of a volume. If several processes append it,

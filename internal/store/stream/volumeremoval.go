@@ -21,60 +21,41 @@ const (
 	maxKeptBytes  = 64 << 20
 )
 
-// NotRemovableError holds the reasons why a volume cannot be removed.
-type NotRemovableError struct {
-	Volume events.Volume
-	// Reasons are human-readable sentences, at least one.
-	Reasons []string
-}
-
-// Error lists the reasons.
-func (e *NotRemovableError) Error() string {
-	text := fmt.Sprintf("volume %d cannot be removed:", e.Volume)
-	for i, r := range e.Reasons {
-		if i > 0 {
-			text += ";"
-		}
-		text += " " + r
-	}
-	return text
-}
-
 func notRemovable(n events.Volume, format string, args ...any) error {
-	return &NotRemovableError{n, []string{fmt.Sprintf(format, args...)}}
+	return &events.NotRemovableError{Volume: n, Reasons: []string{fmt.Sprintf(format, args...)}}
 }
 
 // Removable returns a volume that can be removed, and its closing checkpoint. Only the
 // oldest volume can be removed, and only if it was sealed under a checkpoint. For any
-// other volume the error is a *NotRemovableError.
-func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
+// other volume the error is a *events.NotRemovableError.
+func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeInfo, events.ClosingCheckpoint, error) {
 	now := s.volumes()
 	i := slices.IndexFunc(now.list, func(v volume) bool { return v.removed == nil })
 	v := now.list[i]
 	var none events.ClosingCheckpoint
 	switch {
 	case n < 1 || n > now.active().number:
-		return Volume{}, none, notRemovable(n, "there is no such volume")
+		return events.VolumeInfo{}, none, notRemovable(n, "there is no such volume")
 	case n < v.number:
-		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].removed.removed.Seq)
+		return events.VolumeInfo{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].removed.removed.Seq)
 	case n == now.active().number:
-		return Volume{}, none, notRemovable(n, "it is the active volume; seal it first")
+		return events.VolumeInfo{}, none, notRemovable(n, "it is the active volume; seal it first")
 	case n > v.number:
-		return Volume{}, none, notRemovable(n, "volume %d is older; remove the oldest volume first", v.number)
+		return events.VolumeInfo{}, none, notRemovable(n, "volume %d is older; remove the oldest volume first", v.number)
 	}
 	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
-		return Volume{}, none, err
+		return events.VolumeInfo{}, none, err
 	}
 	closing, err := s.lastOfVolume(ctx, v)
 	if err != nil {
-		return Volume{}, none, err
+		return events.VolumeInfo{}, none, err
 	}
 	d, ok := closing.Data.(*events.LedgerVolumeSealed)
 	if !ok || d.Closing == nil {
-		return Volume{}, none, notRemovable(n, "it was sealed without a checkpoint, so its content could not be verified after the removal")
+		return events.VolumeInfo{}, none, notRemovable(n, "it was sealed without a checkpoint, so its content could not be verified after the removal")
 	}
-	return Volume{
+	return events.VolumeInfo{
 		Number: v.number, First: v.first, Last: v.last, Bytes: info.State.Bytes, Sealed: true, Began: info.State.FirstTime, Ended: info.State.LastTime,
 	}, *d.Closing, nil
 }
@@ -95,7 +76,7 @@ type RemoveOptions struct {
 }
 
 // Remove removes a volume and returns the position of the event that records it. It
-// returns *NotRemovableError for a volume that is not Removable. Concurrent reads do not
+// returns *events.NotRemovableError for a volume that is not Removable. Concurrent reads do not
 // fail; a reader in order of position continues from the kept events to the next volume.
 // If Remove is interrupted or fails after it recorded the event, the next Open completes
 // it.

@@ -19,7 +19,7 @@ import (
 )
 
 // sealProven rotates under a checkpoint that is not a valid one.
-func sealProven(t testing.TB, s *jetstream.Store) stream.Volume {
+func sealProven(t testing.TB, s *jetstream.Store) events.VolumeInfo {
 	t.Helper()
 	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 		return &events.ClosingCheckpoint{Origin: "daybook/test", Size: last, RootHash: "r", Note: "n"}, nil
@@ -148,7 +148,7 @@ func TestWhatCannotBeRemoved(t *testing.T) {
 	refused := func(n events.Volume, reason string) {
 		t.Helper()
 		_, err := s.Remove(t.Context(), removal(n))
-		if no, ok := errors.AsType[*stream.NotRemovableError](err); !ok || no.Volume != n || no.Reasons[0] != reason {
+		if no, ok := errors.AsType[*events.NotRemovableError](err); !ok || no.Volume != n || no.Reasons[0] != reason {
 			t.Errorf("removing volume %d: %v", n, err)
 		}
 	}

@@ -284,24 +284,10 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 	}
 }
 
-// Volume describes a volume of the ledger.
-type Volume struct {
-	Number events.Volume
-	// First and Last are the positions of its first and last event. Last is First-1 if
-	// there is none.
-	First, Last uint64
-	// Bytes is the size of its events on disk.
-	Bytes uint64
-	// Sealed reports whether the volume takes no more events.
-	Sealed bool
-	// Began and Ended are the times of its first and last event, zero if there is none.
-	Began, Ended time.Time
-}
-
 // Volumes returns every volume that is not removed, oldest first. The last one is the
 // active volume.
-func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
-	var list []Volume
+func (s *Ledger) Volumes(ctx context.Context) ([]events.VolumeInfo, error) {
+	var list []events.VolumeInfo
 	for _, v := range s.volumes().list {
 		if v.removed != nil {
 			continue
@@ -310,7 +296,7 @@ func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Volume{
+		list = append(list, events.VolumeInfo{
 			Number: v.number, First: v.first, Last: max(info.State.LastSeq, v.first-1), Bytes: info.State.Bytes, Sealed: info.Config.Sealed,
 			Began: info.State.FirstTime, Ended: info.State.LastTime,
 		})

@@ -21,7 +21,7 @@ import (
 
 var testActor = events.Actor{Principal: "tester", Transport: "embed"}
 
-func seal(t testing.TB, s *jetstream.Store) stream.Volume {
+func seal(t testing.TB, s *jetstream.Store) events.VolumeInfo {
 	t.Helper()
 	v, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: testActor})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestSealing(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
 	id := newID()
-	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, events.ErrEmptyVolume) {
 		t.Errorf("sealing an empty ledger: %v", err)
 	}
 	run := mustAppend(t, s, requested(id), 0)
@@ -75,7 +75,7 @@ func TestSealing(t *testing.T) {
 	if v.Number != 1 || v.First != 1 || v.Last != 3 || !v.Sealed {
 		t.Errorf("sealed %+v", v)
 	}
-	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, stream.ErrEmptyVolume) {
+	if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked}); !errors.Is(err, events.ErrEmptyVolume) {
 		t.Errorf("sealing a volume that was just opened: %v", err)
 	}
 	// The run continues in the next volume.
@@ -303,7 +303,7 @@ func TestSealingUnderLoad(t *testing.T) {
 		}
 		if _, err := s.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeFull, Actor: testActor}); err == nil {
 			n++
-		} else if !errors.Is(err, stream.ErrEmptyVolume) {
+		} else if !errors.Is(err, events.ErrEmptyVolume) {
 			t.Fatal(err)
 		}
 		if t.Failed() {
