@@ -28,7 +28,7 @@ func (c *client) announce(ctx context.Context, n *session, where events.AgentWor
 	failed := maps.Clone(n.unusableServers)
 	if n.tools != nil {
 		wait, cancel := context.WithTimeout(ctx, problemTimeout)
-		maps.Copy(failed, n.tools.Problems(wait))
+		maps.Copy(failed, n.tools.Problems(wait, tenant))
 		cancel()
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 )
 
 // Call is a tool call by the run of a prompt.
@@ -23,18 +24,8 @@ type Call struct {
 	Arguments []byte
 }
 
-// CallResult is the result of a tool call. Text is a JSON value if Outcome is
-// events.HostOK, and otherwise a message for the calling code.
-type CallResult struct {
-	Outcome events.HostOutcome
-	Text    []byte
-	// Release, if set, releases the memory that is counted for Text. The caller MUST
-	// call it.
-	Release func()
-}
-
-func failedCall(format string, args ...any) CallResult {
-	return CallResult{Outcome: events.HostError, Text: fmt.Appendf(nil, format, args...)}
+func failedCall(format string, args ...any) toolserver.Result {
+	return toolserver.Result{Outcome: toolserver.Failed, Text: fmt.Appendf(nil, format, args...)}
 }
 
 // Servers returns the names of the tools that the runs of a session may call, by
@@ -49,7 +40,7 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 	for server := range n.tools.Status() {
 		names[server] = []string{}
 	}
-	offered := n.tools.Tools(ctx)
+	offered := n.tools.Tools(ctx, tenant)
 	n.mu.Lock()
 	n.offeredTools = offered
 	n.mu.Unlock()
@@ -61,8 +52,8 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 
 // Call calls a tool of a session if the mode of the session allows it. In mode ask it
 // asks the user before it calls a destructive tool. ctx is done when the run ends. A
-// call that is refused or fails has a result with another outcome than events.HostOK.
-func (s *Server) Call(ctx context.Context, call Call) CallResult {
+// call that is refused or fails has a result with another outcome than toolserver.OK.
+func (s *Server) Call(ctx context.Context, call Call) toolserver.Result {
 	n := s.session(call.Session)
 	if n == nil || n.tools == nil {
 		return failedCall("the session of this run is not open in the process that runs it, and only there are its MCP servers connected")
@@ -70,7 +61,7 @@ func (s *Server) Call(ctx context.Context, call Call) CallResult {
 	if refused := n.permit(ctx, call); refused != "" {
 		return failedCall("%s", refused)
 	}
-	return n.tools.Call(ctx, call.Server, call.Tool, call.Arguments)
+	return n.tools.Call(ctx, tenant, call.Server, call.Tool, call.Arguments)
 }
 
 // decisionUnrecorded refuses a call for which no decision could be recorded.
@@ -121,13 +112,13 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 
 // offeredTool returns the tool of a call. A tool that is not offered any more counts as
 // destructive.
-func (n *session) offeredTool(call Call) Tool {
+func (n *session) offeredTool(call Call) toolserver.Tool {
 	n.mu.Lock()
 	tools := n.offeredTools
 	n.mu.Unlock()
-	at := slices.IndexFunc(tools, func(t Tool) bool { return t.Server == call.Server && t.Name == call.Tool })
+	at := slices.IndexFunc(tools, func(t toolserver.Tool) bool { return t.Server == call.Server && t.Name == call.Tool })
 	if at < 0 {
-		return Tool{Server: call.Server, Name: call.Tool, Destructive: true}
+		return toolserver.Tool{Server: call.Server, Name: call.Tool, Destructive: true}
 	}
 	return tools[at]
 }

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -233,9 +234,9 @@ func (c *client) clear(context.Context, *session, string) (reply, error) {
 
 func (c *client) listTools(ctx context.Context, n *session, _ string) (reply, error) {
 	status := maps.Clone(n.unusableServers)
-	byServer := map[string][]Tool{}
+	byServer := map[string][]toolserver.Tool{}
 	if n.tools != nil {
-		for _, t := range n.tools.Tools(ctx) {
+		for _, t := range n.tools.Tools(ctx, tenant) {
 			byServer[t.Server] = append(byServer[t.Server], t)
 		}
 		maps.Copy(status, n.tools.Status())

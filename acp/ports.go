@@ -5,6 +5,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/contextstore"
+	"daybook/internal/tools/toolserver"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -57,46 +58,19 @@ type Contexts interface {
 	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 }
 
-// ToolServer is an MCP server that a client names. Env and Headers hold secrets.
-type ToolServer struct {
-	// Name is the name of the server in code: 1 to 64 letters, digits, "_", "-" and ".".
-	Name string
-	// Transport is "stdio", "http" or "sse".
-	Transport string
-	// Command, Args, Env and Dir start a server of transport stdio.
-	Command string
-	Args    []string
-	Env     map[string]string
-	Dir     string
-	// URL and Headers are used to connect to a server of the other transports.
-	URL     string
-	Headers map[string]string
-	// Roots are the absolute paths of directories that the server gets as roots, in
-	// this order.
-	Roots []string
-}
-
-// Tool is a tool that code may call.
-type Tool struct {
-	Server, Name, Description string
-	// ReadOnly is set if the server declares that the tool changes nothing,
-	// Destructive if it declares that the tool may destroy data or declares neither.
-	ReadOnly, Destructive bool
-}
-
 // Toolbox is the set of tool servers of one session. Implementations MUST be safe for
-// concurrent use.
+// concurrent use. *toolserver.Set implements it.
 type Toolbox interface {
 	// Tools returns the tools that can be called now, sorted by server and name.
-	Tools(ctx context.Context) []Tool
+	Tools(ctx context.Context, tenant string) []toolserver.Tool
 	// Call calls a tool with arguments that are a JSON object. ctx is done when the
 	// run ends.
-	Call(ctx context.Context, server, tool string, arguments []byte) CallResult
+	Call(ctx context.Context, tenant, server, tool string, arguments []byte) toolserver.Result
 	// Status returns the state of each server in words, without secrets.
 	Status() map[string]string
 	// Problems waits until no server is being connected or ctx is done. It returns the
 	// servers that cannot be called, each with the reason, without secrets.
-	Problems(ctx context.Context) map[string]string
+	Problems(ctx context.Context, tenant string) map[string]string
 	// Close closes all connections and ends the processes of stdio servers.
 	Close() error
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 )
 
 // Options configure a Server. Commands and Queries are required.
@@ -17,7 +18,7 @@ type Options struct {
 	// Connect starts to connect to the tool servers of a session. It MUST NOT wait
 	// for them. Nil: no tool server is available, and a session that names one reports
 	// that to its client.
-	Connect func(servers []ToolServer) (Toolbox, error)
+	Connect func(servers []toolserver.Config) (Toolbox, error)
 	// Count is called for each request of a client. Its error refuses the request.
 	// Nil: requests are not counted.
 	Count func() error

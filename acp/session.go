@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 )
 
 // session is a session that a client has open. Its lasting state is in the ledger.
@@ -35,7 +36,7 @@ type session struct {
 	// titleSet is true once a prompt has set the title of the session.
 	titleSet bool
 	// offeredTools are the tools that the newest run may call.
-	offeredTools []Tool
+	offeredTools []toolserver.Tool
 	// decisions holds the permanent decisions of the user: true allows a tool.
 	decisions map[toolKey]bool
 }

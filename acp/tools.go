@@ -12,11 +12,12 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 )
 
 // serverList is the list of the MCP servers that a client names.
 type serverList struct {
-	servers []ToolServer
+	servers []toolserver.Config
 	// unusable holds the servers that cannot be connected to, with the reason, by
 	// the client's name.
 	unusable map[string]string
@@ -41,17 +42,17 @@ func toolServers(list []sdk.McpServer, where events.AgentWorkspace) serverList {
 	l := serverList{unusable: map[string]string{}}
 	taken := map[string]bool{}
 	for _, s := range list {
-		var t ToolServer
+		var t toolserver.Config
 		switch {
 		case s.Stdio != nil:
-			t = ToolServer{Name: s.Stdio.Name, Transport: "stdio", Command: s.Stdio.Command, Args: s.Stdio.Args, Env: map[string]string{}, Dir: where.Cwd}
+			t = toolserver.Config{Name: s.Stdio.Name, Transport: toolserver.Stdio, Command: s.Stdio.Command, Args: s.Stdio.Args, Env: map[string]string{}, Dir: where.Cwd}
 			for _, v := range s.Stdio.Env {
 				t.Env[v.Name] = v.Value
 			}
 		case s.Http != nil:
-			t = ToolServer{Name: s.Http.Name, Transport: "http", URL: s.Http.Url, Headers: headers(s.Http.Headers)}
+			t = toolserver.Config{Name: s.Http.Name, Transport: toolserver.HTTP, URL: s.Http.Url, Headers: headers(s.Http.Headers)}
 		case s.Sse != nil:
-			t = ToolServer{Name: s.Sse.Name, Transport: "sse", URL: s.Sse.Url, Headers: headers(s.Sse.Headers)}
+			t = toolserver.Config{Name: s.Sse.Name, Transport: toolserver.SSE, URL: s.Sse.Url, Headers: headers(s.Sse.Headers)}
 		default:
 			l.unusable[fmt.Sprintf("server %d", len(l.unusable)+1)] = "its transport is none of stdio, http and sse"
 			continue
@@ -129,7 +130,7 @@ func (c *client) connect(n *session, list serverList) {
 	}
 	var boxes toolboxes
 	for _, s := range list.servers {
-		one, err := c.server.opts.Connect([]ToolServer{s})
+		one, err := c.server.opts.Connect([]toolserver.Config{s})
 		if err != nil {
 			n.unusableServers[s.Name] = problemOf(s.Name, err)
 			continue
@@ -150,19 +151,19 @@ func problemOf(name string, err error) string {
 type toolboxes []Toolbox
 
 // Tools returns the tools of all toolboxes.
-func (b toolboxes) Tools(ctx context.Context) []Tool {
-	var list []Tool
+func (b toolboxes) Tools(ctx context.Context, tenant string) []toolserver.Tool {
+	var list []toolserver.Tool
 	for _, one := range b {
-		list = append(list, one.Tools(ctx)...)
+		list = append(list, one.Tools(ctx, tenant)...)
 	}
 	return list
 }
 
 // Call calls a tool of the toolbox that has the server.
-func (b toolboxes) Call(ctx context.Context, server, tool string, arguments []byte) CallResult {
+func (b toolboxes) Call(ctx context.Context, tenant, server, tool string, arguments []byte) toolserver.Result {
 	for _, one := range b {
 		if _, ok := one.Status()[server]; ok {
-			return one.Call(ctx, server, tool, arguments)
+			return one.Call(ctx, tenant, server, tool, arguments)
 		}
 	}
 	return failedCall("there is no such server")
@@ -178,10 +179,10 @@ func (b toolboxes) Status() map[string]string {
 }
 
 // Problems returns the problems of all toolboxes.
-func (b toolboxes) Problems(ctx context.Context) map[string]string {
+func (b toolboxes) Problems(ctx context.Context, tenant string) map[string]string {
 	all := map[string]string{}
 	for _, one := range b {
-		maps.Copy(all, one.Problems(ctx))
+		maps.Copy(all, one.Problems(ctx, tenant))
 	}
 	return all
 }

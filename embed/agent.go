@@ -57,46 +57,11 @@ func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Pro
 	return g.Ledger.Prompt(ctx, p)
 }
 
-// toolConfig converts the configuration of a client's tool server.
-func toolConfig(s acp.ToolServer) toolserver.Config {
-	return toolserver.Config{
-		Name: s.Name, Transport: toolserver.Transport(s.Transport),
-		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, Roots: s.Roots,
-	}
-}
-
-func (d *Daybook) connectTools(servers []acp.ToolServer) (acp.Toolbox, error) {
-	configs := make([]toolserver.Config, len(servers))
-	for i, s := range servers {
-		configs[i] = toolConfig(s)
-	}
-	set, err := toolserver.Connect(configs, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
+// connectTools starts to connect to the tool servers of a client.
+func (d *Daybook) connectTools(servers []toolserver.Config) (acp.Toolbox, error) {
+	set, err := toolserver.Connect(servers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
 	if err != nil {
-		return nil, err
+		return nil, err // not a nil *Set in an interface
 	}
-	return toolbox{set}, nil
-}
-
-// toolbox adapts a set of tool servers to package acp.
-type toolbox struct{ *toolserver.Set }
-
-// Call calls a tool.
-func (b toolbox) Call(ctx context.Context, server, tool string, arguments []byte) acp.CallResult {
-	got := b.Set.Call(ctx, events.DefaultTenant, server, tool, arguments)
-	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
-}
-
-// Problems returns the reasons of tool servers that cannot be called.
-func (b toolbox) Problems(ctx context.Context) map[string]string {
-	return b.Set.Problems(ctx, events.DefaultTenant)
-}
-
-// Tools lists the callable tools.
-func (b toolbox) Tools(ctx context.Context) []acp.Tool {
-	tools := b.Set.Tools(ctx, events.DefaultTenant)
-	list := make([]acp.Tool, len(tools))
-	for i, t := range tools {
-		list[i] = acp.Tool{Server: t.Server, Name: t.Name, Description: t.Description, ReadOnly: t.ReadOnly, Destructive: t.Destructive}
-	}
-	return list
+	return set, nil
 }

@@ -95,13 +95,14 @@ func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]s
 }
 
 func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostCall) runner.ServerResult {
+	var got toolserver.Result
 	if isPrompt(r) {
-		got := c.agent.Call(ctx, acp.Call{
+		got = c.agent.Call(ctx, acp.Call{
 			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
 		})
-		return runner.ServerResult{Outcome: got.Outcome, Text: got.Text, Release: got.Release}
+	} else {
+		got = c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
 	}
-	got := c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
 	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
 }
 

@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/tools/catalog":         {"events", "ledger"},
 	"httpapi":                        {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof", "internal/web"},
 	"mcp":                            {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "internal/web/access", "internal/resources/budget", "internal/lines", "internal/link", "internal/resources/reads", "internal/web"},
-	"acp":                            {"events", "ledger", "projections", "internal/contextstore", "internal/lines", "internal/link"},
+	"acp":                            {"events", "ledger", "projections", "internal/contextstore", "internal/lines", "internal/link", "internal/tools/toolserver"},
 	"internal/resources/cmemory":     {"C"},
 	"internal/durable":               {},
 	"internal/lines":                 {},
