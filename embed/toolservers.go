@@ -24,8 +24,8 @@ const (
 // with arguments" or "name=https://host/path". file is a file in the {"mcpServers":
 // {...}} form of MCP clients, or empty; ${NAME} in it is replaced from the environment.
 // Errors name the command-line flags --mcp-server and --mcp-config.
-func ReadMCPServers(flags []string, file string) ([]toolserver.Config, error) {
-	var configs []toolserver.Config
+func ReadMCPServers(flags []string, file string) ([]ToolServer, error) {
+	var configs []ToolServer
 	var problems []error
 	if file != "" {
 		text, err := os.ReadFile(file)

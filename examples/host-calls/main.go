@@ -17,7 +17,6 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/tools/toolserver"
 )
 
 func main() {
@@ -78,7 +77,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	book, err := embed.Start(ctx, embed.Options{
 		DataDir: dir,
-		Tools:   embed.ToolOptions{Servers: []toolserver.Config{{Name: "shop", Command: self, Args: []string{"shop"}}}},
+		Tools:   embed.ToolOptions{Servers: []embed.ToolServer{{Name: "shop", Command: self, Args: []string{"shop"}}}},
 	})
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 	"internal/dev/docgen":            {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc"},
 	"internal/dev/docgen/eventdoc":   {"events"},
 	"examples/embed":                 {"embed"},
-	"examples/host-calls":            {"embed", "events", "internal/tools/toolserver"},
+	"examples/host-calls":            {"embed", "events"},
 }
 
 // owners lists the modules that only some packages may import, with those packages.
