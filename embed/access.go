@@ -30,23 +30,7 @@ type OIDC struct {
 }
 
 // Limits bound what each tenant may use. 0 is unlimited in every field.
-type Limits struct {
-	// RequestsPerSecond is the rate of its HTTP requests, MCP messages and ACP
-	// requests.
-	RequestsPerSecond float64
-	// Runs is the number of its queued and running runs.
-	Runs int
-	// OutputBytes and HeapBytes are the stored bytes above which no further run is
-	// accepted.
-	OutputBytes, HeapBytes int64
-	// Streams is the number of open event streams of each of its principals.
-	Streams int
-	// Sessions is the number of its sessions, logical and named ones together, and
-	// likewise of its conversation contexts.
-	Sessions int
-	// TaggedHeaps is the number of its heaps that have tags and that no run has left.
-	TaggedHeaps int
-}
+type Limits = access.Limits
 
 // authenticator returns the authenticator of the options, or nil if no token is
 // required.
@@ -95,7 +79,7 @@ func (d *Daybook) openAccess(context.Context) error {
 	if d.auth, err = authenticator(d.opts); err != nil {
 		return err
 	}
-	d.quotas = access.NewQuotas(access.Limits(d.opts.Access.Limits), meter{d}, nil)
+	d.quotas = access.NewQuotas(d.opts.Access.Limits, meter{d}, nil)
 	return nil
 }
 

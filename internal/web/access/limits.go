@@ -11,8 +11,8 @@ import (
 
 // Limits are the limits of a tenant. 0 always means unlimited.
 type Limits struct {
-	// RequestsPerSecond bounds the requests of a tenant per second. Bursts may have ten
-	// seconds' worth of requests.
+	// RequestsPerSecond bounds the HTTP requests, MCP messages and ACP requests of a
+	// tenant per second. Bursts may have ten seconds' worth of requests.
 	RequestsPerSecond float64
 	// Runs bounds the queued and running executions of a tenant.
 	Runs int
