@@ -14,10 +14,9 @@
 //   - dispatch.go: gives free slots to tenants
 //   - tenantqueue.go: the consumers of a tenant, and the requests taken ahead
 //   - announce.go: notifications between the runners of a pool
-//   - workconsumer.go: creates and lists the consumers
+//   - workconsumer.go: creates and lists the consumers; counts their unfinished requests
 //   - reclaim.go: redelivers the requests of an earlier process
 //   - release.go: delivers a waiting turn at once
 //   - forget.go: drops the queues of idle tenants
 //   - cancel.go: cancel requests
-//   - work.go: counts the unfinished requests of a volume
 package queue
