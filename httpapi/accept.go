@@ -12,9 +12,9 @@ const (
 	typeNDJSON = "application/x-ndjson"
 )
 
-// streamType picks the stream format an Accept header asks for: the type of
-// the highest weight among those offered, or empty when that is JSON, a
-// wildcard or nothing we know. Malformed parts are skipped.
+// streamType returns the media type of the highest weight in an Accept header among
+// JSON and the stream types. It returns an empty string for JSON and if there is none.
+// Wildcards, unknown types and malformed parts are skipped.
 func streamType(accept []string) string {
 	best, weight := "", 0.0
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {

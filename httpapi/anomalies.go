@@ -24,7 +24,7 @@ func (a *api) anomalyRoutes(r *router) {
 	}, nil, a.anomalies)
 }
 
-// AnomalyReport is what GET /api/ledger/anomalies answers.
+// AnomalyReport is the response of GET /api/ledger/anomalies.
 type AnomalyReport struct {
 	RuleBroken  int64     `json:"rule_broken" doc:"Number of events that break a rule, such as a second end of an execution."`
 	UnknownType int64     `json:"unknown_type" doc:"Number of events of types that this version does not know."`
@@ -32,7 +32,7 @@ type AnomalyReport struct {
 	Advice      string    `json:"advice,omitempty" doc:"Recommended action; left out when there are no anomalies."`
 }
 
-// Anomaly is an event whose effect was left out.
+// Anomaly is an event whose effect is missing from the projections.
 type Anomaly struct {
 	Sequence uint64    `json:"sequence" doc:"Position of the event."`
 	Kind     string    `json:"kind" enum:"rule_broken,unknown_type" doc:"Reason: the event breaks a rule, or this version does not know its type."`

@@ -20,48 +20,46 @@ import (
 	"daybook/internal/web/access"
 )
 
-// api holds what the handlers share. It is immutable but for wrote and late.
+// api is the state that the handlers share. It is immutable except for wrote, late and
+// the shared pages. The fields of optional parts are nil if their option is not set.
 type api struct {
 	cmd    Commands
 	q      Queries
 	events EventLog
-	// live serves clients that follow the ledger, outputs those that follow the output
-	// of a run. What is stored they read in pages, of stored and lines.
-	live    *liveFeed
-	outputs *outputFeed
-	reads   *reads.Gate
-	stored  sharedPages[storedKey, storedPage]
-	lines   sharedPages[lineKey, []outputLine]
-	ready   func(ctx context.Context) error
-	log     *slog.Logger
-	guard   *web.Guard
-	gate    *gatekeeper
-	// contexts is nil without
-	contexts Contexts
-	hooks    Webhooks // nil without
-	// volumes is nil without, collector too.
+	// live serves clients that follow the ledger, outputs clients that follow the output
+	// of a run. stored and lines share the pages of stored events and lines between these
+	// clients.
+	live      *liveFeed
+	outputs   *outputFeed
+	reads     *reads.Gate
+	stored    sharedPages[storedKey, storedPage]
+	lines     sharedPages[lineKey, []outputLine]
+	ready     func(ctx context.Context) error
+	log       *slog.Logger
+	guard     *web.Guard
+	gate      *gatekeeper
+	contexts  Contexts
+	hooks     Webhooks
 	volumes   Volumes
 	collector Collector
 	catalog   Catalog
-	// shredder is nil without.
-	shredder Shredder
-	replay   Publisher    // nil without
-	audit    *audit.Local // nil without, proofs too
-	proofs   Proofs
-	blobs    Blobs // nil without
-	info     Version
-	wrote    highWater
-	late     late
-	// countLate is nil without.
+	shredder  Shredder
+	replay    Publisher
+	audit     *audit.Local // nil unless Audit and Proofs are set, as proofs
+	proofs    Proofs
+	blobs     Blobs
+	info      Version
+	wrote     highWater
+	late      late
 	countLate func()
-	// damage and scrub are nil without.
-	damage Damage
-	scrub  Scrub
-	budget *budget.Budget // nil without limits
-	pace   Pace
+	damage    Damage
+	scrub     Scrub
+	budget    *budget.Budget
+	pace      Pace
 }
 
-// New returns the handler of everything under one address. It starts nothing.
+// New returns the handler of all routes of one address. It starts no goroutine. It
+// returns an error if a required option is missing or a value of Hosts is malformed.
 func New(o Options) (http.Handler, error) {
 	if o.Commands == nil || o.Queries == nil || o.Events == nil {
 		return nil, errors.New("httpapi: Commands, Queries and Events must all be set")
@@ -109,8 +107,8 @@ func New(o Options) (http.Handler, error) {
 	return a.outer(a.routed(mux)), nil
 }
 
-// OpenAPI returns the OpenAPI 3.1 document of the REST interface, as served at
-// /openapi.json, indented. It is the same bytes each time.
+// OpenAPI returns the OpenAPI 3.1 document of the REST interface as indented JSON,
+// equal to the response of GET /openapi.json. The bytes are the same each time.
 func OpenAPI() ([]byte, error) {
 	return (&api{gate: &gatekeeper{scopes: map[string]access.Scope{}}}).routes(http.NewServeMux()).json()
 }
@@ -123,7 +121,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Daybook",
-				// Of the interface, not of the program: it changes when a client could tell.
+				// The version of the interface: it changes when a client could notice.
 				Version: "1.0.0",
 				Description: "Runs JavaScript and TypeScript, and keeps the book: every run, output line, status change and tag edit is an event. " +
 					"Errors are problem documents (RFC 9457) that repeat their message as `error`. A failing script is a result, not an error.",
@@ -189,7 +187,7 @@ const (
 	tagService    = "service"
 )
 
-// claimsRoot reports whether a mounted handler takes the site's root.
+// claimsRoot reports whether a mounted handler serves the root path.
 func claimsRoot(mounts map[string]http.Handler) bool {
 	for pattern := range mounts {
 		_, path, ok := strings.Cut(pattern, " ")

@@ -8,30 +8,30 @@ import (
 	"net/http"
 )
 
-// array writes the elements of a JSON array as they are read, so that no answer is
-// held in memory. It is written between a prefix and a suffix of the answer.
+// array writes the elements of a JSON array as they are read, so that the whole
+// response is never in memory.
 type array struct {
 	w     http.ResponseWriter
 	ctx   context.Context
-	buf   bytes.Buffer // what is encoded and not written yet
+	buf   bytes.Buffer // encoded and not written yet
 	begun bool
-	head  bool // of a HEAD request, which has no body
-	// prefix and suffix enclose the elements.
+	head  bool // the request is HEAD: the response has no body
+	// prefix and suffix enclose the elements in the response.
 	prefix, suffix string
 }
 
-// arrayPiece is from how many bytes on elements are written.
+// arrayPiece is the number of encoded bytes from which elements are written.
 const arrayPiece = 16 << 10
 
-// errHead ends the reading for a HEAD request.
+// errHead stops reading for a HEAD request.
 var errHead = errors.New("no body is asked for")
 
-// startArray prepares an answer that is an array.
+// startArray prepares a response that is a JSON array. It writes nothing.
 func startArray(w http.ResponseWriter, r *http.Request) *array {
 	return &array{w: w, ctx: r.Context(), head: r.Method == http.MethodHead, prefix: "[", suffix: "]\n"}
 }
 
-// begin writes what comes before the elements.
+// begin writes the header and the prefix, once.
 func (l *array) begin() error {
 	if l.begun {
 		return nil
@@ -46,7 +46,7 @@ func (l *array) begin() error {
 	return nil
 }
 
-// add writes an element.
+// add encodes an element, and writes the buffer once it holds arrayPiece bytes.
 func (l *array) add(v any) error {
 	if l.begun {
 		l.buf.WriteByte(',')
@@ -66,7 +66,6 @@ func (l *array) add(v any) error {
 	return continueReading(l.ctx)
 }
 
-// flush writes what is encoded.
 func (l *array) flush() error {
 	_, err := l.w.Write(l.buf.Bytes())
 	if l.buf.Cap() > keptBuffer {
@@ -76,9 +75,9 @@ func (l *array) flush() error {
 	return err
 }
 
-// endArray ends an answer after all elements, or with the error that came before. An
-// error before the first element is answered as one. After it the connection is cut,
-// because a clean end would pass for the whole answer.
+// endArray completes a response after the last element, or fails it with err. An error
+// before the first element becomes an error response. After that the connection is cut,
+// because a regular end would look like a complete response.
 func (a *api) endArray(ctx context.Context, l *array, err error) {
 	if err == nil {
 		if err = l.begin(); err == nil {

@@ -12,26 +12,26 @@ import (
 	"daybook/internal/web/access"
 )
 
-// codeUnauthenticated is the code of a request whose sender is not known.
+// codeUnauthenticated is the code of a request without a valid token.
 const codeUnauthenticated = "unauthenticated"
 
-// recheckStreams is how often those who hold a stream open are asked again who
-// they are: a token that was revoked ends what it had begun.
+// recheckStreams is the interval between two checks of the token of an open stream. A
+// stream ends when its token is revoked or its scopes change.
 const recheckStreams = 2 * time.Second
 
-// gatekeeper knows who requests are from and what they may do.
+// gatekeeper identifies the callers of requests and checks their scopes and limits.
 type gatekeeper struct {
-	auth   access.Authenticator // nil lets everybody in
-	quotas *access.Quotas       // nil for no limits
-	// scopes is what routes need, by pattern; those that are not in it need a
-	// good token only.
+	auth   access.Authenticator // nil: no token is needed
+	quotas *access.Quotas       // nil: no limits
+	// scopes has the scope that a route needs, by pattern. A route without an entry needs
+	// a valid token only.
 	scopes map[string]access.Scope
-	// public is the address clients know the service by; empty for the one they
-	// used.
+	// public is the address of the service for clients; empty for the address of the
+	// request.
 	public string
 }
 
-// open reports whether a path is answered without a token.
+// open reports whether a path needs no token.
 func open(path string) bool {
 	switch path {
 	case "/", "/healthz", "/readyz":
@@ -40,8 +40,8 @@ func open(path string) bool {
 	return path == web.MetadataPath || strings.HasPrefix(path, web.MetadataPath+"/")
 }
 
-// admit puts the identity behind a request into its context, or refuses it. On
-// open paths a token is believed if it is good, and else not needed.
+// admit puts the identity of the caller into the context of the request, or refuses the
+// request. On open paths a valid token is used and an invalid one ignored.
 func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
 	id, f := g.identify(r)
 	switch {
@@ -62,7 +62,7 @@ func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
 	if g.auth == nil {
 		return access.Anonymous(), nil
 	}
-	// The owner's socket knows its clients without a token.
+	// The owner's socket identifies its clients without a token.
 	if local, known := access.From(r.Context()); known && r.Header.Get("Authorization") == "" {
 		return local, nil
 	}
@@ -77,8 +77,8 @@ func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
 	return id, nil
 }
 
-// challenge turns an error of package access into an answer that tells clients
-// how to do better.
+// challenge turns an error of package access into a response whose WWW-Authenticate
+// header names what is missing.
 func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	f := refusal(err)
 	about := web.MetadataPath
@@ -104,7 +104,7 @@ func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	return f
 }
 
-// quotable leaves out what may not stand in a quoted parameter (RFC 6750).
+// quotable removes characters that a quoted parameter must not contain (RFC 6750).
 func quotable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '"' || c == '\\' || c < 0x20 || c > 0x7e {
@@ -114,7 +114,7 @@ func quotable(s string) string {
 	}, s)
 }
 
-// refusal is the one table from errors of package access to HTTP.
+// refusal maps errors of package access to HTTP; no other function does.
 func refusal(err error) *failure {
 	var token *access.TokenError
 	var scope *access.ScopeError
@@ -138,7 +138,7 @@ func refusal(err error) *failure {
 	}
 }
 
-// authorize checks that the identity of an admitted request may use a route.
+// authorize checks that the caller of an admitted request has the scope of a route.
 func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 	scope, needed := g.scopes[pattern]
 	id, known := access.From(r.Context())
@@ -151,19 +151,19 @@ func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 	return nil
 }
 
-// standing reports whether a request asks for a stream without an end.
+// standing reports whether a request asks for a stream.
 func standing(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == "/sse" || streamType(r.Header.Values("Accept")) == typeSSE || r.URL.Query().Has("follow")) ||
 		strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, "/replay") ||
 		r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
-// hold counts a stream and ends it with the right to have it. release must be
-// called.
+// hold counts a stream against the limits of its caller, and cancels the returned
+// request when the token is refused or its scopes change. The caller MUST call release.
 func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *failure) {
 	done := func() {}
 	id, known := access.From(r.Context())
-	if !known { // nothing that needs no token is a stream
+	if !known { // no path that needs no token is a stream
 		return r, done, nil
 	}
 	if g.quotas != nil {
@@ -172,10 +172,10 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 			return r, nil, refusal(err)
 		}
 	}
-	// Read here: handlers may change the header while the stream lasts.
+	// The token is read here: handlers may change the header during the stream.
 	token, missing := access.Bearer(r.Header)
 	if g.auth == nil || missing != nil {
-		return r, done, nil //nolint:nilerr // who needs no token has none that could end
+		return r, done, nil //nolint:nilerr // without a token, none can be revoked
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	gone := make(chan struct{})
@@ -199,7 +199,7 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 	return r.WithContext(ctx), func() { cancel(); <-gone; done() }, nil
 }
 
-// resourceMetadata is a protected resource's description of itself (RFC 9728).
+// resourceMetadata is the metadata of a protected resource (RFC 9728).
 type resourceMetadata struct {
 	Resource             string         `json:"resource"`
 	Name                 string         `json:"resource_name"`
@@ -208,7 +208,7 @@ type resourceMetadata struct {
 	BearerMethods        []string       `json:"bearer_methods_supported"`
 }
 
-// metadata serves that description for the service and for each path in it.
+// metadata serves the resource metadata of the service and of each path in it.
 func (g *gatekeeper) metadata(issuers []string) http.Handler {
 	scopes := access.AllScopes.List()
 	if len(issuers) > 0 {

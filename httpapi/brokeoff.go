@@ -8,21 +8,21 @@ import (
 	"os"
 )
 
-// brokeOff logs why an answer ended early. A client that leaves, or that is cut off
-// because it is too slow, is logged at DEBUG: clients can cause any number of such
-// lines.
+// brokeOff logs why a response ended early. The level is DEBUG for a client that
+// disconnects or is cut off because it is too slow: clients can cause any number of
+// such lines.
 func (a *api) brokeOff(ctx context.Context, what string, err error, attrs ...any) {
 	level := slog.LevelWarn
 	if ctx.Err() != nil || isClientFault(err) {
 		level = slog.LevelDebug
 	}
 	if errors.Is(err, errLate) {
-		level = slog.LevelDebug // fresh has counted it
+		level = slog.LevelDebug // waitForPosition has counted it
 	}
 	a.log.Log(ctx, level, what, append(attrs, "error", err)...)
 }
 
-// isClientFault reports whether an error is that of a write to a client.
+// isClientFault reports whether err is the error of a write to a client.
 func isClientFault(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "write" || errors.Is(err, os.ErrDeadlineExceeded)

@@ -13,12 +13,12 @@ import (
 	"daybook/ledger"
 )
 
-// Collector removes heaps that nobody needs any more, as *retention.Service does.
+// Collector deletes unused heaps. *retention.Service implements it.
 type Collector interface {
 	Collect(ctx context.Context, p retention.Pass) (retention.Report, error)
 }
 
-// defaultOlderThan is the age of heaps that go, unless told otherwise.
+// defaultOlderThan is the minimum time since the last use of a collected heap.
 const defaultOlderThan = 30 * 24 * time.Hour
 
 func (a *api) collectRoutes(r *router) {
@@ -33,10 +33,10 @@ func (a *api) collectRoutes(r *router) {
 	}
 	register(r, o, []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.collectHeaps)
 	delete(o.RequestBody.Content, "application/octet-stream")
-	o.RequestBody.Required = false // huma takes every RawBody for required
+	o.RequestBody.Required = false // huma treats every RawBody as required
 }
 
-// collectBody is the JSON form of a pass, for the document; collectHeaps reads it.
+// collectBody documents the request body; collectHeaps decodes it.
 type collectBody struct {
 	OlderThanSecs *int  `json:"older_than_secs,omitempty" nullable:"true" minimum:"3600" doc:"How long ago the last use must be, in seconds; 2592000 (30 days) if not given."`
 	KeepEntries   *int  `json:"keep_entries,omitempty" nullable:"true" minimum:"0" doc:"How many entries of each session keep their heaps; 100 if not given."`

@@ -16,8 +16,7 @@ import (
 	"daybook/projections"
 )
 
-// Contexts keeps what happened in each conversation, as *contextstore.Store
-// does.
+// Contexts reads and changes conversation contexts. *contextstore.Store implements it.
 type Contexts interface {
 	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 	Get(ctx context.Context, k contextstore.Key, reader string) (projections.Context, error)
@@ -40,7 +39,7 @@ func (a *api) contextRoutes(r *router) {
 	register(r, op("clear-context", http.MethodDelete, "Begin the context of a session anew", "What happened in it before stays on record."), errs, a.clearContext)
 }
 
-// OneContext is embedded in the input of what concerns one context.
+// OneContext is embedded in the inputs of operations on one conversation context.
 type OneContext struct {
 	Session        string `query:"session" doc:"Session name."`
 	LogicalSession string `query:"logical_session" doc:"Id of a session that keeps state, instead."`
@@ -55,11 +54,10 @@ type contextAnswer struct {
 	Body contextBody
 }
 
-// contextBody documents a context: its members are those of
-// projections.Context.
+// contextBody documents a conversation context.
 type contextBody struct{ projections.Context }
 
-// Schema is that of the documented members.
+// Schema returns the schema of a conversation context.
 func (contextBody) Schema(r huma.Registry) *huma.Schema {
 	text, list := &huma.Schema{Type: huma.TypeString}, func(item *huma.Schema) *huma.Schema { return &huma.Schema{Type: huma.TypeArray, Items: item} }
 	object := func(required []string, members map[string]*huma.Schema) *huma.Schema {
@@ -91,24 +89,23 @@ func preferencesSchema() *huma.Schema {
 	}}
 }
 
-// contextPatch is the body of a PATCH, for the document; decodeContextPatch
-// reads it.
+// contextPatch documents the body of a PATCH; decodeContextPatch decodes it.
 type contextPatch struct{}
 
-// Schema is that of the patch.
+// Schema returns the schema of the patch.
 func (contextPatch) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{
 		"user_preferences": preferencesSchema(), "custom": {Type: huma.TypeObject, AdditionalProperties: true},
 	}}
 }
 
-// tokenUser is whose token a request has, empty without tokens.
+// tokenUser returns the user of the request's token; empty without tokens.
 func tokenUser(ctx context.Context) string {
 	id, _ := access.From(ctx)
 	return id.TokenUser()
 }
 
-// contextKey is the context that a request names by what it belongs to.
+// contextKey returns the key of the context that a request names by its session.
 func (a *api) contextKey(ctx context.Context, c OneContext) (contextstore.Key, error) {
 	tenant := requestOf(ctx).tenant
 	switch {
@@ -170,7 +167,7 @@ func decodeContextPatch(raw []byte) (contextstore.Patch, *failure) {
 	return p, f
 }
 
-// anyMap reads an object of anything.
+// anyMap decodes an object whose members may have any type.
 func anyMap(into *map[string]json.RawMessage) member {
 	return func(where string, raw []byte) *failure {
 		*into = map[string]json.RawMessage{}
@@ -204,8 +201,8 @@ func (a *api) clearContext(ctx context.Context, in *contextInput) (*clearedConte
 	return &clearedContext{Written: a.wroteAt(seq), Body: clearedBody{"cleared", c.SessionID, "Conversation context has been reset. Starting fresh."}}, nil
 }
 
-// inContext puts a submission into the context of its session. A run is not kept
-// from being recorded because that cannot be found.
+// inContext adds a submission to the conversation context of its session. If the
+// context cannot be read, the error is logged and the run is recorded without it.
 func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	if a.contexts == nil {
 		return

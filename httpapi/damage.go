@@ -11,12 +11,12 @@ import (
 	"daybook/internal/lifecycle/damage"
 )
 
-// Damage tells what is wrong with the ledger, as *damage.State does.
+// Damage reports the known damage of the ledger. *damage.State implements it.
 type Damage interface {
 	Findings() (list []damage.Finding, more int)
-	// Blobs are the findings about heaps and texts that have not ended.
+	// Blobs returns the findings about heaps and texts that have not ended.
 	Blobs() []damage.Finding
-	// Err is the damage of the ledger in a sentence, or nil.
+	// Err returns the damage of the ledger in one sentence, or nil.
 	Err() error
 }
 
@@ -33,7 +33,7 @@ func (a *api) damageRoutes(r *router) {
 		"The scrub reads the whole ledger again, slowly and over and over, and compares it with the hashes that were taken when it was recorded."), nil, a.scrubbed)
 }
 
-// DamageReport is what GET /api/ledger/damage answers.
+// DamageReport is the response of GET /api/ledger/damage.
 type DamageReport struct {
 	Damaged  bool             `json:"damaged" doc:"Whether there is a finding that has not ended."`
 	ReadOnly bool             `json:"read_only" doc:"Whether the ledger is damaged, which makes the server read-only."`
@@ -50,7 +50,7 @@ func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 		return &damageAnswer{Body: report}, nil
 	}
 	if list, more := a.damage.Findings(); len(list) > 0 {
-		// The hash of a blob is for its tenant alone.
+		// Only the tenant of a blob sees its hash.
 		tenant := a.visible(ctx)
 		shown := slices.DeleteFunc(list, func(f damage.Finding) bool {
 			return tenant != "" && f.Blob != nil && f.Blob.Tenant != "" && f.Blob.Tenant != tenant
@@ -66,7 +66,7 @@ func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 	return &damageAnswer{Body: report}, nil
 }
 
-// ScrubReport is what GET /api/ledger/scrub answers.
+// ScrubReport is the response of GET /api/ledger/scrub.
 type ScrubReport struct {
 	Position      uint64     `json:"position" doc:"Up to where this round has come."`
 	End           uint64     `json:"end" doc:"Where this round ends."`
@@ -96,11 +96,11 @@ func (a *api) scrubbed(context.Context, *struct{}) (*scrubAnswer, error) {
 	return &scrubAnswer{Body: report}, nil
 }
 
-// Scrub tells how far the scrub has come.
+// Scrub returns the progress of the scrub.
 type Scrub func() ScrubProgress
 
-// ScrubProgress is how far the scrub has come. All but Position and End count from its
-// start.
+// ScrubProgress is the progress of the scrub. All members except Position, End and
+// RoundEnded count from its start.
 type ScrubProgress struct {
 	Position, End                                         uint64
 	Rounds, Events, Bytes, Blobs, TilesRepaired, Findings uint64

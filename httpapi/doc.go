@@ -1,14 +1,62 @@
-// Package httpapi serves Daybook over HTTP: the REST endpoints under /api with
-// their OpenAPI 3.1 document, live output and events as server-sent events,
-// health, metrics, and two self-contained pages. What other packages serve (MCP,
-// a console) is mounted behind the same checks.
+// Package httpapi serves Daybook over HTTP: the REST operations under /api with their
+// OpenAPI 3.1 document, output and events as live streams, health, metrics, and a few
+// self-contained HTML pages. Handlers of other packages, such as MCP, are mounted behind
+// the same checks.
 //
-// The package translates and decides nothing: writes go to the ledger, reads to
-// the projections, the event log is passed through. Every route, mounted ones
-// included, is behind the same guard: allowed Host, same origin, bounded body
-// and headers, deadlines on each read and write, security headers, and, if asked
-// for, a good token. Each documented operation needs a scope, by default that of
-// its method; mounted handlers find the identity in the request's context.
+// The package translates requests and makes no decisions: writes go to the ledger, reads
+// to the projections, and events are read from the ledger unchanged. It knows no NATS,
+// SQLite or V8.
 //
-// It knows no NATS, SQLite or V8.
+// The package promises:
+//
+//   - Every route, including mounted ones, passes the same checks: Host and origin, limits
+//     of header and body, deadlines for each read and write, security headers, and, with
+//     authentication, a valid token. Each documented operation needs a scope, by default
+//     that of its method. Handlers find the caller in the context of the request.
+//   - Every error is a problem document (RFC 9457).
+//   - A read includes the writes that were made through the same handler before.
+//   - A response is never complete in form and incomplete in content: if a response breaks
+//     off, the connection is cut, or the stream lacks its last event.
+//   - No client delays another one, and all clients together hold bounded memory.
+//
+// The files, in reading order:
+//
+//   - options.go: the interfaces of the ledger, the projections and other parts; Options
+//   - api.go: New, the state of the handlers, and the OpenAPI document
+//   - router.go: registers operations and completes their documentation
+//   - server.go: the limits of the HTTP server, and its shutdown
+//   - middleware.go: the checks before and after routing
+//   - guard.go: hosts, origins, security headers, and the address to listen on
+//   - auth.go: the callers of requests, their scopes and limits
+//   - progress.go: the minimum speed of clients, and the memory of request bodies
+//   - heavyreads.go: permits of operations that read much
+//   - request.go: the data of a request that handlers use
+//   - strictjson.go, optional.go: decodes bodies and parameters strictly
+//   - accept.go: the stream type that an Accept header asks for
+//   - errors.go: error responses, and the mapping of errors to them
+//   - readyourwrites.go, late.go: reads that wait for a position, and those that are late
+//   - exec.go, wait.go: submissions, and requests that wait for the end of a run
+//   - executions.go, executiontext.go, calls.go: executions, their long texts and host calls
+//   - largetext.go, array.go: encodes large responses in pieces
+//   - output.go, outputfeed.go: output by page and as a stream, read once for all followers
+//   - sse.go, eventstreams.go: writes server-sent events and JSON lines
+//   - brokeoff.go: logs responses that ended early
+//   - cloudevent.go: events in responses
+//   - ledgerevents.go, livefeed.go: events of the ledger, read once for all followers
+//   - sharedpages.go, readlimiter.go: shares pages of stored events and lines; limits the
+//     rate of deliveries
+//   - ledger.go, tiles.go: checkpoints, proofs, exports, blobs, and the tiles of the tree
+//   - volumes.go: lists, seals and removes volumes
+//   - damage.go, anomalies.go: damage, the scrub, and anomalies
+//   - heaps.go, collect.go: heaps and their tags; deletes unused heaps
+//   - resolve.go: finds ids by a prefix
+//   - sessions.go, sessionturns.go, sessionreset.go: sessions of every kind, their runs, and
+//     resets
+//   - logical.go, context.go: logical sessions and conversation contexts
+//   - shred.go: shreds the content of a session
+//   - replay.go, replayschedule.go: sends the events of a session again, with their pauses
+//   - webhooks.go: webhooks and their dead letters
+//   - service.go, readiness.go: version, health, readiness, and routes outside of the document
+//   - pages.go, eventspage.go, markdown.go: the HTML pages
+//   - schemas.go: completes the schemas of the document
 package httpapi

@@ -24,8 +24,8 @@ import (
 	"daybook/proof"
 )
 
-// Problem is the body of every error: a problem document (RFC 9457) with the
-// message repeated as "error".
+// Problem is the body of every error response: a problem document (RFC 9457) that
+// repeats its message as "error".
 type Problem struct {
 	Type   string `json:"type" doc:"Always about:blank: the status says what kind of problem it is." example:"about:blank"`
 	Title  string `json:"title" doc:"The status in words." example:"Not Found"`
@@ -46,7 +46,7 @@ type FieldError struct {
 	Error string `json:"error"`
 }
 
-// failure is an error on its way to a client.
+// failure is an error response.
 type failure struct {
 	problem Problem
 	// retryAfter is sent as Retry-After, in seconds; 0 sends none.
@@ -55,18 +55,18 @@ type failure struct {
 	challenge string
 }
 
-// Codes of errors that never reach the ledger.
+// Codes of errors that package ledger does not define.
 const (
 	codeForbidden   = "forbidden"
 	codeUnsupported = "unsupported_media_type"
 	codeNotAllowed  = "method_not_allowed"
 )
 
-// maxRepeated bounds each text in an error, in bytes, and maxField the name of a field: a
-// client chooses the names in its request, and an error repeats them.
+// maxRepeated bounds each text of a request that an error repeats, maxField the name of
+// a field, both in bytes. A client chooses the names in its request.
 const maxRepeated, maxField = 2 << 10, 200
 
-// repeated bounds a text that an error repeats.
+// repeated cuts a text that an error repeats to at most most bytes.
 func repeated(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -91,8 +91,8 @@ func fail(status int, code, field, format string, args ...any) *failure {
 	}}
 }
 
-// invalid is a value that breaks a rule; mistyped one that is not even of the
-// right type or name.
+// invalid returns the failure for a value that breaks a rule. mistyped returns the
+// failure for a wrong type or an unknown name.
 func invalid(field, format string, args ...any) *failure {
 	return fail(http.StatusBadRequest, string(ledger.CodeInvalid), field, format, args...)
 }
@@ -101,8 +101,7 @@ func mistyped(field, format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, string(ledger.CodeInvalid), field, format, args...)
 }
 
-// retryWhenWritable is after how many seconds a client is to try again when the disk
-// is full.
+// retryWhenWritable is the Retry-After when the disk is full, in seconds.
 const retryWhenWritable = 10
 
 func unavailable(format string, args ...any) *failure {
@@ -111,8 +110,8 @@ func unavailable(format string, args ...any) *failure {
 	return f
 }
 
-// overBudget is the answer where the memory for answers is in use: 503, or 413 where
-// the same request will never be answered.
+// overBudget returns the failure for exhausted memory: 503, or 413 if the same request
+// can never succeed.
 func overBudget(err error) *failure {
 	text, again := err.Error(), true
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
@@ -126,14 +125,15 @@ func overBudget(err error) *failure {
 	return f
 }
 
-// Error, GetStatus, GetHeaders, ContentType and MarshalJSON make a failure
-// what huma writes as it is.
+// The following methods are those by which huma writes a failure unchanged.
+
+// Error returns the message.
 func (f *failure) Error() string { return f.problem.Error }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (f *failure) GetStatus() int { return f.problem.Status }
 
-// GetHeaders carries Retry-After and WWW-Authenticate.
+// GetHeaders returns Retry-After and WWW-Authenticate, if they are set.
 func (f *failure) GetHeaders() http.Header {
 	h := http.Header{}
 	if f.retryAfter > 0 {
@@ -145,7 +145,7 @@ func (f *failure) GetHeaders() http.Header {
 	return h
 }
 
-// ContentType is that of a problem document.
+// ContentType returns the media type of a problem document.
 func (f *failure) ContentType(string) string { return problemType }
 
 // MarshalJSON writes the problem document.
@@ -153,14 +153,14 @@ func (f *failure) MarshalJSON() ([]byte, error) { return json.Marshal(f.problem)
 
 const problemType = "application/problem+json"
 
-// notOK adds the in-band "ok": false.
+// notOK adds the member "ok": false.
 func (f *failure) notOK() *failure {
 	no := false
 	f.problem.OK = &no
 	return f
 }
 
-// status is the one table from ledger codes to HTTP.
+// status maps codes of package ledger to HTTP; no other function does.
 func status(code ledger.Code) int {
 	switch code {
 	case ledger.CodeInvalid:
@@ -184,8 +184,8 @@ func status(code ledger.Code) int {
 	}
 }
 
-// subject is what a request was about: the field that named it, what it is
-// called, and its name.
+// subject is the object of a request: the request field that names it, the kind of
+// object, and its name.
 type subject struct{ field, kind, name string }
 
 func (s subject) notFound() *failure {
@@ -196,8 +196,8 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
-// gone is the answer about content that was removed on purpose or lost with accepted
-// damage: it names the event.
+// gone returns the failure for content that was removed on purpose or lost with
+// accepted damage. Its message names the event that records it.
 func gone(err error, about subject) *failure {
 	text := "it was removed on purpose"
 	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
@@ -209,8 +209,8 @@ func gone(err error, about subject) *failure {
 	return fail(http.StatusGone, string(ledger.CodeGone), about.field, "%s", text)
 }
 
-// failed turns any error of the layers below into the answer to it. What is
-// our fault is logged here, once, under a reference that the client is given.
+// failed maps any error to a failure. It logs internal errors, once, under a reference
+// that the response names.
 func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
@@ -258,7 +258,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
 		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.RecoveryAdvice)
 	case errors.Is(err, projections.ErrBadQuery):
-		// The text begins with the name of the parameter at fault.
+		// The message starts with the name of the wrong parameter.
 		field, _, _ := strings.Cut(err.Error(), " ")
 		if r := requestOf(ctx); r == nil || !r.query.Has(field) {
 			field = ""
@@ -271,7 +271,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	}
 }
 
-// blobDamage returns the damaged blob that an error is about, or nil.
+// blobDamage returns the error of a damaged blob in the chain of err, or nil.
 func blobDamage(err error) *events.BlobDamagedError {
 	damaged, _ := errors.AsType[*events.BlobDamagedError](err)
 	return damaged
@@ -283,7 +283,7 @@ func (a *api) internal(ctx context.Context, err error) *failure {
 	ref := hex.EncodeToString(id[:])
 	attrs := []slog.Attr{slog.String("ref", ref), slog.Any("error", err)}
 	if le, ok := errors.AsType[*ledger.Error](err); ok && le.Err != nil {
-		attrs = append(attrs, slog.Any("cause", le.Err)) // its message leaves it out
+		attrs = append(attrs, slog.Any("cause", le.Err)) // not part of its message
 	}
 	a.log.LogAttrs(ctx, slog.LevelError, "request failed", attrs...)
 	text := "something went wrong on the server; its log tells more under ref " + ref
@@ -293,7 +293,7 @@ func (a *api) internal(ctx context.Context, err error) *failure {
 	return fail(http.StatusInternalServerError, string(ledger.CodeInternal), "", "%s", text)
 }
 
-// fromHuma rewrites an error that huma made itself about a request for op.
+// fromHuma converts an error that huma itself returned for a request for op.
 func fromHuma(op *huma.Operation, err huma.StatusError) *failure {
 	var model *huma.ErrorModel
 	if !errors.As(err, &model) {
@@ -307,7 +307,7 @@ func fromHuma(op *huma.Operation, err huma.StatusError) *failure {
 	case model.Status == http.StatusBadRequest && len(model.Errors) == 0:
 		return invalid("", "the request has no body: send %s", wantedBody(op))
 	case model.Status >= http.StatusInternalServerError:
-		// Huma answers so when the body breaks off; whoever sent it is gone.
+		// Huma returns this when the body breaks off: the client has disconnected.
 		return invalid("", "the body could not be read to its end")
 	}
 	f := mistyped("", "%s", model.Detail)
@@ -331,13 +331,13 @@ func fromHuma(op *huma.Operation, err huma.StatusError) *failure {
 	return f
 }
 
-// Operations that are told from others by their name.
+// Ids of operations that need a text of their own.
 const (
 	idSubmit  = "submit"
 	idSetTags = "set-heap-tags"
 )
 
-// wantedBody says what an operation takes.
+// wantedBody describes the body that an operation takes.
 func wantedBody(op *huma.Operation) string {
 	switch op.OperationID {
 	case idSubmit:
@@ -364,7 +364,7 @@ func fieldError(op *huma.Operation, d *huma.ErrorDetail) FieldError {
 	case "invalid integer":
 		_, err := strconv.ParseInt(value, 10, 64)
 		switch {
-		case err == nil: // but a negative one, and no such parameter can be
+		case err == nil: // a negative number for an unsigned parameter
 			return FieldError{field, fmt.Sprintf("%s must be 0 or more, not %s", field, value)}
 		case errors.Is(err, strconv.ErrRange):
 			return FieldError{field, fmt.Sprintf("%s is out of range: %s", field, value)}
@@ -377,7 +377,7 @@ func fieldError(op *huma.Operation, d *huma.ErrorDetail) FieldError {
 	}
 }
 
-// knownParameters lists what an operation can be asked for in the query.
+// knownParameters lists the query parameters of an operation.
 func knownParameters(op *huma.Operation) string {
 	var names []string
 	for _, p := range op.Parameters {
@@ -391,14 +391,13 @@ func knownParameters(op *huma.Operation) string {
 	return "those here are " + strings.Join(names, ", ")
 }
 
-// RefuseConnection answers a request on a connection that the server has no place
-// for.
+// RefuseConnection answers 503 to a request on a connection above the server's limit.
 func RefuseConnection(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	writeFailure(w, unavailable("this server has too many connections; try again in a second, and reuse connections"))
 }
 
-// writeFailure answers outside of huma.
+// writeFailure writes a failure as the response of a handler that does not use huma.
 func writeFailure(w http.ResponseWriter, f *failure) {
 	for name, values := range f.GetHeaders() {
 		w.Header()[name] = values

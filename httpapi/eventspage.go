@@ -19,15 +19,14 @@ var eventsSource string
 
 var eventsPage = template.Must(template.New("events").Funcs(pageFuncs).Parse(eventsSource))
 
-// How many positions one page of events covers: more where a filter leaves out
-// most of them.
+// Number of positions that a page of events covers: more if a filter is set.
 const (
 	pagePositions     = 100
 	filteredPositions = 2000
 )
 
-// wantsHTML reports whether an Accept header is a browser's: it names HTML, and
-// none of the formats for programs.
+// wantsHTML reports whether an Accept header is that of a browser: it names HTML and no
+// format for programs.
 func wantsHTML(accept []string) bool {
 	html := false
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -45,7 +44,7 @@ func wantsHTML(accept []string) bool {
 	return html
 }
 
-// eventsView is what the page shows.
+// eventsView is the data of the events page.
 type eventsView struct {
 	Events               []eventView
 	First, Last, Edge    uint64
@@ -58,8 +57,8 @@ type eventView struct {
 	Data, Link string
 }
 
-// browse answers a browser: a page of the newest events, or of those after a
-// position, with links to the others.
+// browse writes an HTML page of the newest events, or of those after a position, with
+// links to the other pages.
 func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query url.Values, removed, edge uint64) error {
 	sel := er.selector
 	view := eventsView{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
@@ -103,7 +102,6 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	return nil
 }
 
-// cloneQuery copies a query.
 func cloneQuery(query url.Values) url.Values {
 	q := url.Values{}
 	for name, values := range query {
@@ -112,7 +110,7 @@ func cloneQuery(query url.Values) url.Values {
 	return q
 }
 
-// viewOf is an event as the page shows it.
+// viewOf formats an event for the page.
 func viewOf(e CloudEvent) eventView {
 	v := eventView{CloudEvent: e, Data: string(e.Data)}
 	var b bytes.Buffer

@@ -32,7 +32,7 @@ func (s sseEvents) encoded(e *liveEvent) error {
 	return nil
 }
 
-// edgeReached is the data of a caught-up event.
+// edgeReached is the data of the events caught-up and end.
 type edgeReached struct {
 	Sequence string `json:"sequence"`
 }
@@ -44,13 +44,13 @@ func (s sseEvents) beat(seq string) error {
 	return nil
 }
 
-// TypeCaughtUp is the type of the lines in a followed NDJSON answer that mark
-// the live edge. They look like events so that one parser reads every line, but
-// are in no ledger and have no data.
+// TypeCaughtUp is the type of the lines that mark the newest event in an NDJSON
+// response with follow=true. They have the form of events so that one parser reads
+// every line, but they are not in the ledger and have no data.
 const TypeCaughtUp = "daybook.stream.caught_up.v1"
 
-// lines writes events of the ledger as JSON lines. It collects them until
-// flush, so that a batch costs one write.
+// lines writes events of the ledger as JSON lines. It buffers them until flush, so that
+// a batch costs one write.
 type lines struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
@@ -58,7 +58,7 @@ type lines struct {
 	enc *json.Encoder
 }
 
-// startLines begins the answer and shows the client that it has.
+// startLines returns a function that starts the response and sends its header at once.
 func startLines(w http.ResponseWriter) func() (eventStream, error) {
 	return func() (eventStream, error) {
 		w.Header().Set("Content-Type", typeNDJSON)
@@ -92,7 +92,7 @@ func (l *lines) caughtUp(seq string) error {
 	})
 }
 
-// marker is a line that is no event of the ledger.
+// marker is a line of type TypeCaughtUp.
 type marker struct {
 	SpecVersion string `json:"specversion"`
 	ID          string `json:"id"`
@@ -102,12 +102,12 @@ type marker struct {
 	Sequence    string `json:"sequence"`
 }
 
-// beat repeats the marker: a client may skip it unread, but sees the position
-// move past what its filters left out.
+// beat adds another marker as a heartbeat. Clients may ignore it, or take from it the
+// position behind events that their filter left out.
 func (l *lines) beat(seq string) error { return l.caughtUp(seq) }
 
-// blank adds an empty line, which readers of JSON lines pass over: a sign of life
-// where a marker would tell nothing.
+// blank adds an empty line as a heartbeat without a position. Readers of JSON lines
+// skip it.
 func (l *lines) blank() { l.buf.WriteByte('\n') }
 
 func (l *lines) flush() error {

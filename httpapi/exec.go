@@ -13,8 +13,7 @@ import (
 	"daybook/ledger"
 )
 
-// submission is the JSON form of a submission, for the document; decodeExec
-// reads it.
+// submission documents the JSON body; decodeExec decodes it.
 type submission struct {
 	Code                 string            `json:"code" doc:"JavaScript or TypeScript source: up to 16 MiB of valid UTF-8 without NUL bytes."`
 	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; absent for a fresh isolate." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
@@ -53,14 +52,14 @@ type accepted struct {
 	Warnings    []string `json:"warnings,omitempty" doc:"What differs from what was asked for; absent when nothing does."`
 }
 
-// execBody is one of the two answers to a submission.
+// execBody is the body of one of the two responses to a submission.
 type execBody struct {
 	accepted accepted
-	// ended is nil with 202.
+	// ended is nil if the status is 202.
 	ended *executionDetail
 }
 
-// MarshalJSON writes the answer that there is.
+// MarshalJSON encodes ended if it is set, and accepted otherwise.
 func (b execBody) MarshalJSON() ([]byte, error) {
 	var v any = b.accepted
 	if b.ended != nil {
@@ -102,7 +101,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The source is recorded: a client that waits for the end holds no memory for it.
+	// The source is recorded: it is not held while the client waits for the end.
 	s, in.RawBody = ledger.Submission{}, nil
 	forgetBody(ctx)
 	out := &execAnswer{
@@ -112,7 +111,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if !in.Wait.Set {
 		return out, nil
 	}
-	// The run is accepted: the client gets its id also when it cannot be read now.
+	// The run is accepted: the client gets its id even if it cannot be read now.
 	if err := a.waitForPosition(ctx, Reading{}); err != nil {
 		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
 		return out, nil
@@ -127,11 +126,11 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	return out, nil
 }
 
-// decodeExec reads a JSON submission.
+// decodeExec decodes a JSON submission into s.
 func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 	for name := range r.query {
 		if name == "wait" || name == "require_heap" {
-			continue // they are about the answer, not about the run
+			continue // they concern the response, not the run
 		}
 		return invalid(name, "%s is given in the query of a JSON request; put it into the JSON object", name)
 	}
@@ -156,7 +155,7 @@ func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 	return f
 }
 
-// rawExec reads a submission whose body is the script itself.
+// rawExec sets s for a body that is the script itself.
 func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
 	tags, f := tagList("tag", r.query["tag"])
 	if f != nil {
@@ -173,7 +172,7 @@ func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
 	return nil
 }
 
-// bodyForm tells whether the body is a JSON object or the script itself.
+// bodyForm reports whether the body is a JSON object or the script itself.
 func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return false, unsupported("Content-Encoding", "the body is encoded with %q; send it as it is", enc)
@@ -193,7 +192,7 @@ func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	}
 	switch {
 	case name == "application/x-www-form-urlencoded":
-		// What curl -d says of everything.
+		// curl -d sends this type for every body.
 		if looksLikeObject(raw) {
 			return true, nil
 		}

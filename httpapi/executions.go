@@ -108,7 +108,7 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 	return &listAnswer{Body: page}, err
 }
 
-// OneExecution is embedded in the input of what concerns one execution.
+// OneExecution is embedded in the inputs of operations on one execution.
 type OneExecution struct {
 	ID string `path:"id" doc:"Execution id."`
 }
@@ -139,7 +139,7 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 
 type cancelInput struct{ OneExecution }
 
-// ok is the answer of writes that have nothing to tell.
+// ok is the body of the response to a write without a result.
 type ok struct {
 	OK bool `json:"ok"`
 }
@@ -161,13 +161,13 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 type historyInput struct{ OneExecution }
 
 func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed, error) {
-	// Which is not known is answered before the answer begins.
+	// An unknown execution is refused before the response starts.
 	if _, err := a.cmd.Requested(ctx, requestOf(ctx).tenant, in.ID); err != nil {
 		return nil, err
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
-		// Memory is taken before the first event.
+		// Memory is taken before the first event, so a retry repeats no event.
 		err := budget.Retry(ctx, reads.RetryFunc(ctx, func() error {
 			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
 				ce, err := cloudEvent(e)

@@ -15,7 +15,7 @@ import (
 	"daybook/projections"
 )
 
-// executionTexts are what an execution may have too much of for one answer.
+// executionTexts are the texts of an execution that may be too large for one response.
 var executionTexts = []string{projections.TextCode, projections.TextResult, projections.TextError}
 
 func (a *api) executionTextRoutes(r *router) {
@@ -44,7 +44,7 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 		return nil, err
 	}
 	if account := budget.From(ctx); account != nil {
-		ctx = budget.With(ctx, account.WithFactor(1)) // it is sent as it is
+		ctx = budget.With(ctx, account.WithFactor(1)) // the text is sent without encoding
 	}
 	text, err := found(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, requestOf(ctx).tenant, in.ID, in.Text) })
 	if err != nil {
@@ -56,8 +56,8 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 	}), nil
 }
 
-// execution reads an execution. When it is larger than one answer may be, the answer
-// has the beginning of its texts, and warnings that say where they are whole.
+// execution reads an execution. If it is too large for one response, it returns the
+// beginning of each long text, and a warning that names the request for the whole text.
 func (a *api) execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error) {
 	d, err := a.q.Execution(ctx, tenant, id)
 	full, exhausted := errors.AsType[*budget.ExhaustedError](err)

@@ -13,7 +13,7 @@ import (
 // maxBody bounds every request body, in bytes.
 const maxBody = ledger.MaxRequestBytes
 
-// foreign is the answer to a request that the guard refuses.
+// foreign returns the failure for a request that the guard refuses.
 func foreign(r *http.Request, err error) *failure {
 	field, text := "Origin", "requests from another site are not allowed"
 	switch {
@@ -28,13 +28,12 @@ func foreign(r *http.Request, err error) *failure {
 	return fail(http.StatusForbidden, codeForbidden, field, "%s", text)
 }
 
-// APIHeader is the header of every answer of the interface, errors included. Its
-// value is the version of the interface. Clients tell a Daybook server from another
-// program by it.
+// APIHeader is the name of a header in every response, errors included. Its value is
+// the version of the interface. Clients recognize a Daybook server by it.
 const APIHeader = "Daybook-Api"
 
-// secure sets the headers that every answer carries. Pages and mounted
-// handlers replace the policy with one that fits them.
+// secure sets the headers of every response. Pages and mounted handlers replace the
+// content security policy by their own.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -50,8 +49,8 @@ func tooLarge() *failure {
 	return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrRequestTooLarge.Message)
 }
 
-// CheckBind refuses to serve other machines without authentication: addr
-// ("host:port") must be a loopback name or address unless authConfigured.
+// CheckBind checks the address ("host:port") that a server listens on. It returns an
+// error if other machines can reach the address and authConfigured is false.
 func CheckBind(addr string, authConfigured bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

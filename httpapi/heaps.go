@@ -28,7 +28,7 @@ func (a *api) heapRoutes(r *router) {
 	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
 	register(r, set, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.setHeapTags)
-	delete(set.RequestBody.Content, "application/octet-stream") // what huma says of every RawBody
+	delete(set.RequestBody.Content, "application/octet-stream") // huma documents it for every RawBody
 	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys all of them."),
 		[]int{http.StatusBadRequest}, a.deleteHeapTags)
 	register(r, heavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the ancestry of a heap",
@@ -36,7 +36,7 @@ func (a *api) heapRoutes(r *router) {
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
 }
 
-// OneHeap is embedded in the input of what concerns one heap.
+// OneHeap is embedded in the inputs of operations on one heap.
 type OneHeap struct {
 	Heap string `path:"heap" doc:"Heap key: 64 lowercase hex characters."`
 }
@@ -98,7 +98,7 @@ func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
 	return &heapAnswer{Body: h}, err
 }
 
-// tagsBody is what tags travel in, both ways.
+// tagsBody documents a body with tags; setHeapTags decodes it.
 type tagsBody struct {
 	Tags map[string]string `json:"tags" doc:"All tags of the heap."`
 }
@@ -182,7 +182,7 @@ func (a *api) deleteHeapTags(ctx context.Context, in *deleteTagsInput) (*okAnswe
 	}
 	r := requestOf(ctx)
 	var keys []string
-	if r.query.Has("keys") { // keys= names none; no keys at all means every one
+	if r.query.Has("keys") { // keys= deletes no tag; without keys all are deleted
 		keys = splitKeys(in.Keys)
 	}
 	seq, err := a.cmd.DeleteTags(ctx, r.tenant, in.Heap, keys, r.actor)

@@ -9,11 +9,11 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// weight, in the metadata of an operation, marks one that costs far more than the
-// request for it: see package reads.
+// weight is the metadata key of operations whose response costs far more than the
+// request. See package reads.
 const weight = "weight"
 
-// heavy marks an operation.
+// heavy returns the operation with the mark.
 func heavy(op huma.Operation) huma.Operation {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
@@ -24,14 +24,14 @@ func heavy(op huma.Operation) huma.Operation {
 
 func isHeavy(op huma.Operation) bool { return op.Metadata[weight] != nil }
 
-// takePermit waits for the permit of a request that is heavy. The response yields it
+// takePermit waits for the permit of a heavy request. The response yields the permit
 // whenever it writes; a handler that continues to read calls continueReading.
 func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 
-// continueReading takes the permit again after a piece of an answer was written.
+// continueReading takes the permit again after a write to the client.
 func continueReading(ctx context.Context) error { return reads.From(ctx).Continue(ctx) }
 
-// heavyHandler answers after the request has its permit.
+// heavyHandler calls next once the request has its permit.
 func (a *api) heavyHandler(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := takePermit(r.Context()); err != nil {
@@ -42,7 +42,7 @@ func (a *api) heavyHandler(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// overReads is the answer to a tenant with too many heavy reads.
+// overReads returns the failure for a tenant with too many heavy reads.
 func overReads(err *reads.BusyError) *failure {
 	f := unavailable("%s", err)
 	f.retryAfter = int(reads.RetryAfter.Seconds())

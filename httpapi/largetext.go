@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	// largeText is the length in bytes from which a text is encoded in pieces.
+	// largeText is the length from which a text is encoded in pieces, in bytes.
 	largeText = 256 << 10
-	// textPiece is how much of it is encoded at once, in bytes.
+	// textPiece is the length of these pieces, in bytes.
 	textPiece = 16 << 10
 )
 
-// withTexts is an answer that may have large texts. JSON takes up to six bytes for one
-// byte of a text, so the JSON of such an answer is never in memory whole.
+// withTexts is a response body that may have large texts. JSON takes up to six bytes
+// for one byte of a text, so the complete JSON of such a body is never in memory.
 type withTexts interface {
-	// replaceTexts returns a copy of the answer in which each text is what replace
-	// returns for it.
+	// replaceTexts returns a copy of the body with each text replaced by replace(text).
 	replaceTexts(replace func(string) string) any
 }
 
-// encodeAnswer writes an answer as a line of JSON.
+// encodeAnswer writes a response body as one line of JSON.
 func encodeAnswer(w io.Writer, v any) error {
-	var texts map[string]string // by the key that stands for each
+	var texts map[string]string // by the key that replaces each
 	if answer, ok := v.(withTexts); ok {
 		v = answer.replaceTexts(func(text string) string {
 			if len(text) < largeText {
@@ -37,7 +36,7 @@ func encodeAnswer(w io.Writer, v any) error {
 			if texts == nil {
 				texts = map[string]string{}
 			}
-			key := rand.Text() // no content of the answer can name it
+			key := rand.Text() // unguessable, so no content of the body contains it
 			texts[key] = text
 			return key
 		})
@@ -52,7 +51,7 @@ func encodeAnswer(w io.Writer, v any) error {
 	return writeTexts(w, out.Bytes(), texts)
 }
 
-// writeTexts writes JSON with the texts in place of their keys.
+// writeTexts writes JSON with each key replaced by its text.
 func writeTexts(w io.Writer, raw []byte, texts map[string]string) error {
 	type place struct {
 		at, end int
@@ -81,7 +80,7 @@ func writeTexts(w io.Writer, raw []byte, texts map[string]string) error {
 	return err //nolint:wrapcheck // the client's connection
 }
 
-// writeText writes the characters of a text as JSON, without the quotes.
+// writeText writes a text as a JSON string without the quotes.
 func writeText(w io.Writer, text string) error {
 	var buf bytes.Buffer
 	enc := encoder(&buf)
@@ -119,7 +118,7 @@ func (b execBody) replaceTexts(replace func(string) string) any {
 	return b.accepted
 }
 
-// outputPage is a page of output as an answer.
+// outputPage is a page of output as a response body.
 type outputPage struct{ projections.OutputPage }
 
 func (p outputPage) replaceTexts(replace func(string) string) any {

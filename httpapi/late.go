@@ -9,22 +9,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// lateLogEvery is the least time between two warnings about late reads: clients can
+// lateLogEvery is the minimum time between two warnings about late reads: clients can
 // cause any number of late reads.
 const lateLogEvery = 10 * time.Second
 
-// errLate is wrapped by the answer to a read that did not get the position it needs in
-// time.
+// errLate is wrapped by the error of a late read.
 var errLate = errors.New("late read")
 
-// late counts the reads that did not get the position they need in time.
+// late counts late reads: reads whose position the projections did not apply within
+// freshWait.
 type late struct {
 	reads  atomic.Uint64
 	warned rate.Sometimes
-	since  atomic.Uint64 // of reads, at the last warning
+	since  atomic.Uint64 // value of reads at the last warning
 }
 
-// sawLate counts a late read.
+// sawLate counts a late read and logs a warning, at most every lateLogEvery.
 func (a *api) sawLate(ctx context.Context, want uint64) {
 	n := a.late.reads.Add(1)
 	if a.countLate != nil {

@@ -24,7 +24,7 @@ import (
 	"daybook/proof"
 )
 
-// Paths and media types of what proves the ledger.
+// Path of checkpoints, and media types of proofs and blobs.
 const (
 	checkpointPath = "/api/ledger/checkpoint"
 	typeText       = "text/plain"
@@ -79,7 +79,7 @@ func (a *api) proofRoutes(r *router) {
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.blob)
 }
 
-// checkpointAnswers are the forms a checkpoint is answered in.
+// checkpointAnswers documents the two forms of a checkpoint in responses.
 func checkpointAnswers(r *router) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {
 		Description: "The checkpoint.",
@@ -87,17 +87,17 @@ func checkpointAnswers(r *router) map[string]*huma.Response {
 	}}
 }
 
-// Pending names events that are recorded and that no checkpoint covers yet.
+// Pending is a range of recorded events that no checkpoint covers yet.
 type Pending struct {
 	From       uint64   `json:"from" doc:"First position."`
 	To         uint64   `json:"to" doc:"Last position."`
 	LeafHashes []string `json:"leaf_hashes,omitempty" doc:"Hashes of their leaves in order, in base64, of up to 256 positions; in proofs only. The next checkpoint has to cover them."`
 }
 
-// maxPendingLeaves bounds the leaves that an answer names.
+// maxPendingLeaves bounds the leaf hashes in a response.
 const maxPendingLeaves = 256
 
-// Checkpoint is a signed statement of what the ledger holds.
+// Checkpoint is a signed checkpoint as a JSON object.
 type Checkpoint struct {
 	Origin   string      `json:"origin" doc:"Name of the ledger, which the checkpoint is signed under."`
 	Size     uint64      `json:"size" doc:"How many events it covers: those at positions 1 to size."`
@@ -110,7 +110,7 @@ type Checkpoint struct {
 	Tenant   string      `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
 }
 
-// unproven is the answer while nothing proves the ledger.
+// unproven returns an error if the server has no proofs of its ledger.
 func (a *api) unproven() error {
 	if a.audit == nil {
 		return unavailable("this server keeps no proofs of its ledger")
@@ -118,8 +118,9 @@ func (a *api) unproven() error {
 	return nil
 }
 
-// signed is the newest checkpoint, after a wait for one that covers a position and
-// is due. It has nothing signed, and need not cover the position.
+// signed returns the newest checkpoint. It causes no signature, but waits up to
+// freshWait for a due checkpoint that covers the position covers. The returned
+// checkpoint may not cover it.
 func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	if err := a.unproven(); err != nil {
 		return proof.Checkpoint{}, err
@@ -145,8 +146,8 @@ func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 	return c, err
 }
 
-// edge returns the position of the newest event. A ledger without events is answered
-// with 404 and the code audit.CodeEmpty.
+// edge returns the position of the newest event. If the ledger is empty, it returns a
+// failure with status 404 and the code audit.CodeEmpty.
 func (a *api) edge(ctx context.Context) (uint64, error) {
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
@@ -184,7 +185,7 @@ type signInput struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"The checkpoint is to cover this position of the ledger, be it that of a checkpoint."`
 }
 
-// signCheckpoint has everything signed that is recorded now.
+// signCheckpoint responds with a checkpoint of all recorded events.
 func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, error) {
 	if err := a.unproven(); err != nil {
 		return nil, err
@@ -239,8 +240,8 @@ func (a *api) showCheckpoint(ctx context.Context, c proof.Checkpoint) (*streamed
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
 }
 
-// wantsJSON reports whether an Accept header names JSON. Tools that read signed
-// notes send none, or */*.
+// wantsJSON reports whether an Accept header names JSON. Tools that read signed notes
+// send no header, or */*.
 func wantsJSON(accept []string) bool {
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		if name, _, err := mime.ParseMediaType(part); err == nil && name == "application/json" {
@@ -250,8 +251,8 @@ func wantsJSON(accept []string) bool {
 	return false
 }
 
-// visible is the tenant whose events alone the caller may see, or empty where
-// everybody may see everything.
+// visible returns the only tenant whose events the caller may see. It is empty without
+// authentication: then every caller sees all events.
 func (a *api) visible(ctx context.Context) string {
 	if a.gate.auth == nil {
 		return ""
@@ -271,13 +272,13 @@ type proofInput struct {
 type Proof struct {
 	Kind   string `json:"kind" enum:"inclusion,consistency" doc:"What it proves."`
 	Origin string `json:"origin" doc:"Name of the ledger."`
-	// The members of an inclusion proof.
+	// The members of an inclusion proof, then those of a consistency proof.
 	Sequence  *uint64 `json:"sequence,omitempty" doc:"Inclusion: position of the event."`
 	LeafIndex *uint64 `json:"leaf_index,omitempty" doc:"Inclusion: index of its leaf, the position less one."`
 	LeafHash  string  `json:"leaf_hash,omitempty" doc:"Inclusion: hash of its leaf."`
 	FromSize  *uint64 `json:"from_size,omitempty" doc:"Consistency: size of the older tree."`
 	FromRoot  string  `json:"from_root_hash,omitempty" doc:"Consistency: its hash."`
-	// Size and RootHash are of the tree that is proven to hold the other.
+	// Size and RootHash are those of the tree that the proof is for.
 	Size       uint64   `json:"size" doc:"Size of the tree, of the newer one for consistency."`
 	RootHash   string   `json:"root_hash" doc:"Its hash."`
 	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64. None where seq or from is pending: that is not proven yet."`
@@ -332,7 +333,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 	return out, nil
 }
 
-// pending names positions that no checkpoint covers.
+// pending returns a range of positions with the hashes of its first leaves.
 func (a *api) pending(from, to uint64) (*Pending, error) {
 	p := &Pending{From: from, To: to}
 	leaves, err := a.proofs.Leaves(from, min(to, from+maxPendingLeaves-1))
@@ -344,8 +345,9 @@ func (a *api) pending(from, to uint64) (*Pending, error) {
 
 func encodeHash(h proof.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
 
-// unproven makes the answer where what is to be proven is pending itself. leaf is
-// that of the event, if it is hashed.
+// unproven sets p for a position or an older tree that no checkpoint covers yet: the
+// proof is empty. leaf is the leaf hash of the event, or empty if the event is not
+// hashed yet.
 func (p *Proof) unproven(c proof.Checkpoint, in *proofInput, leaf []proof.Hash) {
 	p.Size, p.RootHash, p.Hashes, p.Checkpoint = c.Size, encodeHash(c.Root), []string{}, string(c.Note)
 	if !in.Seq.Set {
@@ -388,7 +390,7 @@ func (p *Proof) fill(prover proof.Prover, c proof.Checkpoint, in *proofInput) er
 	return nil
 }
 
-// exportPiece is from how many bytes on lines are written.
+// exportPiece is the number of bytes from which lines are written.
 const exportPiece = 64 << 10
 
 type exportInput struct {
@@ -402,7 +404,7 @@ type exportInput struct {
 	Session   string `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix."`
 }
 
-// ExportLine is an event as exports hold it, or the proof of the event before.
+// ExportLine is a line of an export: an event, or the proof of the event before.
 type ExportLine struct {
 	CloudEvent
 	NATSSubject string   `json:"natssubject" doc:"Subject that it is stored under."`
@@ -489,7 +491,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		}
 		if err != nil {
 			a.brokeOff(ctx, "export broke off", err)
-			panic(http.ErrAbortHandler) // a clean end would pass for the whole answer
+			panic(http.ErrAbortHandler) // a regular end would look like a complete response
 		}
 	}), nil
 }
@@ -497,14 +499,14 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 type blobInput struct {
 	Kind string `path:"kind" enum:"heaps,texts" doc:"heaps or texts."`
 	Hash string `path:"hash" doc:"SHA-256 of the content, 64 lowercase hex characters."`
-	// Of says whose it is, to who may see every tenant's events.
+	// Of is ignored if the caller may see one tenant only.
 	Of string `query:"tenant" doc:"Tenant whose content it is, where the events of all tenants are visible; the caller's own if not given."`
 }
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
-// removed returns the error that names the event by which a heap was removed or lost,
-// or err if no event is found.
+// removed returns an error that names the event which records that a heap was removed
+// or lost, or err if there is no such event.
 func (a *api) removed(ctx context.Context, tenant, heap string, err error) error {
 	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
 		return why
@@ -542,25 +544,25 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 		defer content.Close()
 		if err := b.serve(w, r); err != nil {
 			a.brokeOff(ctx, "the answer with a blob broke off", err, "hash", in.Hash)
-			panic(http.ErrAbortHandler) // a clean end would pass for the whole content
+			panic(http.ErrAbortHandler) // a regular end would look like the complete content
 		}
 	}), nil
 }
 
-// blobPiece is how much of a blob is read and sent at a time, in bytes.
+// blobPiece is the length of the pieces that a blob is read and sent in, in bytes.
 const blobPiece = 64 << 10
 
-// blobAnswer sends a blob in pieces. It holds one piece back until the next is
-// read: the last one is sent only after the content was checked against its hash.
+// blobAnswer sends a blob in pieces. It sends a piece only after it has read the next
+// one, so the last piece is sent only if the content matches its hash.
 type blobAnswer struct {
 	content io.Reader
 	size    int64
 	piece   []byte // read and not sent
-	sent    []byte // the piece before, whose memory the next one takes
-	ended   bool   // the content was read to its end and is right
+	sent    []byte // the piece before; its memory is reused for the next one
+	ended   bool   // the content was read to its end and matches its hash
 }
 
-// fill reads the next piece.
+// fill reads the next piece into piece and sets ended.
 func (b *blobAnswer) fill() error {
 	room := b.sent[:cap(b.sent)]
 	if len(room) == 0 {
@@ -602,7 +604,8 @@ func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// sessionOf returns the sessions of an execution, from the read side.
+// sessionOf returns the sessions of an execution. It waits up to freshWait until the
+// projections have applied the event at seq.
 func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error) {
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()

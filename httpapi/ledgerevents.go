@@ -22,15 +22,15 @@ const (
 	maxEventLimit = 100_000
 )
 
-// eventStreamBytes is about what an answer holds that reads the ledger in pieces: a
-// piece as it is stored, decoded, and as JSON.
+// eventStreamBytes is approximately the memory of a response that reads the ledger in
+// pieces: one piece as it is stored, decoded, and as JSON.
 const eventStreamBytes = 3 << 20
 
 // eventPageBytes is the same for /api/events, whose pages are smaller and shared.
 const eventPageBytes = 1 << 20
 
-// lastSequence is the answer header that tells where the ledger ended when an
-// NDJSON answer began: the position to go on after, whatever was filtered out.
+// lastSequence is the header of an NDJSON response with the newest position at its
+// start. A client continues after this position, also if a filter left out events.
 const lastSequence = "Daybook-Last-Sequence"
 
 func (a *api) ledgerRoutes(r *router) {
@@ -83,7 +83,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		if !slices.Contains(events.Types(), events.Type(t)) {
 			return nil, noSuchType(t)
 		}
-		if !slices.Contains(reader.selector.Types, events.Type(t)) { // each costs time for every event
+		if !slices.Contains(reader.selector.Types, events.Type(t)) { // each type is compared with every event
 			reader.selector.Types = append(reader.selector.Types, events.Type(t))
 		}
 	}
@@ -96,7 +96,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	}
 	switch gone := a.removal(); {
 	case reader.after == 0:
-		reader.after = gone.UpTo() // from the beginning is from the first that is there
+		reader.after = gone.UpTo() // the first event that is not removed
 	case reader.after < gone.UpTo():
 		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
 	}
@@ -137,30 +137,31 @@ func noSuchType(t string) *failure {
 	return invalid("type", `there is no event type "%s"; the types are %s`, ledger.Excerpt(t), strings.Join(names, ", "))
 }
 
-// selector applies a selection with the help of the read side.
+// selector returns a selector that looks up sessions in the projections.
 func (a *api) selector(sel events.Selection) *events.Selector {
 	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) ([]string, error) {
 		return a.sessionOf(ctx, sel.Tenant, seq, execution)
 	}}
 }
 
-// eventReader walks the ledger for one request.
+// eventReader reads the ledger for one request.
 type eventReader struct {
 	a *api
 	r *request
-	// after is the position reached, left the number of events still wanted
-	// (-1: all).
+	// after is the position reached; left is the number of events still to send, -1
+	// without a limit.
 	after    uint64
 	left     int
 	selector *events.Selector
-	// whole is true for an answer with an end: it holds memory until then. One that is
-	// followed holds it while it reads what was stored before.
+	// whole is true for a response that ends with the newest event: it holds memory until
+	// its end. A response that follows the ledger holds memory while it reads stored
+	// events.
 	whole bool
 }
 
 func (er *eventReader) done() bool { return er.left == 0 }
 
-// pass passes an event to emit if the client wants it, and moves the position.
+// pass advances to an event, and calls emit if the selection contains it.
 func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
 	if er.done() {
 		return nil
@@ -176,8 +177,8 @@ func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEv
 	return emit(e)
 }
 
-// readTo reads stored events up to a position. emit MUST NOT wait for the client:
-// flush may.
+// readTo reads stored events up to the position edge, included. emit MUST NOT wait for
+// the client; flush may.
 func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
 	for er.after < edge && !er.done() {
 		err := budget.Piece(ctx, func() error {
@@ -195,7 +196,7 @@ func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveE
 	return nil
 }
 
-// readPage reads a page of stored events up to a position.
+// readPage reads one page of stored events, none of them after edge.
 func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
 	page, err := er.a.eventsAfter(ctx, er.r.tenant, er.after)
 	if errors.Is(err, errNothingStored) {
@@ -212,8 +213,9 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 	return flush()
 }
 
-// passPage passes the events of a page. Those that follow the ledger share the work
-// for one; an answer with an end waits for the other reads of its tenant.
+// passPage passes the events of a page. A response with an end first waits for the
+// other heavy reads of its tenant; responses that follow the ledger share the cost of a
+// page.
 func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
 	if er.whole {
 		_, leave, err := er.a.reads.Enter(ctx, er.r.tenant)
@@ -233,20 +235,20 @@ func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint6
 	return nil
 }
 
-// storedKey names a page of stored events: those for a tenant after a position.
+// storedKey identifies a page of stored events by its tenant and the position before it.
 type storedKey struct {
 	tenant string
 	after  uint64
 }
 
-// storedPage are all events for a tenant up to a position.
+// storedPage holds all events for a tenant up to the position end.
 type storedPage struct {
 	events []*liveEvent
 	end    uint64
 }
 
-// eventsAfter reads a page of stored events, which is shared, or fails with
-// errNothingStored.
+// eventsAfter returns a shared page of stored events after a position, or
+// errNothingStored if there are none.
 func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (storedPage, error) {
 	return a.stored.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
 		ctx, leave, err := a.reads.Enter(ctx, tenant)
@@ -271,7 +273,7 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 	})
 }
 
-// logStreamError logs why a stream ended early after its start, at DEBUG if the client caused it.
+// logStreamError logs why a stream ended early.
 func (er *eventReader) logStreamError(ctx context.Context, err error) {
 	if err != nil {
 		er.a.brokeOff(ctx, "event stream broke off", err, "after", er.after)
@@ -286,27 +288,26 @@ func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r
 	}
 	if err := er.readTo(ctx, edge, s.encoded, s.flush); err != nil {
 		er.logStreamError(ctx, err)
-		// A clean end would pass for the whole answer.
+		// A regular end would look like a complete response.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// eventStream is how events are written to a client that follows them.
+// eventStream writes events in the format of a stream.
 type eventStream interface {
-	// event adds one, with its position.
+	// event adds an event.
 	event(CloudEvent) error
-	// encoded adds one that is shared with other clients.
+	// encoded adds an event that is shared with other clients.
 	encoded(*liveEvent) error
-	// caughtUp marks the place in the stream from which events come as they are
-	// recorded.
+	// caughtUp marks the newest event: later events are added as they are recorded.
 	caughtUp(seq string) error
-	// beat shows that the stream lives, and how far it has come.
+	// beat adds a heartbeat with the position reached.
 	beat(seq string) error
-	// flush sends what was added.
+	// flush sends the added events to the client.
 	flush() error
 }
 
-// follow writes what is stored, marks the live edge, and goes on from there.
+// follow writes the stored events, a mark, and then new events as they are recorded.
 func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func() (eventStream, error), edge uint64) {
 	s, err := begin()
 	if err != nil || r.Method == http.MethodHead {
@@ -325,9 +326,8 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 	er.logStreamError(ctx, er.followLive(ctx, s))
 }
 
-// followLive passes on what is recorded after the position reached. A client that
-// is too slow for the feed is served from stored events until it has caught up,
-// and loses its connection if it stalls.
+// followLive writes events as they are recorded. A client that is too slow for the feed
+// reads stored events until it has caught up, and loses its connection if it stalls.
 func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	place := er.a.live.join(ctx, er.r.tenant, er.after)
 	defer place.leave()
@@ -355,7 +355,7 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 			return err
 		}
 		if len(list) > 0 {
-			changed = nil // only the end of the pause leads to the next delivery
+			changed = nil // the next delivery waits for the end of the pause
 			pause.Reset(livePause(place.reading.followers.Load()))
 		}
 		select {
@@ -367,7 +367,7 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 			}
 		case <-place.reading.ended:
 			if len(list) > 0 {
-				continue // what was read before the end is delivered first
+				continue // events read before the end are delivered first
 			}
 			return place.reading.err
 		case <-er.r.drain:

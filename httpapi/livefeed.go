@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// liveBytes bounds the encoded events that a liveFeed keeps for followers
-	// that are behind.
+	// liveBytes bounds the encoded events that a liveFeed keeps for followers that are
+	// behind.
 	liveBytes = 16 << 20
-	// liveKept is for how long a liveFeed keeps an event at least, if there is space, and
-	// twice as long at most: the memory of a busy time is not held until the next one.
+	// liveKept is the minimum time for which a liveFeed keeps an event if there is space.
+	// The maximum is twice as long: the memory of a busy time is not held until the next
+	// one.
 	liveKept = 10 * time.Second
-	// deliveryBytes bounds what a follower is given at a time: one event more
-	// than this, at most.
+	// deliveryBytes bounds a delivery to a follower. A delivery ends with the first event
+	// that reaches this size.
 	deliveryBytes = 256 << 10
 )
 
-// liveFeed follows the ledger once for all clients that follow it, and encodes
-// each event once for all clients of its tenant. It reads while there are
-// followers. No follower delays another one: a follower that is behind what the
-// feed keeps reads stored events until it has caught up.
+// liveFeed follows the ledger once for all clients that follow it, and encodes each
+// event once for all clients of its tenant. It reads while there are followers. No
+// follower delays another one: a follower that is behind the kept events reads stored
+// events until it has caught up.
 //
 // It is safe for concurrent use.
 type liveFeed struct {
@@ -37,16 +38,16 @@ type liveFeed struct {
 	keep  time.Duration // liveKept, except in tests
 
 	mu sync.Mutex
-	// The rest is guarded by mu.
+	// The following fields are guarded by mu.
 	reading   *reading // nil without followers
 	audiences map[string]*audience
-	taken     uint64      // position of the last event that was taken up
-	order     []*audience // the audience of each event kept, oldest first
-	size      int         // bytes of the events kept
-	expiring  bool        // expire is going to be called
+	taken     uint64      // position of the last event read
+	order     []*audience // the audience of each kept event, oldest first
+	size      int         // size of the kept events in bytes
+	expiring  bool        // a call of expire is scheduled
 }
 
-// reading is one walk along the ledger. It ends with its last follower, or with
+// reading is one pass over the ledger. It ends when its last follower leaves, or with
 // an error.
 type reading struct {
 	followers atomic.Int64
@@ -55,30 +56,29 @@ type reading struct {
 	err       error // valid once ended is closed
 }
 
-// audience are the followers of a tenant and the newest events for them.
+// audience counts the followers of a tenant and keeps the newest events for them.
 type audience struct {
 	tenant    string
 	followers int
-	// kept are all events for the tenant after the position since up to end.
+	// kept holds all events for the tenant after the position since, up to end.
 	kept       []*liveEvent
 	since, end uint64
 	changed    chan struct{} // closed and replaced when kept or end changes
 }
 
-// liveEvent is an event that is encoded at most once, for all clients. It is safe
-// for concurrent use.
+// liveEvent is an event that is encoded once for all clients. It is safe for concurrent use.
 type liveEvent struct {
 	event events.Event
-	at    time.Time // when it was taken up
+	at    time.Time // when it was read
 
 	once sync.Once
-	// seq is the position and json the event as a CloudEvent, without a line end.
+	// seq is the position; json is the CloudEvent without a line end. See encode.
 	seq  string
 	json []byte
 	err  error
 }
 
-// encode makes seq and json valid.
+// encode sets seq and json, on the first call.
 func (e *liveEvent) encode() error {
 	e.once.Do(func() {
 		ce, err := cloudEvent(e.event)
@@ -100,15 +100,15 @@ func newLiveFeed(log EventLog) *liveFeed {
 	return &liveFeed{log: log, limit: liveBytes, keep: liveKept, audiences: map[string]*audience{}}
 }
 
-// follower is the place of one client in a liveFeed. It belongs to one goroutine.
+// follower connects one client with a liveFeed. It is not safe for concurrent use.
 type follower struct {
 	feed     *liveFeed
 	reading  *reading
 	audience *audience
 }
 
-// join adds a follower of a tenant that has reached a position. The caller MUST
-// call leave.
+// join adds a follower of a tenant's events. after is the position that the follower
+// has reached. The caller MUST call leave.
 func (f *liveFeed) join(ctx context.Context, tenant string, after uint64) *follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +127,7 @@ func (f *liveFeed) join(ctx context.Context, tenant string, after uint64) *follo
 
 // start begins a reading after a position. The caller must hold mu.
 func (f *liveFeed) start(ctx context.Context, after uint64) {
-	// The reading serves all followers: it must not end with the first one.
+	// The reading serves all followers: it must not end with the request of the first one.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reading{stop: stop, ended: make(chan struct{})}
 	f.reading, f.taken = r, after
@@ -137,7 +137,8 @@ func (f *liveFeed) start(ctx context.Context, after uint64) {
 	}()
 }
 
-// leave removes the follower and returns when nothing of it is left.
+// leave removes the follower. If it was the last one, leave stops the reading and waits
+// for its end.
 func (w *follower) leave() {
 	f, r, a := w.feed, w.reading, w.audience
 	f.mu.Lock()
@@ -155,7 +156,7 @@ func (w *follower) leave() {
 	}
 }
 
-// dismiss drops what is kept for an audience. The caller must hold mu.
+// dismiss removes an audience and its kept events. The caller must hold mu.
 func (f *liveFeed) dismiss(a *audience) {
 	if f.audiences[a.tenant] == a {
 		delete(f.audiences, a.tenant)
@@ -175,7 +176,7 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 		f.mu.Unlock()
 		return context.Canceled
 	}
-	f.taken = last // an audience that is made from here on starts after the batch
+	f.taken = last // an audience created from here on starts after the batch
 	there := maps.Clone(f.audiences)
 	f.mu.Unlock()
 
@@ -216,17 +217,17 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 	return nil
 }
 
-// drop drops the oldest event that is kept. The caller must hold mu.
+// drop removes the oldest kept event. The caller must hold mu.
 func (f *liveFeed) drop() {
 	a := f.order[0]
 	oldest := a.kept[0]
-	f.order[0], a.kept[0] = nil, nil // the arrays behind the slices stay
+	f.order[0], a.kept[0] = nil, nil // the arrays of the slices keep the pointers otherwise
 	f.order, a.kept = f.order[1:], a.kept[1:]
 	f.size -= len(oldest.json)
 	a.since = oldest.event.Seq
 }
 
-// expireLater makes sure that what is kept is dropped later. The caller must hold mu.
+// expireLater schedules a call of expire if events are kept. The caller must hold mu.
 func (f *liveFeed) expireLater() {
 	if !f.expiring && len(f.order) > 0 {
 		f.expiring = true
@@ -234,14 +235,14 @@ func (f *liveFeed) expireLater() {
 	}
 }
 
-// expire drops the events that were kept for long enough.
+// expire removes the events that were kept for f.keep.
 func (f *liveFeed) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.order) > 0 && time.Since(f.order[0].kept[0].at) >= f.keep {
 		f.drop()
 	}
-	f.order = slices.Clone(f.order) // the array of a busy time goes
+	f.order = slices.Clone(f.order) // frees the long array of a busy time
 	for _, a := range f.audiences {
 		a.kept = slices.Clone(a.kept)
 	}
@@ -249,10 +250,10 @@ func (f *liveFeed) expire() {
 	f.expireLater()
 }
 
-// next returns events after a position that the follower has reached, and the
-// position that it reaches with them. Without events, changed is closed when
-// there are some. It reports false when the follower is behind what is kept:
-// then it must read stored events up to the position returned.
+// next returns the events after the position that the follower has reached, and the
+// position that it reaches with them. If there are no events, changed is closed when
+// there are new ones. It reports false if the follower is behind the kept events: then
+// the caller MUST read stored events up to the returned position.
 func (w *follower) next(after uint64) (list []*liveEvent, end uint64, changed <-chan struct{}, ok bool) {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()

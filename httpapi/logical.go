@@ -14,19 +14,18 @@ import (
 	"daybook/projections"
 )
 
-// Catalog tells what code of a tenant may use. *catalog.Catalog is one.
+// Catalog lists the APIs that code of a tenant may use. *catalog.Catalog implements it.
 type Catalog interface {
 	Snapshot(ctx context.Context, tenant string) *catalog.Snapshot
 }
 
-// LogicalCommands is the write side of sessions that keep state.
-// *ledger.Ledger implements it.
+// LogicalCommands is the write side of logical sessions. *ledger.Ledger implements it.
 type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.OpenResult, error)
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
 }
 
-// LogicalSessions answers questions about sessions that keep state.
+// LogicalSessions is the read side of logical sessions.
 type LogicalSessions interface {
 	LogicalSession(ctx context.Context, tenant, id string) (projections.LogicalSessionDetail, error)
 	LogicalSessions(ctx context.Context, tenant string, limit int, cursor string) (projections.LogicalSessionPage, error)
@@ -54,8 +53,7 @@ func (a *api) logicalRoutes(r *router) {
 	}, []int{http.StatusNotFound}, a.getLogical)
 }
 
-// openingBody is the JSON form of an opening, for the document; openLogical
-// reads it.
+// openingBody documents the request body; openLogical decodes it.
 type openingBody struct {
 	Intent  string            `json:"intent" doc:"What the session is for: 1 to 512 bytes, compared as they are. Keep it the same for the whole task."`
 	Seeds   []string          `json:"seeds" doc:"What code is to be told of: ids such as builtin.console, or a source such as builtin."`
@@ -72,7 +70,7 @@ type openLogicalAnswer struct {
 type openedSession struct {
 	SessionID string `json:"session_id" doc:"Give it to runs as logical_session."`
 	New       bool   `json:"new" doc:"True when this opened it."`
-	// DomainRevision and Table are what MCP tells as _meta and table.
+	// MCP returns the following members in _meta and table.
 	DomainRevision int64         `json:"domain_revision" doc:"Counts how often the session was told of more."`
 	NewSymbolSpace bool          `json:"new_symbol_space" doc:"True when symbols of before are void."`
 	Broken         *string       `json:"broken" doc:"Why continuity broke, just now; null if it did not."`
@@ -130,7 +128,7 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	return out, nil
 }
 
-// texts reads a list of strings.
+// texts decodes a list of strings.
 func texts(list *[]string) member {
 	return func(where string, raw []byte) *failure {
 		given, err := web.Strings(raw)

@@ -8,9 +8,9 @@ import (
 	"github.com/yuin/goldmark"
 )
 
-// markdown renders a text of the OpenAPI document, which is CommonMark by its
-// specification, for a page. A single paragraph comes without its element, so
-// that it fits into a line or a cell. HTML in the text is left out.
+// markdown renders a text of the OpenAPI document, which is CommonMark according to the
+// specification, as HTML. A single paragraph is returned without its p element, so that
+// it fits into a line or a cell. HTML in the text is removed.
 func markdown(text string) (template.HTML, error) {
 	var b bytes.Buffer
 	if err := goldmark.Convert([]byte(text), &b); err != nil {
@@ -20,5 +20,5 @@ func markdown(text string) (template.HTML, error) {
 	if inner, ok := strings.CutPrefix(page, "<p>"); ok && strings.Count(page, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
 		page = strings.TrimSuffix(inner, "</p>")
 	}
-	return template.HTML(page), nil //nolint:gosec // made of our own texts, without their HTML
+	return template.HTML(page), nil //nolint:gosec // rendered from texts of this repository, without their HTML
 }

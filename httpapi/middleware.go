@@ -18,15 +18,14 @@ import (
 	"daybook/internal/web/access"
 )
 
-// answerCopies is how often the content of an answer is in memory while it is
-// encoded as JSON.
+// answerCopies is the number of copies in memory of a body while it is encoded as JSON.
 const answerCopies = 3
 
-// outer is what every request passes before it is routed.
+// outer applies the guard, the limits and the deadlines to every request before routing.
 func (a *api) outer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
 		w := newResponse(raw, a.pace)
-		defer a.recovered(r.Context(), w, r.Method, r.URL.Path) // the request is not held: its header may be large
+		defer a.recovered(r.Context(), w, r.Method, r.URL.Path) // does not hold the request: its header may be large
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())
@@ -57,8 +56,8 @@ func (a *api) outer(next http.Handler) http.Handler {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			// On a copy: the server looks at the body of its own request to tell
-			// whether unread bytes are left on the connection.
+			// The body is set on a copy: the server inspects the body of its own request to find
+			// out whether unread bytes are left on the connection.
 			b := &body{
 				ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, account: account, progress: progress{pace: a.pace},
 				length: r.ContentLength,
@@ -70,22 +69,22 @@ func (a *api) outer(next http.Handler) http.Handler {
 			r.Body = b
 		}
 		next.ServeHTTP(w, r)
-		w.renew() // for what is still buffered
+		w.renew() // for bytes that are still buffered
 	})
 }
 
-// bodyKey is the key of the *body in the context of a request.
+// bodyKey is the context key of the request's *body.
 type bodyKey struct{}
 
-// forgetBody drops the body of a request from memory. The handler MUST NOT use what
-// it has read of it afterwards.
+// forgetBody releases the memory of the request's body. The handler MUST NOT use the
+// content of the body afterwards.
 func forgetBody(ctx context.Context) {
 	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
 		b.forget()
 	}
 }
 
-// recovered turns a panic into an answer, or breaks off one that has begun.
+// recovered turns a panic into an error response, or aborts a response that has started.
 func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 	v := recover()
 	if v == nil {
@@ -95,7 +94,7 @@ func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 		panic(v)
 	}
 	if ctx.Err() != nil || w.broken {
-		panic(http.ErrAbortHandler) // the client has left: that is what broke the write
+		panic(http.ErrAbortHandler) // the client has disconnected, which broke the write
 	}
 	f := a.internal(ctx, fmt.Errorf("panic in %s %s: %v\n%s", method, path, v, debug.Stack()))
 	if w.begun {
@@ -104,8 +103,8 @@ func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 	writeFailure(w, f)
 }
 
-// routed answers what no route matches with a problem document too, and gives
-// the others the request's facts.
+// routed responds with a problem document if no route matches. For other requests it
+// checks the scope, counts streams, and adds the request data to the context.
 func (a *api) routed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -137,16 +136,16 @@ func (a *api) routed(mux *http.ServeMux) http.Handler {
 		}
 		info := newRequest(r, query)
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, info))
-		// Streams are chosen from the parsed header above; every other answer is
-		// JSON whatever is asked for.
+		// Streams are selected by the Accept header in info. All other responses are JSON,
+		// whatever Accept asks for.
 		r.Header = maps.Clone(info.header)
 		r.Header.Set("Accept", "application/json")
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// apiHeader returns what the operations of the API read of a header. The rest of the
-// header is not held while they wait.
+// apiHeader returns the header fields that the operations read. The other fields are
+// not held while the operations wait.
 func apiHeader(all http.Header) http.Header {
 	h := http.Header{}
 	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "Last-Event-Id", "Range"} {
@@ -157,7 +156,8 @@ func apiHeader(all http.Header) http.Header {
 	return h
 }
 
-// unrouted asks the mux's own answer for its status and headers only.
+// unrouted answers a request without a route. It runs h, the handler of the mux, to get
+// the status and the Allow header.
 func unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	probe := &probeWriter{header: http.Header{}}
 	h.ServeHTTP(probe, r)
@@ -191,10 +191,12 @@ func (p *probeWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// repeatable are the query parameters that may be given more than once.
+// repeatable has the query parameters that a request may give more than once.
 var repeatable = map[string]bool{"tag": true, "type": true}
 
-// parseQuery refuses what the standard parser would drop without a word.
+// parseQuery parses a query. It refuses malformed escapes, repeated parameters, and
+// text that is not UTF-8 or holds NUL, which the standard parser drops or accepts
+// silently.
 func parseQuery(raw string) (url.Values, *failure) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"daybook/proof"
 )
 
-// Commands is the write side, as *ledger.Ledger offers it.
+// Commands is the write side. *ledger.Ledger implements it.
 type Commands interface {
 	LogicalCommands
 	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetResult, error)
@@ -30,23 +30,23 @@ type Commands interface {
 	ExplainRemoval(ctx context.Context, tenant, heap string) error
 }
 
-// Executions answers questions about runs and their output.
+// Executions is the read side of executions and their output.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
-	// ExecutionPreview is Execution with the beginning of large texts only, and
-	// ExecutionText returns one of them whole.
+	// ExecutionPreview returns an execution with only the beginning of large texts.
+	// ExecutionText returns a complete text.
 	ExecutionPreview(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
 	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)
-	// Lines returns whole lines from number from on, maybe fewer than there are,
-	// and the status that was true when they were read: with a terminal one, no
-	// lines means that there are none to come.
+	// Lines returns complete lines from the number from on, at most limit, and the status
+	// at the time of the read. If the status is terminal and there are no lines, no more
+	// lines follow.
 	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 }
 
-// Heaps answers questions about heaps and their tags.
+// Heaps is the read side of heaps and their tags.
 type Heaps interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 	Heaps(ctx context.Context, tenant string, limit int, cursor string) (projections.HeapPage, error)
@@ -56,7 +56,7 @@ type Heaps interface {
 	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
 }
 
-// Sessions answers questions about sessions of every kind.
+// Sessions is the read side of sessions of every kind.
 type Sessions interface {
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
@@ -66,29 +66,30 @@ type Sessions interface {
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
 }
 
-// Progress tells how far the read side has come.
+// Progress reports and awaits the position that the projections have applied.
 type Progress interface {
-	// Wait returns once the event at seq is applied.
+	// Wait blocks until the event at seq is applied.
 	Wait(ctx context.Context, seq uint64) error
-	// Applied is the position of the last event applied.
+	// Applied returns the position of the last applied event.
 	Applied() uint64
-	// Watch signals after each commit about an execution until stop is called.
+	// Watch signals on changed after each commit that changes an execution. The caller
+	// MUST call stop.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
-	// WatchEnd signals once the end of an execution can be read, until stop is
-	// called.
+	// WatchEnd signals on ended once the end of an execution can be read. The caller MUST
+	// call stop.
 	WatchEnd(tenant, execution string) (ended <-chan struct{}, stop func())
-	// Damage is what stopped the read side for good, or nil.
+	// Damage returns the error that stopped the projections permanently, or nil.
 	Damage() error
 }
 
-// Anomalies lists events whose effect the read side left out.
+// Anomalies lists events whose effect is missing from the projections.
 type Anomalies interface {
-	// Anomalies counts those of a tenant, or of all tenants if tenant is empty, and
-	// returns up to limit of the newest.
+	// Anomalies counts the anomalies of a tenant, or of all tenants if tenant is empty,
+	// and returns the newest ones, at most limit.
 	Anomalies(ctx context.Context, tenant string, limit int) (projections.Anomalies, error)
 }
 
-// Queries is the read side, as *projections.Store offers it.
+// Queries is the read side. *projections.Store implements it.
 type Queries interface {
 	Executions
 	Heaps
@@ -101,55 +102,55 @@ type Queries interface {
 
 // Blobs reads heaps and texts.
 type Blobs interface {
-	// OpenBlob returns a reader of a heap, or of a text as it is stored, and its size
-	// in bytes. Reading ends with events.ErrDamaged in place of io.EOF when the content
-	// is not what the hash says. The caller closes it.
+	// OpenBlob returns a reader of a heap, or of a text as it is stored, and its size in
+	// bytes. Reading ends with events.ErrDamaged instead of io.EOF if the content does not
+	// match the hash. The caller MUST close content.
 	OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error)
 }
 
-// Proofs are the tree of the running ledger and its checkpoints.
+// Proofs is the tree of the running ledger and its checkpoints.
 type Proofs interface {
-	// Damage is why nothing is signed any more, or nil.
+	// Damage returns the error that stopped signing permanently, or nil.
 	Damage() error
-	// Size is how many events the tree has.
+	// Size returns the number of leaves of the tree.
 	Size() uint64
-	// VKeys are the verification keys of the ledger, the newest last.
+	// VKeys returns the verification keys of the ledger, the newest last.
 	VKeys() []string
-	// Lost are the positions that are on record as lost.
+	// Lost returns the positions that are recorded as lost.
 	Lost() events.Lost
-	// Latest is the newest checkpoint, or false when there is none yet.
+	// Latest returns the newest checkpoint, or false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
-	// Newest returns the newest checkpoint, after a wait for one that covers a position
-	// and is due. It causes no signature.
+	// Newest returns the newest checkpoint. It causes no signature, but waits for a due
+	// checkpoint that covers the position covers.
 	Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Fresh returns a checkpoint of every event up to last but checkpoints at the end,
-	// and of the position covers, made for the purpose if need be.
+	// Fresh returns a checkpoint that covers the position covers and all events up to
+	// last, except checkpoints at the end. It signs a new one if necessary.
 	Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error)
-	// Covers reports whether a checkpoint covers every event up to a position but
-	// checkpoints at the end. It waits for the position to be hashed.
+	// Covers reports whether a checkpoint covers all events up to last, except checkpoints
+	// at the end. It waits until last is hashed.
 	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool
-	// Leaves returns the hashes of the events from one position to another, of those
-	// that are hashed so far.
+	// Leaves returns the leaf hashes of the positions from to to, both included, as far as
+	// they are hashed.
 	Leaves(from, to uint64) ([]proof.Hash, error)
 	// Tile returns the hashes of a tile, 32 bytes each, or fs.ErrNotExist.
 	Tile(t proof.Tile) ([]byte, error)
-	// Prover makes proofs under a checkpoint.
+	// Prover returns a prover for the tree of a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover
 }
 
-// EventLog is the ledger as a sequence.
+// EventLog is the ledger as a sequence of events.
 type EventLog interface {
-	// Read returns up to limit events stored after a position, fewer if they are
+	// Read returns at most limit events after a position. It returns fewer if they are
 	// large, and none only at the end.
 	Read(ctx context.Context, after uint64, limit int) ([]events.Event, error)
-	// LastSeq is the position of the newest event.
+	// LastSeq returns the position of the newest event.
 	LastSeq(ctx context.Context) (uint64, error)
-	// Follow calls fn with each batch of events after a position until ctx ends
-	// or fn fails. A batch is valid until fn returns.
+	// Follow calls fn with each batch of events after a position until ctx is done or fn
+	// returns an error. fn MUST NOT keep batch.
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 
-// Version is what GET /api/version answers.
+// Version is the response of GET /api/version.
 type Version struct {
 	Version   string `json:"version" doc:"Version of Daybook."`
 	V8Version string `json:"v8_version,omitempty" doc:"Version of the JavaScript engine."`
@@ -157,65 +158,66 @@ type Version struct {
 	EngineID  string `json:"engine_id,omitempty" doc:"Identity of the engine that heaps are bound to."`
 }
 
-// Options set up the handler. Commands, Queries and Events are required.
+// Options configures the handler. Commands, Queries and Events are required. Without an
+// optional part, the server answers requests for it with 503 unless stated otherwise.
 type Options struct {
 	Commands Commands
 	Queries  Queries
 	Events   EventLog
-	// Catalog tells what code may use; default what every isolate has built in.
+	// Catalog is the catalog of logical sessions. Default: the built-in APIs of an isolate.
 	Catalog Catalog
-	// Contexts answers /api/context; without it that is 503.
+	// Contexts serves /api/context.
 	Contexts Contexts
-	// Webhooks answers /api/webhooks; without it that is 503.
+	// Webhooks serves /api/webhooks.
 	Webhooks Webhooks
-	// Collector answers /api/heaps/collect; without it that is 503.
+	// Collector serves /api/heaps/collect.
 	Collector Collector
-	// Volumes answers /api/ledger/volumes; without it that is 503.
+	// Volumes serves /api/ledger/volumes.
 	Volumes Volumes
-	// Shredder answers DELETE /api/sessions/{name}/content; without it that is 503.
+	// Shredder serves DELETE /api/sessions/{name}/content.
 	Shredder Shredder
-	// Replay publishes history under subjects; without it asking for that is 503.
+	// Replay publishes events of the past under subjects, for POST /api/sessions/{name}/replay.
 	Replay Publisher
-	// Audit and Proofs answer /api/ledger; without both that is 503. SessionOf of Audit
-	// is not used.
+	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
+	// SessionOf of Audit is not used.
 	Audit  *audit.Local
 	Proofs Proofs
-	// Blobs answers /api/ledger/blobs; without it that is 503.
+	// Blobs serves /api/ledger/blobs.
 	Blobs Blobs
-	// Damage answers /api/ledger/damage; without it nothing is wrong. Scrub answers
-	// /api/ledger/scrub; without it that is 503.
+	// Damage serves /api/ledger/damage. Default: no damage. Scrub serves
+	// /api/ledger/scrub.
 	Damage Damage
 	Scrub  Scrub
-	// Ready reports why the service cannot serve yet, or nil; default: ready.
+	// Ready returns the reason why the service is not ready, or nil. Default: always ready.
 	Ready func(ctx context.Context) error
-	// Metrics answers /metrics; default 404.
+	// Metrics serves /metrics. Default: 404.
 	Metrics http.Handler
-	// Mounts are further handlers by http.ServeMux pattern, for example "/mcp".
-	// They come behind the same checks. A mount on "/" replaces the landing page.
+	// Mounts are further handlers by http.ServeMux pattern, for example "/mcp". Their
+	// requests pass the same checks. A mount on "/" replaces the landing page.
 	Mounts map[string]http.Handler
-	// Hosts are accepted values of the Host header besides loopback names and
-	// addresses, each with or without a port.
+	// Hosts are accepted values of the Host header besides loopback names and addresses,
+	// each with or without a port.
 	Hosts []string
-	// Auth tells whose a bearer token is; nil lets everybody in. Issuers are where
-	// clients get tokens, for those that can ask.
+	// Auth identifies the callers of requests by their tokens. Default: no token is
+	// needed. Issuers are the OpenID Connect issuers that the resource metadata names to
+	// clients.
 	Auth    access.Authenticator
 	Issuers []string
-	// Quotas limit requests and streams; nil for no limits.
+	// Quotas limits requests and streams. Default: no limits.
 	Quotas *access.Quotas
-	// Budget bounds the memory that bodies and answers hold; nil for no limits.
+	// Budget bounds the memory of request and response bodies. Default: no limits.
 	Budget *budget.Budget
-	// Reads shares the processor time for heavy reads. Default: one of its own.
+	// Reads shares the processor time for heavy reads. Default: a gate for this handler.
 	Reads *reads.Gate
-	// Pace is the least speed of clients.
+	// Pace is the minimum speed of clients.
 	Pace Pace
-	// PublicURL is the address clients know the service by, where a proxy changes
-	// it; empty for the one they use.
+	// PublicURL is the address of the service for clients, if a proxy changes it. Default:
+	// the address of each request.
 	PublicURL string
-	// Version is reported by /api/version.
+	// Version is the response of /api/version.
 	Version Version
-	// CountLate, if set, is called for each read that did not get the position it needs
-	// in time.
+	// CountLate, if set, is called for each late read: 503 after 5 s, see Reading.
 	CountLate func()
-	// Logger receives what the client is not told; default discards.
+	// Logger receives errors that clients do not see. Default: they are discarded.
 	Logger *slog.Logger
 }

@@ -16,14 +16,14 @@ import (
 	"daybook/projections"
 )
 
-// linesSentBytes is about what a client holds that is sent lines.
+// linesSentBytes is approximately the memory of the lines that are sent to one client.
 const linesSentBytes = 512 << 10
 
-// lineBatch is how many lines are read and sent at a time.
+// lineBatch is the number of lines that are read and sent at a time.
 const lineBatch = 500
 
-// endID is the event id of the last event of an output stream. A browser that
-// reconnects with it is told to stop.
+// endID is the event id of the last event of an output stream. The response to a
+// browser that reconnects with it is 204, which makes the browser stop.
 const endID = "end"
 
 func (a *api) outputRoutes(r *router) {
@@ -82,8 +82,8 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, outputPage{page}) }), nil
 }
 
-// isLargePage reports whether a page may be far larger than those that clients ask for
-// again and again to follow a run.
+// isLargePage reports whether a page may be far larger than the pages of clients that
+// poll to follow a run.
 func isLargePage(q projections.OutputQuery) bool {
 	if q.ByteOffset != nil {
 		return q.ByteLimit > 4*projections.DefaultByteLimit
@@ -91,7 +91,7 @@ func isLargePage(q projections.OutputQuery) bool {
 	return q.LineLimit > 4*projections.DefaultLineLimit
 }
 
-// page checks the window in the mode it is in.
+// page returns the query for a page by bytes or by lines, or the failure of a parameter.
 func (in *outputInput) page() (projections.OutputQuery, *failure) {
 	if in.ByteOffset.Set {
 		q := projections.OutputQuery{ByteOffset: &in.ByteOffset.Value, ByteLimit: in.ByteLimit.or(projections.DefaultByteLimit)}
@@ -117,8 +117,8 @@ func firstOf(fs ...*failure) *failure {
 	return nil
 }
 
-// followOutput prepares a live stream: everything that can be refused is
-// refused here, before it begins.
+// followOutput checks a request for a live stream and prepares the stream. It refuses
+// what can be refused before the response starts.
 func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q projections.OutputQuery) (*streamed, error) {
 	if in.ByteOffset.Set {
 		return nil, invalid("byte_offset", "a stream delivers lines; use line_offset instead of byte_offset")
@@ -153,21 +153,21 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 	}), nil
 }
 
-// truncated is the data of the event that stands for output that was not
-// stored. It comes before the last event.
+// truncated is the data of the event that reports output that was not stored. It is
+// sent before the last event.
 type truncated struct {
 	ExecutionID string `json:"execution_id"`
-	// TotalLines and TotalBytes are what is stored and was sent.
+	// TotalLines and TotalBytes are the size of the stored output, all of which was sent.
 	TotalLines int64 `json:"total_lines"`
 	TotalBytes int64 `json:"total_bytes"`
-	// WrittenLines and WrittenBytes are what the script wrote in all, of which
-	// SHA256 is the hash; null when nobody counted to the end.
+	// WrittenLines and WrittenBytes are the size of the complete output of the script, and
+	// SHA256 is its hash. They are null if the output was not counted to its end.
 	WrittenLines *int64  `json:"written_lines"`
 	WrittenBytes *int64  `json:"written_bytes"`
 	SHA256       *string `json:"sha256"`
 }
 
-// tellTruncated sends that event if output was cut.
+// tellTruncated adds the event truncated if the output was cut.
 func (a *api) tellTruncated(ctx context.Context, s *sse, tenant, id string) error {
 	var from int64
 	page, err := a.q.Output(ctx, tenant, id, projections.OutputQuery{ByteOffset: &from, ByteLimit: 1})
@@ -187,13 +187,14 @@ type end struct {
 	Status      events.Status `json:"status"`
 }
 
-// streamLines sends lines from a number on until the run has ended.
+// streamLines sends the lines from the number from on until the run has ended.
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
 	written, err := a.q.Output(ctx, r.tenant, id, projections.OutputQuery{LineLimit: 1})
 	if err != nil {
 		return err
 	}
-	// A client may want lines that are far from being written: others may not.
+	// A client may ask for lines far beyond those written. The feed starts with a line
+	// that other clients need too.
 	run, leave := a.outputs.join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
 	defer leave()
 	beat := time.NewTicker(heartbeat)
@@ -208,7 +209,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 		}
 		if len(lines) > 0 {
 			from += int64(len(lines))
-			// While the client takes them, they are in memory for it alone.
+			// While the client receives these lines, only its response holds them in memory.
 			err := budget.Piece(ctx, func() error {
 				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, linesSentBytes) }); err != nil {
 					return err
@@ -244,15 +245,15 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	}
 }
 
-// lineKey names a page of lines of a run.
+// lineKey identifies a page of lines of a run.
 type lineKey struct {
 	run  runKey
 	from int64
 }
 
-// linesBehind reads lines for a client that is behind those that are kept for
-// all. There are none for a while if a new attempt has replaced an old one, and none
-// to come if the status is terminal then.
+// linesBehind reads lines for a client that is behind the lines that the feed keeps. It
+// returns no lines if a new attempt has replaced the output and has not written as much
+// yet. If the status is terminal too, no more lines follow.
 func (a *api) linesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
 	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
 		ctx, leave, err := a.reads.Enter(ctx, run.tenant)

@@ -14,14 +14,14 @@ import (
 	"daybook/projections"
 )
 
-// outputBytes bounds the encoded lines that an outputFeed keeps of one run for
+// outputBytes bounds the encoded lines of one run that an outputFeed keeps for
 // followers that are behind.
 const outputBytes = 512 << 10
 
-// outputFeed reads and encodes the output of a run once for all clients that
-// follow it. It reads a run while it has followers. No follower delays another
-// one: a follower that is behind what is kept reads for itself until it has
-// caught up.
+// outputFeed reads and encodes the output of a run once for all clients that follow it.
+// It reads the output of a run while the run has followers. No follower delays another
+// one: a follower that is behind the kept lines reads stored lines until it has caught
+// up.
 //
 // It is safe for concurrent use.
 type outputFeed struct {
@@ -38,35 +38,35 @@ type followedRun struct {
 	runKey
 	followers atomic.Int64
 	stop      context.CancelFunc
-	gone      chan struct{} // closed when nothing reads any more
+	gone      chan struct{} // closed when read has returned
 
-	// kept are the lines from first on; next is the number of the line after them.
+	// kept holds the lines from first on; next is the number of the line after them.
 	kept        []outputLine
 	first, next int64
 	size        int
-	// status is terminal once all lines are among those kept or before them; err
-	// ended the reading.
+	// status is terminal once all lines were read. err is the error that ended the
+	// reading.
 	status  events.Status
 	err     error
 	changed chan struct{} // closed and replaced when any of these changes
 }
 
-// outputLine is a line as a server-sent event.
+// outputLine is a line of output, encoded as a server-sent event.
 type outputLine []byte
 
 func newOutputFeed(q Queries) *outputFeed {
 	return &outputFeed{q: q, runs: map[runKey]*followedRun{}}
 }
 
-// join adds a follower that wants lines from a number on. The caller MUST call
-// leave, which returns when nothing of the follower is left.
+// join adds a follower that reads lines from the number from on. The caller MUST call
+// leave. If it was the last follower, leave stops the reading and waits for its end.
 func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f *followedRun, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := runKey{tenant, id}
 	f = o.runs[key]
 	if f == nil {
-		// The reading serves all followers: it must not end with the first one.
+		// The reading serves all followers: it must not end with the request of the first one.
 		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 		f = &followedRun{runKey: key, stop: stop, gone: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
 		o.runs[key] = f
@@ -90,7 +90,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 	}
 }
 
-// read adds lines until the run has ended, or ctx is done.
+// read adds lines until the run has ended or ctx is done.
 func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	changed, stop := o.q.Watch(f.tenant, f.execution)
 	defer stop()
@@ -105,16 +105,16 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 		case err != nil, len(lines) == 0 && status.Terminal():
 			return
 		case len(lines) == lineBatch:
-			continue // there is probably more
-		case len(lines) > 0: // only an answer without lines says that there are no more
-			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop looks at ctx
+			continue // there are probably more lines
+		case len(lines) > 0: // only a read without lines proves that there are no more
+			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop checks ctx
 			continue
 		}
 		select {
 		case <-changed:
-			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop looks at ctx
+			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop checks ctx
 		case <-beat.C:
-			if err := o.q.Damage(); err != nil { // nothing will change any more
+			if err := o.q.Damage(); err != nil { // changed will not signal again
 				o.add(f, nil, status, err)
 				return
 			}
@@ -123,9 +123,9 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	}
 }
 
-// lines reads and encodes lines from a number on.
+// lines reads and encodes up to lineBatch lines from the number from on.
 func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outputLine, events.Status, error) {
-	// The lines are those of all clients: no account of one of them holds them.
+	// The lines are shared: they are not counted against the budget of one client.
 	list, status, err := o.q.Lines(budget.Without(ctx), run.tenant, run.execution, from, lineBatch)
 	if err != nil {
 		return nil, "", err
@@ -144,7 +144,7 @@ func encodeLine(l projections.OutputLine) (outputLine, error) {
 	buf.WriteString("id: ")
 	buf.WriteString(strconv.FormatInt(l.Line, 10))
 	buf.WriteString("\ndata: ")
-	// JSON has no line breaks of its own, and the encoder ends with one.
+	// JSON contains no line break, and the encoder appends one.
 	if err := encoder(&buf).Encode(l); err != nil {
 		return nil, fmt.Errorf("encode line %d: %w", l.Line, err)
 	}
@@ -164,7 +164,7 @@ func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Statu
 	}
 	for f.size > outputBytes && len(f.kept) > 1 {
 		f.size -= len(f.kept[0])
-		f.kept[0] = nil // the array behind the slice stays
+		f.kept[0] = nil // the array of the slice keeps the line otherwise
 		f.kept, f.first = f.kept[1:], f.first+1
 	}
 	if len(lines) > 0 || status.Terminal() || err != nil {
@@ -173,9 +173,10 @@ func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Statu
 	}
 }
 
-// linesFrom returns lines from a number on, for a follower that joined. Without
-// lines, and with a status that is not terminal, changed is closed when there
-// is news. It reports false when the follower must read for itself.
+// linesFrom returns kept lines from the number from on. If there are none and the
+// status is not terminal, changed is closed when there are new lines, another status or
+// an error. It reports false if the follower is behind the kept lines and MUST read
+// stored lines.
 func (o *outputFeed) linesFrom(f *followedRun, from int64) (lines []outputLine, status events.Status, changed <-chan struct{}, ok bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"daybook/projections"
 )
 
-// The two pages stand alone: no script, no font, no picture from anywhere.
+// The pages are self-contained: they load no script, font or image.
 var (
 	//go:embed pages/style.css
 	styleSheet string
@@ -30,11 +30,11 @@ var (
 	//go:embed pages/reference.html
 	referenceSource string
 
-	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }, "markdown": markdown} //nolint:gosec // our own file
+	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }, "markdown": markdown} //nolint:gosec // embedded file
 	landingPage   = template.Must(template.New("landing").Funcs(pageFuncs).Parse(landingSource))
 	referencePage = template.Must(template.New("reference").Funcs(pageFuncs).Parse(referenceSource))
 
-	// pagePolicy allows the one style sheet, by its hash, and nothing else.
+	// pagePolicy allows only the style sheet, by its hash.
 	pagePolicy = func() string {
 		sum := sha256.Sum256([]byte(styleSheet))
 		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -47,18 +47,18 @@ func writePage(w http.ResponseWriter, page []byte) {
 	_, _ = w.Write(page)
 }
 
-// landingData is what the landing page shows.
+// landingData is the data of the landing page.
 type landingData struct {
 	Version string
-	// Base is the address of the service in the commands.
+	// Base is the address of the service in the example commands.
 	Base     string
 	Position uint64
 	Running  int
 	Sessions int
-	// Known is false when the read side could not be asked, Closed true when the
-	// visitor has shown no token.
+	// Known is true if the counts could be read. Closed is true if the visitor needs a
+	// token with the scope read and has sent none.
 	Known, Closed bool
-	// Auth is true when the commands need a token.
+	// Auth is true if the commands need a token.
 	Auth bool
 }
 
@@ -81,7 +81,7 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	writePage(w, b.Bytes())
 }
 
-// count adds what a tenant has on record, as far as it can be read.
+// count sets the counts of a tenant, if they can be read.
 func (a *api) count(ctx context.Context, tenant string, data *landingData) {
 	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *api) count(ctx context.Context, tenant string, data *landingData) {
 	data.Known, data.Running, data.Sessions = true, len(running.Executions), len(sessions)
 }
 
-// referenceOperation is an operation as the reference page shows it.
+// referenceOperation is the data of an operation on the reference page.
 type referenceOperation struct {
 	ID, Method, Path, Summary, Description string
 	Parameters                             []referenceField
@@ -114,7 +114,7 @@ type referenceGroup struct {
 	Operations []referenceOperation
 }
 
-// renderReference writes the OpenAPI document for people.
+// renderReference renders the OpenAPI document as an HTML page.
 func renderReference(doc *document) ([]byte, error) {
 	schemas := doc.api.Components.Schemas
 	var groups []referenceGroup
@@ -203,7 +203,7 @@ func bodies(schemas huma.Registry, code, text string, content map[string]*huma.M
 	return out
 }
 
-// typeName says the type of a schema in a word or two.
+// typeName describes the type of a schema in a few words.
 func typeName(s *huma.Schema) string {
 	if s == nil {
 		return "any"

@@ -14,14 +14,14 @@ import (
 	"daybook/ledger"
 )
 
-// Pace is the least speed of a client that sends a body or takes an answer. Only
-// the time in which the server waits for the client counts, so streams without
-// anything to send are not cut.
+// Pace is the minimum speed of a client that sends a body or receives a response. Only
+// the time counts in which the server waits for the client, so idle streams are not
+// cut.
 type Pace struct {
-	// Bytes is what a client must send or take in each Window. Default: 64 KiB.
-	// A negative number asks for any progress in each Window.
+	// Bytes is the number of bytes that a client must send or receive in each Window.
+	// Default: 64 KiB. If it is negative, any number of bytes is enough.
 	Bytes int64
-	// Window is the time that the server waits for those bytes. Default: 30 s.
+	// Window is the time that the server waits for these bytes. Default: 30 s.
 	Window time.Duration
 }
 
@@ -35,23 +35,22 @@ func (p Pace) withDefaults() Pace {
 	return p
 }
 
-// writePiece is how much is written under one deadline, in bytes.
+// writePiece is the length of the pieces that are written under one deadline, in bytes.
 const writePiece = 64 << 10
 
-// progress is what a client did with the window it is in.
+// progress is the progress of a client in the current window.
 type progress struct {
 	pace   Pace
 	waited time.Duration
 	moved  int64
 }
 
-// deadline is when the window ends if the server waits for the client from now on.
+// deadline returns the end of the window if the server waits for the client from now on.
 func (p *progress) deadline(now time.Time) time.Time {
 	return now.Add(max(p.pace.Window-p.waited, 0))
 }
 
-// note adds bytes that the server waited for since start. Enough bytes begin a new
-// window.
+// note adds n bytes that the server waited for since start. Enough bytes start a new window.
 func (p *progress) note(start time.Time, n int) {
 	p.waited += time.Since(start)
 	p.moved += int64(n)
@@ -60,23 +59,23 @@ func (p *progress) note(start time.Time, n int) {
 	}
 }
 
-// response moves the connection's write deadline with the progress of the client,
-// and remembers whether the answer has begun.
+// response is the ResponseWriter of a request. It extends the write deadline of the
+// connection with the progress of the client.
 type response struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
 	progress progress
 	begun    bool
-	// broken is true once the client cannot be written to. In HTTP/2 the context of the
+	// broken is true once a write to the client has failed. In HTTP/2 the context of the
 	// request may end later.
 	broken bool
-	// refused is why the request could not be read: it replaces what the handler
-	// answers.
+	// refused is the failure of reading the request body. It replaces the error response
+	// of the handler.
 	refused *failure
-	// replaced is true once it did.
+	// replaced is true once refused was written.
 	replaced bool
-	// permit is that of the request for heavy reads. It is not held while the client
-	// takes the answer.
+	// permit is the permit of the request for heavy reads. It is not held while the client
+	// receives the response.
 	permit *reads.Permit
 }
 
@@ -84,18 +83,19 @@ func newResponse(w http.ResponseWriter, pace Pace) *response {
 	return &response{ResponseWriter: w, rc: http.NewResponseController(w), progress: progress{pace: pace}}
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// renew sets the deadline and returns when it did. It ignores errors: a writer
-// without deadlines (in tests) needs none.
+// renew sets the write deadline and returns the current time. It ignores errors: a
+// writer without deadlines (in tests) needs none.
 func (w *response) renew() (start time.Time) {
 	start = time.Now()
 	_ = w.rc.SetWriteDeadline(w.progress.deadline(start))
 	return start
 }
 
-// WriteHeader begins the answer.
+// WriteHeader starts the response. If reading the request body failed and code is an
+// error, it writes that failure instead and discards the body of the handler.
 func (w *response) WriteHeader(code int) {
 	if code >= http.StatusOK && !w.begun {
 		w.begun = true
@@ -131,10 +131,10 @@ func (w *response) Write(p []byte) (int, error) {
 	}
 }
 
-// Flush sends what is buffered.
+// Flush sends the buffered bytes. It ignores errors.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what is buffered and returns why that failed.
+// FlushError sends the buffered bytes.
 func (w *response) FlushError() error {
 	w.begun = true
 	w.permit.Yield()
@@ -145,7 +145,7 @@ func (w *response) FlushError() error {
 	return err
 }
 
-// noteError takes the error of a write, unless the handler or the writer caused it.
+// noteError sets broken for the error of a write, unless the handler or the writer caused it.
 func (w *response) noteError(err error) {
 	switch {
 	case err == nil, errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength), errors.Is(err, http.ErrNotSupported):
@@ -154,43 +154,45 @@ func (w *response) noteError(err error) {
 	}
 }
 
-// bodyCopies is how often the content of a body is in memory while it is decoded
-// and recorded: as it came, as text, and as a blob before and after it is packed.
+// bodyCopies is the number of copies of a body in memory while it is decoded and
+// recorded: as received, as text, and as a blob before and after compression.
 const bodyCopies = 4
 
 const (
-	// freeBody is how much of a body is not accounted for, in bytes.
+	// freeBody is the size up to which a body is not counted, in bytes.
 	freeBody = 64 << 10
-	// largeBody is the size in bytes from which the memory for a whole body is taken
-	// before the rest of it is read: bodies that take it piece by piece would keep
-	// each other from their end.
+	// largeBody is the size from which the memory for a complete body is taken before the
+	// rest of it is read, in bytes. Bodies that take memory piece by piece could block
+	// each other until none can be completed.
 	largeBody = 1 << 20
 )
 
-// body asks progress of an upload and accounts for it.
+// body is a request body with a minimum speed. Its memory is counted in an account.
 type body struct {
 	io.ReadCloser
 	w        *response
 	ctx      context.Context // of the request, which is not held: its header may be large
-	length   int64           // of the body, negative if unknown
+	length   int64           // of the body in bytes, negative if unknown
 	account  *budget.Account // nil without limits
 	progress progress
-	size     int64
-	taken    int64 // bytes of the body that are accounted for
-	// held is the buffer that WriteTo has filled, until forget.
+	size     int64 // bytes read
+	taken    int64 // bytes of the body that are counted in account
+	// held is the buffer that WriteTo fills, until forget is called.
 	held *bytes.Buffer
 }
 
-// expect sets the deadline for the next bytes. It stands until the body has ended: the
-// server reads what a handler leaves of a body, also of one that it refuses.
+// expect sets the deadline for the next bytes and returns the current time. The
+// deadline stays until the end of the body: the server reads the part of a body that a
+// handler leaves, also after a refusal.
 func (b *body) expect() (start time.Time) {
 	start = time.Now()
 	_ = b.w.rc.SetReadDeadline(b.progress.deadline(start))
 	return start
 }
 
-// Read sets a deadline for the next bytes and lifts it at the end: from then on the
-// server watches the connection to notice that the client has gone.
+// Read reads with a deadline for the next bytes. At the end of the body it removes the
+// deadline: from then on the server watches the connection to detect that the client
+// disconnects.
 func (b *body) Read(p []byte) (int, error) {
 	if b.w.refused != nil {
 		return 0, b.w.refused
@@ -214,7 +216,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take accounts for what was read, and for the whole of a large body.
+// take counts the bytes read, and all bytes of a large body.
 func (b *body) take() error {
 	more := b.size - max(b.taken, freeBody)
 	if b.account == nil || more <= 0 {
@@ -222,24 +224,25 @@ func (b *body) take() error {
 	}
 	if b.size <= largeBody {
 		if err := b.account.TakeOnce(more * bodyCopies); err != nil {
-			return err //nolint:wrapcheck // it is the answer
+			return err //nolint:wrapcheck // it becomes the response
 		}
 		b.taken = b.size
 		return nil
 	}
-	// Without a length the memory doubles as the buffer for the body does.
+	// Without a length, the memory is doubled as the buffer of the body is.
 	whole := max(b.length, min(2*b.size, maxBody))
 	need := b.account.Limit(whole*bodyCopies) - b.account.Held()
-	_ = b.w.rc.SetReadDeadline(time.Time{}) // it is the server that waits
+	_ = b.w.rc.SetReadDeadline(time.Time{}) // the server waits, not the client
 	err := budget.Retry(b.ctx, func() error { return b.account.TakeOnce(need) })
 	if err != nil {
-		return err //nolint:wrapcheck // it is the answer
+		return err //nolint:wrapcheck // it becomes the response
 	}
 	b.taken = whole
 	return nil
 }
 
-// WriteTo serves io.Copy: it gives a buffer the size of the body at once.
+// WriteTo copies the body to w, for io.Copy. It grows a bytes.Buffer to the size of the
+// body at once.
 func (b *body) WriteTo(w io.Writer) (int64, error) {
 	buf, isBuffer := w.(*bytes.Buffer)
 	if !isBuffer {
@@ -264,8 +267,7 @@ func (b *body) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// forget drops the content of a body that WriteTo has filled, and gives back what the
-// body has taken.
+// forget releases a large body that WriteTo has read, and its memory in the account.
 func (b *body) forget() {
 	if b.held != nil && b.taken > largeBody {
 		*b.held = bytes.Buffer{}
@@ -273,7 +275,7 @@ func (b *body) forget() {
 	}
 }
 
-// release gives back the memory of a large body.
+// release returns the memory of a large body to the account.
 func (b *body) release() {
 	if b.taken > largeBody {
 		b.account.Drop(b.taken * bodyCopies)

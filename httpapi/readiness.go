@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// readyFor is how long the answer of a readiness check is shared. The check asks the
-// ledger about each volume, and clients without a token may request it.
+// readyFor is the time for which the result of a readiness check is shared. The check
+// queries each volume of the ledger, and clients without a token may request it.
 const readyFor = 100 * time.Millisecond
 
 // sharedCheck runs a check once for the requests that need it at about the same time.
@@ -16,12 +16,12 @@ type sharedCheck struct {
 	check func(context.Context) error
 
 	mu      sync.Mutex
-	running chan struct{} // closed when the check that runs has ended; nil without one
-	ended   time.Time     // of the last check; zero without an answer to share
-	err     error         // the answer
+	running chan struct{} // closed when the running check has ended; nil if none runs
+	ended   time.Time     // end of the last check; zero without a result to share
+	err     error         // the result
 }
 
-// do returns the answer of a check that ended readyFor ago or later.
+// do returns the result of a check that ended less than readyFor ago, or runs a check.
 func (s *sharedCheck) do(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -44,7 +44,7 @@ func (s *sharedCheck) do(ctx context.Context) error {
 	}
 }
 
-// run runs the check. The answer to a client that left is not shared.
+// run runs the check. A result for a client that has disconnected is not shared.
 func (s *sharedCheck) run(ctx context.Context) (err error) {
 	answered := false
 	defer func() {

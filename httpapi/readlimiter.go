@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// leastPause and mostPause bound the time between two deliveries to a follower.
-	// The longest is that within which a line must appear.
+	// leastPause and mostPause bound the time between two deliveries to a follower. A line
+	// must appear within mostPause.
 	leastPause = 10 * time.Millisecond
 	mostPause  = 50 * time.Millisecond
-	// followerPause is added for each follower of the same events: together they
-	// may take a bounded number of deliveries a second.
+	// followerPause is added for each follower of the same events. It bounds the number of
+	// deliveries per second to all of them.
 	followerPause = mostPause / 64
 )
 
-// livePause is the least time between two deliveries to each of some followers. A
-// script that writes much has its output recorded every millisecond, and its
-// followers would do little but receive.
+// livePause returns the minimum time between two deliveries to each of a number of
+// followers. The output of a busy script is recorded every millisecond, which would
+// keep its followers busy receiving.
 func livePause(followers int64) time.Duration {
 	return min(leastPause+time.Duration(followers)*followerPause, mostPause)
 }
 
-// readLimiter spaces the reads that are made because something changed. The first is
+// readLimiter limits the rate of reads that follow a change signal. The first read is
 // immediate.
 type readLimiter struct{ last time.Time }
 
-// wait returns when the next read may be made, or with ctx's error.
+// wait blocks until pause has elapsed since the last read, or returns the error of ctx.
 func (p *readLimiter) wait(ctx context.Context, pause time.Duration) error {
 	if early := pause - time.Since(p.last); !p.last.IsZero() && early > 0 {
 		t := time.NewTimer(early)

@@ -11,13 +11,13 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// freshWait is how long a read waits for the position it needs.
+// freshWait bounds the wait of a read for the position that it needs.
 const freshWait = 5 * time.Second
 
-// edgeWait is how long a read waits for the ledger to say where it ends.
+// edgeWait bounds the wait of a read for the newest position of the ledger.
 const edgeWait = 4500 * time.Millisecond
 
-// highWater is the highest position this handler has answered a write with.
+// highWater is the highest position that this handler has returned for a write.
 type highWater struct{ seq atomic.Uint64 }
 
 func (h *highWater) raise(seq uint64) {
@@ -29,29 +29,30 @@ func (h *highWater) raise(seq uint64) {
 	}
 }
 
-// sequenceHeader is the header of Written.
+// sequenceHeader is the name of the header of Written.
 const sequenceHeader = "Daybook-Sequence"
 
-// Written is the answer header of every write.
+// Written is the header of the response to every write.
 type Written struct {
 	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read what was written, from any server."`
 }
 
-// wroteAt remembers a write, for later reads, and makes its header.
+// wroteAt notes the position of a write for later reads and returns its header.
 func (a *api) wroteAt(seq uint64) Written {
 	a.wrote.raise(seq)
 	return Written{Sequence: seq}
 }
 
-// Reading is embedded in the input of every read. Like the other embedded
-// parts of inputs and outputs it is exported for huma, which sees only those.
+// Reading is embedded in the inputs of all reads. Like the other embedded parts of
+// inputs and outputs, it is exported because huma ignores unexported ones.
 type Reading struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Wait up to 5 s until the answer includes this position of the ledger, else 503."`
 }
 
-// found reads something by its name. What is not found may only be too new for
-// the read side, written through another interface or process: then it is read
-// again once the read side has come to where the ledger ends now.
+// found calls read, which looks up an object by its name. If read returns
+// events.ErrNotFound, the object may be too new for the projections, written through
+// another interface or process. Then found waits until the projections have applied the
+// newest event, and calls read again.
 func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
 	v, err := read()
 	if !errors.Is(err, events.ErrNotFound) {
@@ -73,8 +74,9 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	return read()
 }
 
-// waitForPosition waits until the read side has applied what the client asks for and
-// what was written through this handler: reads follow own writes unasked.
+// waitForPosition waits until the projections have applied the position that the client
+// asks for and all writes through this handler, so that clients read their own writes.
+// It waits at most freshWait.
 func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	if err := a.q.Damage(); err != nil {
 		return fmt.Errorf("the read side has stopped: %w", errors.Join(err, events.ErrDamaged))

@@ -19,11 +19,10 @@ import (
 	"daybook/projections"
 )
 
-// Publisher tells events of history once more, under subjects apart from those
-// of the ledger.
+// Publisher publishes recorded events again, under subjects outside of the ledger.
 type Publisher interface {
-	// Republish sends an event, marked as replayed, to those who listen to a
-	// subject below "replay.<tenant>."; any other subject is refused.
+	// Republish sends an event, marked as replayed, to the subscribers of a subject below
+	// "replay.<tenant>.". It refuses other subjects.
 	Republish(ctx context.Context, subject string, e events.Event) error
 }
 
@@ -44,14 +43,14 @@ func (a *api) replayRoutes(r *router) {
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
 	publish := op(http.MethodPost, "republish-session", "Publish the history of a session under a NATS subject",
 		"Sends the events to the subject, and answers with each as it is sent, as the other form does. It ends when the request does.")
-	publish.Metadata[needs] = access.Read // it records nothing, and answers what reading does
+	publish.Metadata[needs] = access.Read // it records nothing, and its response is that of the read
 	register(r, op(http.MethodGet, "replay-session", "Tell the history of a session once more",
 		"The events of the session's runs and its entries, in order: one JSON object a line, or, with Accept: text/event-stream, as events whose id is their position, and one named end after the last."),
 		errs, a.replaySession)
 	register(r, publish, errs, a.republishSession)
 }
 
-// ReplayInput is embedded in the input of the form that publishes.
+// ReplayInput is the input of a replay. It is embedded in the input of the form that publishes.
 type ReplayInput struct {
 	Reading
 	OneSession
@@ -94,8 +93,8 @@ func checkReplaySubject(tenant, s string) *failure {
 	return nil
 }
 
-// startReplay checks a request and answers it. also is called with every event,
-// before the client is told of it.
+// startReplay checks a request and returns its response. also is called with every
+// event before the event is sent to the client.
 func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(context.Context, events.Event) error) (*streamed, error) {
 	p, f := newPace(in.Speed, in.MaxPause)
 	if f != nil {
@@ -115,14 +114,14 @@ func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(contex
 	return stream(func(w http.ResponseWriter, hr *http.Request) { re.serve(ctx, w, hr) }), nil
 }
 
-// replay tells the events of a session once more, for one request.
+// replay sends the events of a session again, for one request.
 type replay struct {
 	a *api
 	r *request
-	// after is the position reached, edge where it ends.
+	// after is the position reached, edge the last position.
 	after, edge uint64
 	selector    *events.Selector
-	// runs are those of the entries asked for; nil for all of the session.
+	// runs has the runs of the requested entries; nil for all runs of the session.
 	runs map[string]bool
 	pace *replaySchedule
 	also func(context.Context, events.Event) error
@@ -154,7 +153,7 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 	return re, re.choose(ctx, in, session)
 }
 
-// choose finds the runs of the entries asked for.
+// choose sets runs to those of the requested entries, and after to the start of the first.
 func (re *replay) choose(ctx context.Context, in *ReplayInput, session projections.Session) error {
 	if !in.FromEntry.Set && !in.ToEntry.Set {
 		return nil
@@ -202,8 +201,8 @@ func (re *replay) choose(ctx context.Context, in *ReplayInput, session projectio
 	return nil
 }
 
-// maxLookups is up to how many runs are looked up to find where the first
-// began, before the ledger is rather read from its beginning.
+// maxLookups bounds the runs whose requests are looked up to find the first position.
+// With more runs, the replay reads the ledger from its beginning.
 const maxLookups = 200
 
 func (re *replay) wants(ctx context.Context, e events.Event) (bool, error) {
@@ -237,12 +236,12 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		re.a.brokeOff(ctx, "a replay broke off", err, "after", re.after)
 	}
 	if !sse {
-		// A clean end would pass for the whole answer.
+		// A regular end would look like a complete response.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// tell writes what is wanted up to the edge.
+// tell writes the selected events up to the position edge.
 func (re *replay) tell(ctx context.Context, s eventStream) error {
 	for re.after < re.edge {
 		if err := errors.Join(continueReading(ctx), reads.Pass(ctx)); err != nil {
@@ -300,8 +299,8 @@ func (re *replay) one(ctx context.Context, s eventStream, e events.Event) error 
 
 var errDraining = errors.New("the server is shutting down")
 
-// sleep waits for the next event, and shows that the stream lives where that
-// fires no event.
+// sleep waits for the time of the next event. Meanwhile it sends heartbeats that
+// clients do not see as events.
 func (re *replay) sleep(ctx context.Context, s eventStream, d time.Duration) error {
 	reads.From(ctx).Yield()
 	t, beat := time.NewTimer(d), time.NewTicker(heartbeat)

@@ -8,17 +8,19 @@ import (
 	"daybook/ledger"
 )
 
-// replaySchedule spreads events over time as they were spread when they were recorded.
+// replaySchedule computes the pauses of a replay from the times at which the events
+// were recorded.
 type replaySchedule struct {
-	// speed divides the pauses; infinite leaves them out.
+	// speed divides the pauses. +Inf removes them.
 	speed float64
-	// longest bounds a pause; 0 does not.
+	// longest bounds a pause. 0 means no limit.
 	longest time.Duration
-	// last is the time of the event before, due when it was to be told.
+	// last is the recorded time of the previous event, due the time at which the replay
+	// had to send it.
 	last, due time.Time
 }
 
-// newPace reads how a client wants it.
+// newPace parses the parameters speed and max_pause.
 func newPace(speed, longest string) (*replaySchedule, *failure) {
 	p := &replaySchedule{speed: math.Inf(1)}
 	if speed != "max" {
@@ -36,8 +38,8 @@ func newPace(speed, longest string) (*replaySchedule, *failure) {
 	return p, nil
 }
 
-// before is how long to wait before the next event is told, given its time and
-// the present. Delays do not add up: a late event does not make the next late.
+// before returns the pause before the next event. at is its recorded time. Delays do
+// not add up: a late event does not delay the next one.
 func (p *replaySchedule) before(at, now time.Time) time.Duration {
 	pause := time.Duration(0)
 	if !p.last.IsZero() && at.After(p.last) {

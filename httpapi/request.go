@@ -13,36 +13,35 @@ import (
 	"daybook/internal/web/access"
 )
 
-// maxClient bounds what is recorded of a User-Agent, in bytes.
+// maxClient bounds the recorded part of a User-Agent, in bytes.
 const maxClient = 256
 
-// request is what handlers know of the HTTP request behind a call.
+// request is the data of an HTTP request that handlers use.
 type request struct {
 	tenant      string
 	actor       events.Actor
 	traceparent string
-	// accept is the media type the client prefers of those the package can
-	// stream, or empty.
+	// accept is the stream type that the client prefers, or empty for JSON.
 	accept string
-	// header is the part of the header that apiHeader returns.
+	// header has the fields that apiHeader returns.
 	header http.Header
 	host   string
 	path   string
 	query  url.Values
-	// drain is closed when the server wants streams to end; nil never.
+	// drain is closed when the server shuts down and streams must end. It may be nil.
 	drain <-chan struct{}
 }
 
 type requestKey struct{}
 
-// requestOf returns what newRequest put into the context.
+// requestOf returns the request of a context, or nil.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
 
 func newRequest(r *http.Request, query url.Values) *request {
-	id, _ := access.From(r.Context()) // every route that gets here was admitted
+	id, _ := access.From(r.Context()) // admit has set it for every route under /api/
 	info := &request{
 		tenant: id.Tenant,
 		actor: events.Actor{
@@ -64,7 +63,7 @@ func newRequest(r *http.Request, query url.Values) *request {
 	return info
 }
 
-// clientName makes a User-Agent fit for the record: one line of valid text.
+// clientName converts a User-Agent to one line of valid UTF-8 of at most maxClient bytes.
 func clientName(agent string) string {
 	agent = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
@@ -90,8 +89,8 @@ func remoteHost(addr string) string {
 	return host
 }
 
-// validTraceparent accepts what W3C Trace Context does: a known layout, no
-// all-zero ids. Anything else is ignored, as that standard asks.
+// validTraceparent reports whether s is valid in version 00 of W3C Trace Context. That
+// standard requires that invalid values are ignored.
 func validTraceparent(s string) bool {
 	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' {
 		return false

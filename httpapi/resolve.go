@@ -13,7 +13,7 @@ import (
 	"daybook/projections"
 )
 
-// Resolver finds ids by their beginning.
+// Resolver finds ids by a prefix.
 type Resolver interface {
 	ResolveExecution(ctx context.Context, tenant, text, session string) (string, error)
 	ResolveHeap(ctx context.Context, tenant, text, session string) (string, error)
@@ -67,8 +67,7 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	return &struct{ Body resolved }{resolved{id}}, err
 }
 
-// newestInSession answers which heap a session continues from, or which run of it
-// was accepted last.
+// newestInSession returns the heap that a session continues from, or its newest run.
 func (a *api) newestInSession(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
 	s, err := a.session(ctx, in.Session)
 	switch {

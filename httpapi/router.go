@@ -24,13 +24,13 @@ type router struct {
 	a   *api
 }
 
-// bodyTimeout is negative: huma then sets no deadline of its own. A deadline
-// for the whole body would cut slow uploads, and one left standing would
-// cancel the request it belongs to; see body.
+// bodyTimeout is negative so that huma sets no deadline. A deadline for the whole body
+// would cut slow uploads, and a deadline that stays after the body would cancel the
+// request. See body.
 const bodyTimeout = -1
 
-// register adds an operation. errs are the statuses, besides the common ones,
-// that it may answer with.
+// register adds an operation to the mux and to the document. errs are its error
+// statuses besides the common ones.
 func register[I, O any](r *router, op huma.Operation, errs []int, handler func(context.Context, *I) (*O, error)) {
 	problem := r.schema(reflect.TypeFor[Problem]())
 	if op.Responses == nil {
@@ -48,8 +48,8 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 		op.Security = []map[string][]string{{bearerScheme: {string(scope)}}, {}}
 	}
 	op.BodyReadTimeout = bodyTimeout
-	op.MaxBodyBytes = -1       // body keeps the limit
-	op.SkipValidateBody = true // bodies are read by decodeObject
+	op.MaxBodyBytes = -1       // outer sets the limit
+	op.SkipValidateBody = true // decodeObject validates bodies
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, op, func() (*O, error) { return handler(ctx, in) })
 		if err != nil {
@@ -63,8 +63,8 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	})
 }
 
-// handle calls a handler. One that reads much waits for its permit, and one that
-// reads for memory that other answers hold.
+// handle calls a handler. The handler of a heavy operation first waits for its permit.
+// A GET waits for memory that other responses hold, and is then tried again.
 func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, error)) (out *O, err error) {
 	permitted := func() (err error) {
 		if isHeavy(op) {
@@ -85,15 +85,15 @@ func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, e
 	return out, err
 }
 
-// bearerScheme names, in the document, the way to say who one is.
+// bearerScheme is the name of the security scheme in the document.
 const bearerScheme = "bearer"
 
-// needs, in an operation's metadata, names a scope other than its method
-// stands for; "" for none.
+// needs is the metadata key for the scope of an operation that differs from the default
+// of its method; an empty scope means none.
 const needs = "scope"
 
-// scopeOf is the scope an operation needs: reading to read, everything else to
-// run.
+// scopeOf returns the scope that an operation needs. The default under /api/ is read
+// for GET and run for other methods.
 func scopeOf(op huma.Operation) access.Scope {
 	if s, ok := op.Metadata[needs].(access.Scope); ok {
 		return s
@@ -112,13 +112,13 @@ func (r *router) schema(t reflect.Type) *huma.Schema {
 	return r.api.OpenAPI().Components.Schemas.Schema(t, true, "")
 }
 
-// mediaOf describes a body of type T.
+// mediaOf returns the media type of a body of type T.
 func mediaOf[T any](r *router) *huma.MediaType {
 	return &huma.MediaType{Schema: r.schema(reflect.TypeFor[T]())}
 }
 
-// bounds documents the range of a parameter, which handlers check themselves
-// so that a value out of range is a 400 naming the range.
+// bounds documents the range of a parameter; 0 for high means no limit. Handlers check
+// the range, so that a value out of range is a 400 that names the range.
 func (r *router) bounds(method, path, param string, low, high float64, def any) {
 	item := r.api.OpenAPI().Paths[path]
 	op := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodDelete: item.Delete}[method]
@@ -138,17 +138,17 @@ func (r *router) bounds(method, path, param string, low, high float64, def any) 
 	panic("httpapi: no parameter " + param + " on " + path)
 }
 
-// document is the finished OpenAPI document. Its forms are made when they are first
-// asked for: together they take as long as the rest of the routes.
+// document is the complete OpenAPI document. Its two forms are created on first use:
+// together they take as long as the rest of the routes.
 type document struct {
 	api *huma.OpenAPI
-	// json is the document as JSON, indented; page the reference for readers.
+	// json returns the document as indented JSON, page the HTML reference.
 	json, page func() ([]byte, error)
 }
 
 func (r *router) document() *document {
 	doc := r.api.OpenAPI()
-	// Huma documents its own error model although nothing refers to it.
+	// Huma documents its own error model although no operation refers to it.
 	schemas := doc.Components.Schemas.Map()
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
@@ -160,7 +160,7 @@ func (r *router) document() *document {
 				continue
 			}
 			for _, p := range op.Parameters {
-				p.Schema.Nullable = false // a parameter is there or it is not
+				p.Schema.Nullable = false // a parameter can be absent but not null
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (r *router) document() *document {
 	return d
 }
 
-// encode writes the document as JSON.
+// encode returns the document as indented JSON.
 func (d *document) encode() ([]byte, error) {
 	raw, err := json.Marshal(d.api)
 	if err != nil {

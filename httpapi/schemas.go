@@ -9,12 +9,12 @@ import (
 	"daybook/events"
 )
 
-// requests are the schemas of what clients send. They are closed: a field not
-// listed is refused. Those of answers are open: they may grow.
+// requests has the names of the schemas of request bodies. They are closed: unknown
+// fields are refused. Schemas of responses are open, because fields may be added.
 var requests = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
 
-// meanings describe the fields of answers that other packages define, by name:
-// a name means the same wherever it occurs.
+// meanings describes the response fields that other packages define, by name. A name
+// has the same meaning in all responses.
 var meanings = map[string]string{
 	"actor":                  "Who asked for it.",
 	"address":                "Network address of the client.",
@@ -107,7 +107,7 @@ func refine(schemas map[string]*huma.Schema) {
 			return name == "output" || name == "next_line_offset" || name == "next_byte_offset" || name == "has_more"
 		})
 	}
-	// Every member may be left out by asking for some fields only.
+	// The parameter fields can leave out every member.
 	if e := schemas["Entry"]; e != nil {
 		for _, field := range []string{"input_heap", "output_heap"} {
 			e.Properties[field].Nullable = true

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Deadlines and bounds of a connection.
+// Timeouts and limits of a connection.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -20,12 +20,12 @@ const (
 
 type drainKey struct{}
 
-// NewServer returns a server for addr with every limit set. The caller runs it
-// (Serve or ListenAndServe). Shutdown ends event streams at once, for their
-// clients to resume elsewhere, and waits for the other requests.
+// NewServer returns a server for addr with all limits set. The caller runs it with
+// Serve or ListenAndServe. Shutdown ends event streams at once, so that their clients
+// can resume elsewhere, and waits for the other requests.
 //
-// There is no overall write timeout, since streams have no end; the handler
-// made by New moves a deadline with the progress of the client instead (Pace).
+// There is no overall write timeout, because streams have no end. The handler of New
+// extends a deadline with the progress of the client instead (Pace).
 func NewServer(addr string, handler http.Handler) *http.Server {
 	drain := make(chan struct{})
 	base := context.WithValue(context.Background(), drainKey{}, (<-chan struct{})(drain))
@@ -42,15 +42,15 @@ func NewServer(addr string, handler http.Handler) *http.Server {
 	return srv
 }
 
-// draining returns the channel that is closed when the server shuts down; nil
-// when the request did not come through a server made by NewServer.
+// draining returns the channel that is closed when the server shuts down. It returns
+// nil for a request to a server that NewServer did not create.
 func draining(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return c
 }
 
-// untilDrained cancels standing streams of mounted handlers when the server
-// shuts down; requests with an effect are left to finish.
+// untilDrained cancels GET requests of mounted handlers when the server shuts down,
+// because they may be streams. Other requests may finish: they may have an effect.
 func untilDrained(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		drain := draining(r.Context())

@@ -34,7 +34,7 @@ type healthAnswer struct{ Body health }
 
 func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
 	if err := a.ready(ctx); err != nil {
-		if _, known := access.From(ctx); !known { // the reason is not for everybody
+		if _, known := access.From(ctx); !known { // only clients with a token see the reason
 			return nil, unavailable("not ready; ask with a token to learn why")
 		}
 		return nil, unavailable("not ready: %v", err)
@@ -42,7 +42,7 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 	return &healthAnswer{Body: health{"ready"}}, nil
 }
 
-// plainRoutes are those outside of the document.
+// plainRoutes adds the routes that are not in the document.
 func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 	mux.HandleFunc("GET /openapi.json", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := doc.json()

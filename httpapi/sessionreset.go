@@ -25,7 +25,7 @@ func (a *api) resetRoutes(r *router) {
 	reset.RequestBody.Required = false
 }
 
-// resetBody is the JSON form of a reset, for the document; resetSession reads it.
+// resetBody documents the request body; resetSession decodes it.
 type resetBody struct {
 	Heap *string `json:"heap,omitempty" nullable:"true" doc:"Heap of the session to continue from; absent for a fresh isolate."`
 }
@@ -77,7 +77,7 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	} else {
 		reset.SessionID = s.SessionID
 	}
-	if heap != "" || in.IdempotencyKey != "" { // the whole session is read
+	if heap != "" || in.IdempotencyKey != "" { // ResetSession reads the whole session
 		if err := takePermit(ctx); err != nil {
 			return nil, err
 		}

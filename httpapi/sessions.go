@@ -37,11 +37,12 @@ func (a *api) sessionRoutes(r *router) {
 	a.resetRoutes(r)
 }
 
-// sessionText documents what a session may be named by.
+// sessionText documents the texts that identify a session.
 const sessionText = "name is the name of a named session, the id of any session, an intent, a ref such as s0, or a unique prefix of a name, intent, title or id. " +
 	"An exact name wins. If several sessions fit, the answer is 409 and lists up to five."
 
-// session finds the session that a text means.
+// session returns the session that a text identifies. If there are several, it returns
+// a failure with status 409.
 func (a *api) session(ctx context.Context, text string) (projections.Session, error) {
 	s, err := found(ctx, a, func() (projections.Session, error) { return a.q.ResolveSession(ctx, requestOf(ctx).tenant, text) })
 	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
@@ -50,14 +51,14 @@ func (a *api) session(ctx context.Context, text string) (projections.Session, er
 	return s, err
 }
 
-// sessionFilter is a session that answers are restricted to.
+// sessionFilter restricts a response to a session.
 type sessionFilter struct {
-	text  string // as given; empty for any
+	text  string // from the request; empty for all sessions
 	known *projections.Session
 }
 
-// sessionFilter finds the session of a filter. One that is not known is not an
-// error: it has no runs yet.
+// sessionFilter returns a filter for the session that a text identifies. An unknown
+// session is not an error: it has no runs yet.
 func (a *api) sessionFilter(ctx context.Context, text string) (sessionFilter, error) {
 	if text == "" {
 		return sessionFilter{}, nil
@@ -72,7 +73,7 @@ func (a *api) sessionFilter(ctx context.Context, text string) (sessionFilter, er
 	return sessionFilter{text, &s}, nil
 }
 
-// selection is the session as events.Selection names it.
+// selection returns the session for events.Selection.
 func (f sessionFilter) selection() string {
 	switch {
 	case f.known == nil:
@@ -84,7 +85,7 @@ func (f sessionFilter) selection() string {
 	}
 }
 
-// restrict restricts a list of executions.
+// restrict adds the session to a filter of executions.
 func (f sessionFilter) restrict(to *projections.ExecutionFilter) {
 	if f.known != nil && f.known.Kind != events.SessionLog {
 		to.LogicalSession = f.known.SessionID
@@ -141,7 +142,7 @@ func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer,
 	return out, err
 }
 
-// OneSession is embedded in the input of what concerns one session.
+// OneSession is embedded in the inputs of operations on one session.
 type OneSession struct {
 	Name string `path:"name" doc:"Name, id, intent, ref, or a unique prefix."`
 }
@@ -163,7 +164,7 @@ func (a *api) getSession(ctx context.Context, in *getSessionInput) (*getSessionA
 	return &getSessionAnswer{s}, err
 }
 
-// entry is a session entry, or the part of it that was asked for.
+// entry is a session entry, reduced to the requested fields.
 type entry struct {
 	Index       *int64         `json:"index,omitempty" doc:"Counts the entries from 0."`
 	ExecutionID *string        `json:"execution_id,omitempty"`
@@ -174,7 +175,7 @@ type entry struct {
 	Timestamp   *string        `json:"timestamp,omitempty" doc:"When the run ended."`
 }
 
-// entryFields fill an entry, by the name of each field.
+// entryFields has the functions that set the fields of an entry, by name.
 var entryFields = map[string]func(*entry, *projections.Entry){
 	"index":        func(e *entry, from *projections.Entry) { e.Index = &from.Index },
 	"execution_id": func(e *entry, from *projections.Entry) { e.ExecutionID = &from.ExecutionID },
@@ -191,7 +192,7 @@ type entriesInput struct {
 	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
 }
 
-// sessionLog is the form of the answer, which is written in pieces.
+// sessionLog documents the response, which is written in pieces.
 type sessionLog struct {
 	Entries []entry              `json:"entries"`
 	Session *projections.Session `json:"session,omitempty" doc:"The session that name means; absent when there is none."`
@@ -223,7 +224,8 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) 
 			return list.add(e)
 		})
 		if err == nil {
-			// The log waits for entries of runs that have ended, and they change the session.
+			// ForEachEntry waits for the entries of ended runs. They change the session, so it
+			// is read again.
 			if s, err = a.session(ctx, s.SessionID); err == nil {
 				var raw bytes.Buffer
 				err = encoder(&raw).Encode(s)

@@ -13,7 +13,7 @@ import (
 	"daybook/projections"
 )
 
-// Bounds of a conversation.
+// Limits of the parameters last and max_bytes.
 const (
 	defaultTurns, maxTurns         = 20, 200
 	defaultTurnBytes, maxTurnBytes = 2048, 64 << 10
@@ -39,15 +39,14 @@ type turnsInput struct {
 
 type turnsAnswer struct{ Body sessionTurns }
 
-// sessionTurns is what happened in a session, oldest first.
+// sessionTurns is the newest part of the history of a session.
 type sessionTurns struct {
 	Session projections.Session `json:"session"`
-	// Earlier counts the runs before the first one shown.
-	Earlier int64    `json:"earlier" doc:"Number of runs before the first one here."`
-	Moments []moment `json:"moments" doc:"Runs, resets and commands, oldest first."`
+	Earlier int64               `json:"earlier" doc:"Number of runs before the first one here."`
+	Moments []moment            `json:"moments" doc:"Runs, resets and commands, oldest first."`
 }
 
-// moment is a run, a reset or a command: one of the three is set.
+// moment is a run, a reset or a command. Exactly one of the three is set.
 type moment struct {
 	Run     *turnRun                  `json:"run,omitempty"`
 	Reset   *projections.SessionReset `json:"reset,omitempty"`
@@ -70,8 +69,7 @@ type turnRun struct {
 	Output      excerpt       `json:"output"`
 	Result      *excerpt      `json:"result"`
 	Error       *excerpt      `json:"error"`
-	// Erased is true when the content of the run was erased.
-	Erased bool `json:"erased,omitempty" doc:"True when the content of the run was erased."`
+	Erased      bool          `json:"erased,omitempty" doc:"True when the content of the run was erased."`
 }
 
 // excerpt is the beginning of a text.
@@ -113,7 +111,7 @@ func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, e
 		out.Body.Earlier--
 		out.Body.Moments = append(out.Body.Moments, moment{Run: run})
 	}
-	out.Body.Earlier = max(out.Body.Earlier, 0) // a run may have come meanwhile
+	out.Body.Earlier = max(out.Body.Earlier, 0) // a run may have been accepted meanwhile
 	return out, nil
 }
 
@@ -147,7 +145,7 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	return run, nil
 }
 
-// cutTo returns the beginning of a text, whole characters of at most some bytes.
+// cutTo returns the beginning of a text: complete characters, at most most bytes.
 func cutTo(text *string, most int) *excerpt {
 	if text == nil {
 		return nil

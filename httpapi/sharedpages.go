@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// pageLife is how long a page is shared after it was read. Clients that were
-	// started together ask for the same pages within some milliseconds.
+	// pageLife is the time for which a page is shared after it was read. Clients that
+	// start together ask for the same pages within a few milliseconds.
 	pageLife = time.Second
-	// maxShared bounds the pages that are kept that long; a page takes about a
-	// quarter of a MiB.
+	// maxShared bounds the number of shared pages. A page takes about 256 KiB.
 	maxShared = 64
 )
 
-// errNothingStored is returned by the load of a page that would be empty: it is not
-// shared, because there may be something by the time of the next call.
+// errNothingStored is returned by the load function of a page that would be empty. Such
+// a page is not shared, because it may not be empty at the next call.
 var errNothingStored = errors.New("nothing is stored there")
 
-// sharedPages loads each page once for the clients that ask for it at about the
-// same time. It is safe for concurrent use.
+// sharedPages loads each page once for the clients that ask for it at about the same
+// time. It is safe for concurrent use.
 type sharedPages[K comparable, P any] struct {
 	mu    sync.Mutex
 	pages map[K]*sharedPage[P] // guarded by mu
@@ -33,8 +32,8 @@ type sharedPage[P any] struct {
 	err    error
 }
 
-// get returns a page, which is shared and MUST NOT be modified. A load that fails
-// is repeated by the next caller.
+// get returns a page, loaded with load if it is not shared yet. The caller MUST NOT
+// modify the page. After an error of load, the next caller loads the page again.
 func (s *sharedPages[K, P]) get(ctx context.Context, key K, load func() (P, error)) (P, error) {
 	for {
 		s.mu.Lock()
@@ -64,7 +63,7 @@ func (s *sharedPages[K, P]) get(ctx context.Context, key K, load func() (P, erro
 	}
 }
 
-// keep has a page that was loaded forgotten, later or now.
+// keep removes a loaded page after pageLife, or at once if it must not be shared.
 func (s *sharedPages[K, P]) keep(key K, p *sharedPage[P]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"daybook/ledger"
 )
 
-// Shredder erases the content of sessions, as *embed.Daybook does.
+// Shredder shreds the content of sessions. *embed.Daybook implements it.
 type Shredder interface {
 	Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// heartbeat is how often a silent stream shows that it lives. Proxies cut
-// connections after about a minute of silence.
+// heartbeat is the interval of heartbeats on idle streams. Proxies cut connections
+// after about a minute without data.
 const heartbeat = 15 * time.Second
 
-// keptBuffer is the largest buffer, in bytes, that a stream keeps between two
-// writes: most streams are silent most of the time.
+// keptBuffer is the largest buffer that a stream keeps between two writes, in bytes:
+// most streams are idle most of the time.
 const keptBuffer = 64 << 10
 
-// sse writes server-sent events. It collects them until flush, so that a batch
-// costs one write.
+// sse writes server-sent events. It buffers them until flush, so that a batch costs one
+// write.
 type sse struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	buf bytes.Buffer
 }
 
-// startSSE begins the stream and shows the client that it has.
+// startSSE starts the response and sends its header at once.
 func startSSE(w http.ResponseWriter) (*sse, error) {
 	w.Header().Set("Content-Type", typeSSE)
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -38,7 +38,7 @@ func startSSE(w http.ResponseWriter) (*sse, error) {
 	return s, s.flush()
 }
 
-// event adds an event; empty id and name are left out.
+// event adds an event. An empty id or name is left out.
 func (s *sse) event(id, name string, data any) error {
 	if id != "" {
 		fmt.Fprintf(&s.buf, "id: %s\n", id)
@@ -47,7 +47,7 @@ func (s *sse) event(id, name string, data any) error {
 		fmt.Fprintf(&s.buf, "event: %s\n", name)
 	}
 	s.buf.WriteString("data: ")
-	// JSON has no line breaks of its own, and the encoder ends with one.
+	// JSON contains no line break, and the encoder appends one.
 	if err := encoder(&s.buf).Encode(data); err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
@@ -55,8 +55,8 @@ func (s *sse) event(id, name string, data any) error {
 	return nil
 }
 
-// beat adds a sign of life. With an id it also moves the position the client
-// will resume from, which fires no event.
+// beat adds a heartbeat. With an id it also sets the position that the client resumes
+// from. Clients see no event.
 func (s *sse) beat(id string) {
 	s.buf.WriteString(":\n")
 	if id != "" {
@@ -64,7 +64,7 @@ func (s *sse) beat(id string) {
 	}
 }
 
-// send sends encoded lines after what was added.
+// send sends the added events and then the encoded lines.
 func (s *sse) send(lines []outputLine) error {
 	for _, l := range lines {
 		s.buf.Write(l)
@@ -72,7 +72,7 @@ func (s *sse) send(lines []outputLine) error {
 	return s.flush()
 }
 
-// flush sends what was added.
+// flush sends the added events.
 func (s *sse) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
@@ -94,14 +94,14 @@ func encoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// streamed is the output of an operation that may stream. Its function writes
-// the whole answer.
+// streamed is the output of an operation that writes its response without huma. Body
+// writes the whole response.
 type streamed struct {
 	Body func(huma.Context)
 }
 
-// stream answers with whatever write writes. An error after the beginning of
-// the answer means that the client is gone or will resume.
+// stream returns an output whose response is written by write. After the response has
+// started, write handles errors: the client has disconnected or will resume.
 func stream(write func(w http.ResponseWriter, r *http.Request)) *streamed {
 	return &streamed{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)

@@ -16,14 +16,14 @@ import (
 	"daybook/ledger"
 )
 
-// member reads the value of one member of a JSON object. where is its path,
-// for messages.
+// member decodes the value of one member of a JSON object. where is the path of the
+// member, for messages.
 type member func(where string, raw []byte) *failure
 
-// decodeObject reads a JSON object whose members are all known, each given at
-// most once under exactly its name. A null member counts as absent. The
-// standard decoder would let other spellings, repetitions and broken text
-// pass, and the record would then not say what the client meant.
+// decodeObject decodes a JSON object. It refuses unknown members, names that differ in
+// case, repeated members and invalid UTF-8. The standard decoder accepts these, and the
+// ledger would then record a request that the client did not mean. A null member counts
+// as absent.
 func decodeObject(data []byte, members map[string]member) *failure {
 	if web.TooManyValues(data) {
 		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", web.ErrTooManyValues.Message)
@@ -40,8 +40,8 @@ func decodeObject(data []byte, members map[string]member) *failure {
 	})
 }
 
-// eachMember calls fn with each member of a JSON object. where is the path of the object,
-// empty for the body.
+// eachMember calls fn with each member of a JSON object. where is the path of the
+// object, empty for the body.
 func eachMember(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
 	pathOf := func(name string) string {
 		if where == "" {
@@ -98,7 +98,7 @@ func nameList(members map[string]member) string {
 	return strings.Join(names, ", ")
 }
 
-// kindOf names the JSON type of a value, with its article.
+// kindOf returns the JSON type of a value with its article.
 func kindOf(raw []byte) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -120,7 +120,7 @@ func kindOf(raw []byte) string {
 	}
 }
 
-// text reads a string into s and sets given.
+// text decodes a string into s and sets given, if it is not nil.
 func text(s *string, given *bool) member {
 	return func(where string, raw []byte) *failure {
 		if raw[0] != '"' {
@@ -135,7 +135,7 @@ func text(s *string, given *bool) member {
 	}
 }
 
-// notText is the failure of a string, or of one in a list, that package web does not read.
+// notText returns the failure for an error of package web about a string, or nil.
 func notText(where string, err error) *failure {
 	var half *web.SurrogateError
 	switch {
@@ -148,7 +148,7 @@ func notText(where string, err error) *failure {
 	}
 }
 
-// integer reads a whole number: 5.0 is 5.
+// integer decodes a whole number: 5.0 is 5.
 func integer(n **int) member {
 	return func(where string, raw []byte) *failure {
 		switch raw[0] {
@@ -168,7 +168,7 @@ func integer(n **int) member {
 	}
 }
 
-// boolean reads true or false.
+// boolean decodes true or false.
 func boolean(to *bool) member {
 	return func(where string, raw []byte) *failure {
 		switch string(raw) {
@@ -180,7 +180,7 @@ func boolean(to *bool) member {
 	}
 }
 
-// textMap reads an object of strings. An empty one stays different from none.
+// textMap decodes an object of strings. An empty object sets an empty map, not nil.
 func textMap(m *map[string]string) member {
 	return func(where string, raw []byte) *failure {
 		out := map[string]string{}
@@ -197,8 +197,7 @@ func textMap(m *map[string]string) member {
 	}
 }
 
-// tagList reads tags given as repeated key=value parameters; nil when there
-// are none.
+// tagList parses repeated KEY=VALUE parameters. It returns nil if there are none.
 func tagList(field string, pairs []string) (map[string]string, *failure) {
 	if len(pairs) == 0 {
 		return nil, nil

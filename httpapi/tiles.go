@@ -14,11 +14,10 @@ import (
 	"daybook/proof"
 )
 
-// tilePattern is where the tiles of the Merkle tree are, as files (C2SP
-// tlog-tiles).
+// tilePattern is the route of the tiles of the Merkle tree (C2SP tlog-tiles).
 const tilePattern = "GET /api/ledger/tile/{path...}"
 
-// foreverCache lets full tiles be kept: they never change.
+// foreverCache is the Cache-Control of full tiles, which never change.
 const foreverCache = "public, max-age=604800, immutable"
 
 func (a *api) tileRoutes(mux *http.ServeMux) {
@@ -56,9 +55,9 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 	return raw, t.Width == 256, err
 }
 
-// bundle makes an entry bundle from the stream: keeping them would store every
-// event's headers twice. An entry is the record of an event, which names its
-// tenant, ids and the hash of its payload: it is not for others.
+// bundle creates an entry bundle from the stream. Stored bundles would hold the headers
+// of every event twice. An entry is the record of an event: it names the tenant, the
+// ids and the hash of the payload, so only that tenant may read it.
 func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 	first := t.Index*256 + 1
 	last := first + uint64(t.Width) - 1
@@ -82,7 +81,7 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 			return nil, fmt.Errorf("%w: position %d cannot be read", events.ErrDamaged, after+1)
 		}
 		for _, m := range batch {
-			for after++; after < m.Seq && after <= last; after++ { // behind the end of a damaged volume
+			for after++; after < m.Seq && after <= last; after++ { // missing positions, at the end of a damaged volume
 				raw = appendEntry(raw, proof.AppendHole(nil, after))
 			}
 			if after = m.Seq; after > last {
@@ -101,8 +100,7 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 	return raw, nil
 }
 
-// appendEntry appends a record, which is shorter than 64 KiB, and its length
-// before it.
+// appendEntry appends the length of a record and the record, which is shorter than 64 KiB.
 func appendEntry(raw, record []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(raw, uint16(len(record))), record...)
 }

@@ -12,25 +12,25 @@ import (
 	"daybook/ledger"
 )
 
-// Volumes are the stretches that the ledger is kept in.
+// Volumes lists, seals and removes the volumes of the ledger.
 type Volumes interface {
-	// Volumes describes them, oldest first.
+	// Volumes returns the volumes, oldest first.
 	Volumes(ctx context.Context) ([]events.VolumeInfo, error)
-	// SealVolume ends the one that is written and returns it, or
+	// SealVolume seals the active volume and returns it, or returns
 	// events.ErrEmptyVolume.
 	SealVolume(ctx context.Context, actor events.Actor) (events.VolumeInfo, error)
-	// RemoveVolume removes the oldest one, if the SHA-256 is that of the file of
-	// events that its export has; else, and for any other reason not to, it is a
-	// *events.NotRemovableError.
+	// RemoveVolume removes the oldest volume. export is the SHA-256 of the file
+	// events.ndjson of an export of the volume. If export does not match, or if there is
+	// any other reason against the removal, it returns a *events.NotRemovableError.
 	RemoveVolume(ctx context.Context, number events.Volume, export string, actor events.Actor) (events.Removal, error)
-	// Removed is the newest removal.
+	// Removed returns the newest removal, or a zero one if no volume was removed.
 	Removed() events.Removal
 }
 
-// nothingToSeal is the answer for an active volume that holds nothing but its opening.
+// nothingToSeal is the answer if the active volume holds only the event that opened it.
 const nothingToSeal = "the volume that is written holds nothing yet, so there is nothing to seal; seal it when something was recorded"
 
-// Volume is a stretch of the ledger.
+// Volume describes a volume of the ledger.
 type Volume struct {
 	Volume  int     `json:"volume" doc:"Its number, from 1."`
 	Stream  string  `json:"stream" doc:"The JetStream stream that holds it."`
@@ -97,8 +97,8 @@ type sealAnswer struct {
 	Body Volume
 }
 
-// ofOperator refuses what no tenant may do: a volume holds the records of all of
-// them, and why it cannot go may tell of any.
+// ofOperator refuses callers of other tenants than the default one. A volume holds
+// events of all tenants, and the reasons against its removal may reveal some of them.
 func ofOperator(ctx context.Context) error {
 	if requestOf(ctx).tenant == events.DefaultTenant {
 		return nil
@@ -133,7 +133,7 @@ func showVolume(v events.VolumeInfo) Volume {
 	return shown
 }
 
-// RemovedVolume is a volume that was removed.
+// RemovedVolume describes a removed volume.
 type RemovedVolume struct {
 	Volume       int    `json:"volume" doc:"Its number. Those before it were removed, too."`
 	First        uint64 `json:"first" doc:"Position of its first event."`
@@ -184,7 +184,7 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 	return &removeAnswer{Written: a.wroteAt(r.Seq), Body: showRemoval(r)}, nil
 }
 
-// removal is the newest removal of a volume, if there is any.
+// removal returns the newest removal of a volume, or a zero one if there is none.
 func (a *api) removal() events.Removal {
 	if a.volumes == nil {
 		return events.Removal{}

@@ -10,19 +10,19 @@ import (
 	"daybook/projections"
 )
 
-// maxWaitSecs bounds how long a request waits for the end of a run, in seconds.
+// maxWaitSecs bounds the wait of a request for the end of a run, in seconds.
 const maxWaitSecs = 60
 
-// executionDetail is the answer about an execution.
+// executionDetail is an execution in responses.
 type executionDetail struct {
 	projections.ExecutionDetail
-	// OutputHead is nil unless the client waited for the end and got it.
+	// OutputHead is nil unless the request has the parameter wait and the run has ended.
 	*projections.OutputHead
 }
 
-// awaitEnd returns an execution as soon as its end can be read, or as it is after
-// secs seconds. It reads at most twice: output does not wake it. With withOutput
-// the answer about an ended run has the beginning of the output.
+// awaitEnd returns an execution as soon as its end can be read, or its state after secs
+// seconds. It reads the execution at most twice: output does not wake it. If withOutput
+// is set, the result for an ended run has the beginning of the output.
 func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool) (executionDetail, error) {
 	r := requestOf(ctx)
 	late := time.NewTimer(time.Duration(secs) * time.Second)
@@ -55,7 +55,7 @@ func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool
 	}
 }
 
-// outputHead is the beginning of an execution's output, nil if it was erased.
+// outputHead returns the beginning of an execution's output, or nil if it was shredded.
 func (a *api) outputHead(ctx context.Context, tenant, id string) (*projections.OutputHead, error) {
 	page, err := a.q.Output(ctx, tenant, id, projections.HeadQuery())
 	switch {

@@ -19,8 +19,8 @@ import (
 	"daybook/ledger"
 )
 
-// Webhooks registers webhooks and tells what became of their deliveries, as
-// *webhook.Service does.
+// Webhooks registers, deletes and lists webhooks, and retries dead letters.
+// *webhook.Service implements it.
 type Webhooks interface {
 	Register(ctx context.Context, r webhook.Registration) (webhook.RegisterResult, error)
 	Delete(ctx context.Context, tenant, id string, actor events.Actor) (uint64, error)
@@ -34,7 +34,7 @@ func (a *api) webhookRoutes(r *router) {
 	op := func(id, method, path, summary, description string) huma.Operation {
 		o := huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagLedger}, Summary: summary, Description: description}
 		if method != http.MethodGet {
-			// A webhook carries events out of the house.
+			// A webhook sends events to another service.
 			o.Metadata = map[string]any{needs: access.Admin}
 		}
 		return o
@@ -57,10 +57,10 @@ func (a *api) webhookRoutes(r *router) {
 	retry.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[retryBody](r)}}
 	register(r, retry, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.retryWebhook)
 	delete(retry.RequestBody.Content, "application/octet-stream")
-	retry.RequestBody.Required = false // huma takes every RawBody for required
+	retry.RequestBody.Required = false // huma treats every RawBody as required
 }
 
-// webhooks is the service, or why there is none.
+// webhooks returns the service, or a failure if the server has none.
 func (a *api) webhooks() (Webhooks, *failure) {
 	if a.hooks == nil {
 		return nil, unavailable("this server delivers no webhooks")
@@ -68,7 +68,7 @@ func (a *api) webhooks() (Webhooks, *failure) {
 	return a.hooks, nil
 }
 
-// hookFailure turns a mistake found by the service into the answer to it.
+// hookFailure converts a *webhook.Error to a failure with status 400.
 func hookFailure(err error) error {
 	if m, ok := errors.AsType[*webhook.Error](err); ok {
 		return invalid(m.Field, "%s", m.Message)
@@ -76,7 +76,7 @@ func hookFailure(err error) error {
 	return err
 }
 
-// OneWebhook is embedded in the input of what concerns one webhook.
+// OneWebhook is embedded in the inputs of operations on one webhook.
 type OneWebhook struct {
 	ID string `path:"id" doc:"Id of the webhook."`
 }
@@ -97,8 +97,7 @@ func (a *api) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksAnswer, e
 	return &webhooksAnswer{webhookList{hooks.List(requestOf(ctx).tenant)}}, nil
 }
 
-// webhookBody is the JSON form of a registration, for the document;
-// decodeWebhook reads it.
+// webhookBody documents the request body; decodeWebhook decodes it.
 type webhookBody struct {
 	URL         string   `json:"url" doc:"Where deliveries are posted: https, and a public address unless the server was started with --webhook-allow-private. It is on record for ever: put no secret into it."`
 	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; without it all, except those about webhooks and the ledger itself."`
@@ -159,8 +158,7 @@ func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
 	return nil
 }
 
-// types reads a list of event types; whether there are such is for others to
-// say.
+// types decodes a list of event types. It does not check whether the types exist.
 func types(list *[]events.Type) member {
 	return func(where string, raw []byte) *failure {
 		var given []*string
@@ -202,7 +200,7 @@ func (a *api) deadLetters(ctx context.Context, in *OneWebhook) (*lettersAnswer, 
 	return &lettersAnswer{letterList{list}}, err
 }
 
-// retryBody is the JSON form of a retry, for the document.
+// retryBody documents the request body; retryWebhook decodes it.
 type retryBody struct {
 	Sequences []string `json:"sequences,omitempty" nullable:"true" doc:"Positions of the events to deliver, as the list of dead letters shows them."`
 }
@@ -240,8 +238,8 @@ func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, e
 	return &retryAnswer{a.wroteAt(seq), retried{n}}, nil
 }
 
-// position reads a position of the ledger, 0 included, as a number or, as other
-// answers show it, as text.
+// position decodes a position of the ledger or 0, as a number or as text. Responses
+// have positions as text.
 func position(to **uint64) member {
 	return func(where string, raw []byte) *failure {
 		text := string(raw)
@@ -265,7 +263,7 @@ func position(to **uint64) member {
 	}
 }
 
-// positions reads a list of positions, as text or, where they fit, as numbers.
+// positions decodes a list of positions, each as a number or as text.
 func positions(list *[]uint64) member {
 	return func(where string, raw []byte) *failure {
 		var given []json.RawMessage
