@@ -12,8 +12,8 @@ import (
 	"daybook/internal/web/access"
 )
 
-// Anomalies are reported to the tenant of the event, and those of all tenants to
-// operators only.
+// An anomaly is reported to the tenant of its event. Only operators see the anomalies
+// of all tenants.
 func TestAnomalies(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)

@@ -17,15 +17,15 @@ import (
 	"daybook/internal/web/access"
 )
 
-// keeper knows the tokens of a test's file.
+// keeper has the token file of a test and its tokens.
 type keeper struct {
 	t    *testing.T
 	path string
 	auth access.Authenticator
 }
 
-// newKeeper makes a token file. Its clock runs fast, so that changes are seen
-// at once.
+// newKeeper creates a token file. Its clock runs fast, so that changes take effect at
+// once.
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
 	k := &keeper{t: t, path: filepath.Join(t.TempDir(), "tokens")}
@@ -56,8 +56,8 @@ func (k *keeper) option(o *httpapi.Options) { o.Auth = k.auth }
 
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// TestEveryRouteNeedsAToken goes through the document, so that a route cannot
-// be added without a decision.
+// TestEveryRouteNeedsAToken tests all operations of the document, so that none can be
+// added without a decision.
 func TestEveryRouteNeedsAToken(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -124,7 +124,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestOpenRoutes are those that need no token, and say little without one.
+// TestOpenRoutes tests that the routes without a token reveal little.
 func TestOpenRoutes(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -177,7 +177,7 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestTenantsAreApart has two tenants use the same session, tags and
+// TestTenantsAreApart tests that two tenants can use the same session, tags and
 // idempotency key.
 func TestTenantsAreApart(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// TestRevokedStream ends what a revoked token had begun.
+// TestRevokedStream tests that a stream ends when its token is revoked.
 func TestRevokedStream(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -262,8 +262,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestStrictTransport asks browsers for TLS where there is TLS, but for
-// loopback names, which every program of the machine shares.
+// TestStrictTransport tests that responses over TLS require TLS from browsers, except
+// for loopback names, which all programs of the machine share.
 func TestStrictTransport(t *testing.T) {
 	t.Parallel()
 	h := bare(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example"} })
@@ -276,8 +276,8 @@ func TestStrictTransport(t *testing.T) {
 	}
 }
 
-// TestScopesAreDocumented compares the guide with what the document says of
-// routes that need another scope than their method stands for.
+// TestScopesAreDocumented tests that the guide lists the operations whose scope differs
+// from the default of their method.
 func TestScopesAreDocumented(t *testing.T) {
 	t.Parallel()
 	raw, err := httpapi.OpenAPI()

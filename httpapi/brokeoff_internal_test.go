@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Clients cause no line above DEBUG by leaving or by being slow.
+// A client that disconnects or is too slow causes no log line above DEBUG.
 func TestBrokenAnswersInTheLog(t *testing.T) {
 	t.Parallel()
 	left, leave := context.WithCancel(t.Context())

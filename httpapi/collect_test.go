@@ -14,7 +14,7 @@ import (
 	"daybook/ledger"
 )
 
-// collecting adds the collection of heaps, by a clock that is ahead.
+// collecting adds the collection of heaps, with a clock that is ahead.
 func (s *stack) collecting(ahead time.Duration) {
 	s.t.Helper()
 	service := retention.New(retention.Options{
@@ -23,7 +23,7 @@ func (s *stack) collecting(ahead time.Duration) {
 	s.serve(func(o *httpapi.Options) { o.Collector = service })
 }
 
-// left records a run that left a heap.
+// left records a run with an output heap.
 func (s *stack) left(content string) string {
 	s.t.Helper()
 	heap, err := s.store.PutHeap(s.t.Context(), events.DefaultTenant, []byte(content), "e")

@@ -58,8 +58,8 @@ func TestClientName(t *testing.T) {
 	}
 }
 
-// slowWriter records deadlines and lengths of writes, and fails from a given
-// write on.
+// slowWriter records the deadlines and lengths of writes, and fails from a given write
+// on.
 type slowWriter struct {
 	http.ResponseWriter
 	deadlines []time.Time
@@ -82,8 +82,8 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Every piece of a long answer has a deadline of its own, so that neither a
-// slow client is cut off nor a stalled one waited for.
+// Each piece of a long response has its own deadline: a slow client is not cut off, and
+// the server does not wait for a stalled one.
 func TestWritesHaveDeadlines(t *testing.T) {
 	t.Parallel()
 	slow := &slowWriter{ResponseWriter: httptest.NewRecorder()}
@@ -106,8 +106,8 @@ func TestWritesHaveDeadlines(t *testing.T) {
 	}
 }
 
-// Whatever comes, decoding answers; and what it accepts means the same to the
-// standard decoder.
+// Decoding never crashes, and the standard decoder returns the same values for accepted
+// input.
 func FuzzDecodeSubmission(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"code":"1+1"}`, `{"code":"\ud83d\ude00","tags":{"a":"b"},"execution_timeout_secs":5}`, `{"code":"\ud83d"}`, `{"code":"\\ud83d"}`,
@@ -142,8 +142,8 @@ func FuzzDecodeSubmission(f *testing.F) {
 	})
 }
 
-// Headers and queries are read without a crash, and only text that can be
-// recorded gets through.
+// Reading headers and queries never crashes, and only text that can be recorded is
+// accepted.
 func FuzzRequestParts(f *testing.F) {
 	for _, seed := range []string{"", "a=1&b=2", "%zz", "a;", "text/event-stream;q=0.1,a/b", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a\xff", strings.Repeat("é", 300)} {
 		f.Add(seed)
@@ -164,7 +164,7 @@ func FuzzRequestParts(f *testing.F) {
 	})
 }
 
-// A body with very many values is refused before they are read.
+// A body with too many values is refused before they are decoded.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()
 	tags := strings.Repeat(`"a":"b",`, web.MaxJSONValues)

@@ -17,7 +17,7 @@ import (
 	"daybook/ledger"
 )
 
-// failing is a write side that answers every submission with one error.
+// failing is a write side that returns the same error for every submission.
 type failing struct {
 	noCommands
 	err error
@@ -27,8 +27,8 @@ func (f failing) Submit(context.Context, ledger.Submission) (ledger.Receipt, err
 	return ledger.Receipt{}, f.err
 }
 
-// Each class of error has its status; those worth another try say when; and
-// only what is our fault is logged, and is not shown.
+// Each class of error has its status. Temporary errors have a Retry-After. Only
+// internal errors are logged, and clients do not see their text.
 func TestErrorTable(t *testing.T) {
 	t.Parallel()
 	code := func(c ledger.Code) error {

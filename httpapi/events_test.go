@@ -17,8 +17,8 @@ import (
 	"daybook/httpapi"
 )
 
-// ledgerWith records a small history: two runs, the first in a session and
-// tagged, the second plain and still running.
+// ledgerWith records a small history of two runs. The first one has a session and tags;
+// the second one has neither and is still running.
 func ledgerWith(t *testing.T, s *stack) (first, second string) {
 	t.Helper()
 	first = s.submit(`{"code":"1","session":"s1","tags":{"env":"x"}}`)
@@ -104,7 +104,7 @@ func TestEventFilters(t *testing.T) {
 	}
 }
 
-// Paging by limit and position visits every event once.
+// Paging by limit and position returns every event once.
 func TestEventPaging(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -123,8 +123,8 @@ func TestEventPaging(t *testing.T) {
 	}
 }
 
-// A stream brings what is stored, marks the live edge, and goes on; a client
-// that comes back with the last id misses nothing and gets nothing twice.
+// A stream has the stored events, a mark, and then new events. A client that reconnects
+// with the last id gets each event exactly once.
 func TestFollowEvents(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -166,7 +166,7 @@ func TestFollowEvents(t *testing.T) {
 	}
 }
 
-// Filters hold live too, and a limit ends the stream.
+// Filters apply to new events too, and a limit ends the stream.
 func TestFollowSession(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -185,7 +185,7 @@ func TestFollowSession(t *testing.T) {
 	}
 }
 
-// The history of an execution is exactly its events, in order.
+// The history of an execution consists of exactly its events, in order.
 func TestExecutionEvents(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -206,7 +206,7 @@ func TestExecutionEvents(t *testing.T) {
 	}
 }
 
-// followLines reads a followed NDJSON answer as it comes.
+// followLines reads an NDJSON response with follow=true as it arrives.
 func (s *stack) followLines(query string, header ...string) (next func() (httpapi.CloudEvent, bool), hangUp func()) {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), patience)
@@ -237,9 +237,9 @@ func (s *stack) followLines(query string, header ...string) (next func() (httpap
 	}, func() { resp.Body.Close() }
 }
 
-// Followed lines bring what is stored, mark the live edge, and go on; a client
-// that comes back with the last position misses nothing and gets nothing twice,
-// whatever it filters.
+// An NDJSON response with follow=true has the stored events, a mark, and then new
+// events. A client that reconnects with the last position gets each event exactly once,
+// with any filter.
 func TestFollowLines(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []string{
@@ -296,7 +296,7 @@ func TestFollowLines(t *testing.T) {
 	}
 }
 
-// A limit ends followed lines, and a position of another ledger is refused.
+// A limit ends an NDJSON stream, and a position beyond the end of the ledger is refused.
 func TestFollowLinesEnds(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A browser gets a page that ends, with the newest events first; programs get
-// what they got before.
+// A browser gets a page of limited length with the newest events first. Programs get
+// NDJSON.
 func TestEventsInABrowser(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -18,7 +18,7 @@ func (s *stack) detail(id, query string) projections.ExecutionDetail {
 	return d
 }
 
-// Both forms of a submission record the same things, and who asked.
+// Both forms of a submission record the same request and the actor.
 func TestSubmissionIsRecorded(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -122,8 +122,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Reads follow own writes without being asked to: each execution is there as
-// soon as its submission was answered.
+// Clients read their own writes without a header: an execution can be read as soon as
+// its submission was answered.
 func TestReadsFollowWrites(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -147,14 +147,14 @@ func TestMinSequence(t *testing.T) {
 	s := start(t)
 	a := s.do("POST", "/api/exec", `{"code":"1"}`)
 	s.do("GET", "/api/executions", "", "Daybook-Min-Sequence", a.Header.Get("Daybook-Sequence")).into(t, 200, nil)
-	// No write comes: the read gives up after 5 s.
+	// No write follows: the read fails after 5 s.
 	late := s.do("GET", "/api/executions", "", "Daybook-Min-Sequence", "1000000")
 	if late.StatusCode != http.StatusServiceUnavailable || late.Header.Get("Retry-After") == "" || !strings.Contains(string(late.body), "1000000") {
 		t.Errorf("waiting for the future: %d %s", late.StatusCode, late.body)
 	}
 }
 
-// Waiting answers as soon as the execution ends, not when the time is up.
+// A request that waits is answered as soon as the execution ends, before its time is up.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -178,7 +178,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// The failure of a script is an answer like any other.
+// The failure of a script is a result, not an error response.
 func TestFailureIsAResult(t *testing.T) {
 	t.Parallel()
 	s := start(t)

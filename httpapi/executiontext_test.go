@@ -11,8 +11,8 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// An execution whose result is larger than one answer is answered with the beginning of
-// the result, and the result can be read whole and in pieces.
+// If a result is too large for one response, the execution has its beginning, and the
+// complete result can be read at once and in pieces.
 func TestResultLargerThanAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := start(t)

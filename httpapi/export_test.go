@@ -6,7 +6,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// What the tests of decoders and writers need from inside.
+// Unexported parts for the tests of decoders and writers.
 var (
 	StreamType       = streamType
 	ValidTraceparent = validTraceparent
@@ -14,23 +14,23 @@ var (
 	ParseQuery       = func(raw string) bool { _, f := parseQuery(raw); return f == nil }
 )
 
-// WritePiece is how much is written under one deadline.
+// WritePiece is the length of the pieces that are written under one deadline, in bytes.
 const WritePiece = writePiece
 
-// PatientWriter is the writer that renews deadlines.
+// PatientWriter returns the writer that renews deadlines.
 func PatientWriter(w http.ResponseWriter) http.ResponseWriter {
 	return newResponse(w, Pace{}.withDefaults())
 }
 
-// DecodedSubmission is what DecodeSubmission reads.
+// DecodedSubmission is the result of DecodeSubmission.
 type DecodedSubmission struct {
 	Code    string
 	Tags    map[string]string
 	Timeout *int
 }
 
-// DecodeSubmission decodes the kinds of members a submission has. It returns
-// the message of the refusal, or "".
+// DecodeSubmission decodes an object with the kinds of members that a submission has.
+// It returns the message of the failure, or an empty string.
 func DecodeSubmission(raw []byte) (s DecodedSubmission, refusal string) {
 	f := decodeObject(raw, map[string]member{
 		"code": text(&s.Code, nil), "tags": textMap(&s.Tags), "execution_timeout_secs": integer(&s.Timeout),
@@ -41,8 +41,8 @@ func DecodeSubmission(raw []byte) (s DecodedSubmission, refusal string) {
 	return s, ""
 }
 
-// DecodeWebhook decodes a registration, and a retry. It returns the messages of
-// those that were refused.
+// DecodeWebhook decodes a body as a registration and as a retry. It returns the
+// messages of the failures.
 func DecodeWebhook(raw []byte) (reg webhook.Registration, seqs []uint64, refusals []string) {
 	r := &request{header: http.Header{"Content-Type": {"application/json"}}}
 	if f := decodeWebhook(r, raw, &reg); f != nil {

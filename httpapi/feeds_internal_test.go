@@ -12,7 +12,7 @@ import (
 	"daybook/projections"
 )
 
-// silentLog is a ledger without news.
+// silentLog is a ledger without new events.
 type silentLog struct{ EventLog }
 
 func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, uint64) error) error {
@@ -20,8 +20,8 @@ func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, ui
 	return ctx.Err()
 }
 
-// What a feed forgets is not held by the array behind its slices: many small events
-// make a long array, which would keep as many large ones.
+// Removed events are not held by the arrays of the feed's slices: many small events
+// make a long array, which would hold as many large events later.
 func TestFeedsLetGoOfWhatTheyForget(t *testing.T) {
 	t.Parallel()
 	feed := newLiveFeed(silentLog{})
@@ -51,15 +51,15 @@ func TestFeedsLetGoOfWhatTheyForget(t *testing.T) {
 	}
 }
 
-// endedRun is a run that has ended, with less output than a follower has seen.
+// endedRun is an ended run with less output than a follower has received.
 type endedRun struct{ Queries }
 
 func (endedRun) Lines(context.Context, string, string, int64, int) ([]projections.OutputLine, events.Status, error) {
 	return nil, events.StatusCompleted, nil
 }
 
-// A follower that is behind learns that a run has ended, also when a new attempt has
-// left less output than the one before.
+// A follower that is behind is notified of the end of a run, even if the last attempt
+// wrote less output than the one before.
 func TestLinesBehindTellTheEnd(t *testing.T) {
 	t.Parallel()
 	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), reads: reads.New(reads.Options{})}

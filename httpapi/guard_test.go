@@ -41,7 +41,7 @@ func TestCheckBind(t *testing.T) {
 	}
 }
 
-// bare is a handler without anything behind it: for what is decided before.
+// bare is a handler without parts behind it, for requests that never reach them.
 func bare(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
 	t.Helper()
 	o := httpapi.Options{Commands: noCommands{}, Queries: noQueries{}, Events: noEvents{}}
@@ -55,7 +55,7 @@ func bare(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
 	return h
 }
 
-// What is behind must not be reached: calling a nil interface panics.
+// A refused request must not reach the parts: a call of a nil interface panics.
 type (
 	noCommands struct{ httpapi.Commands }
 	noQueries  struct{ httpapi.Queries }
@@ -120,8 +120,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Every route, documented, plain or mounted, is behind the guard and carries
-// the security headers, also when it refuses.
+// Every route, documented, plain or mounted, is behind the guard. Its responses have
+// the security headers, including error responses.
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
 	reached := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a refused request reached a handler") })

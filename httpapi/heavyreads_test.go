@@ -14,7 +14,7 @@ import (
 	"daybook/projections"
 )
 
-// slowLists answers a list when the test allows it.
+// slowLists returns a list when the test allows it.
 type slowLists struct {
 	*projections.Store
 	started, answer chan struct{}
@@ -26,8 +26,8 @@ func (s slowLists) Executions(ctx context.Context, tenant string, f projections.
 	return s.Store.Executions(ctx, tenant, f)
 }
 
-// One heavy read of a tenant runs at a time, others wait, and too many are refused with
-// the time to try again. Small reads and runs pass.
+// One heavy read of a tenant runs at a time. Others wait, and too many are refused with
+// a Retry-After. Small reads and runs are not delayed.
 func TestHeavyReadsQueue(t *testing.T) {
 	t.Parallel()
 	lists := slowLists{started: make(chan struct{}, 10), answer: make(chan struct{})}
@@ -93,7 +93,7 @@ func TestHeavyReadsQueue(t *testing.T) {
 	}
 }
 
-// hungLog is a ledger whose server does not answer for a while.
+// hungLog is a ledger whose server does not answer until the test allows it.
 type hungLog struct {
 	httpapi.EventLog
 	gate    *reads.Gate
@@ -111,8 +111,8 @@ func (l hungLog) Read(ctx context.Context, after uint64, limit int) ([]events.Ev
 	return l.EventLog.Read(ctx, after, limit)
 }
 
-// A page of events that waits for the ledger holds no permit meanwhile, so that others of
-// its tenant need not wait for it.
+// A page of events that waits for the ledger holds no permit, so that it does not delay
+// other reads of its tenant.
 func TestEventsWaitWithoutPermit(t *testing.T) {
 	t.Parallel()
 	gate, running := reads.New(reads.Options{Running: 1}), make(chan int, 10)

@@ -17,8 +17,8 @@ const (
 	someHeap = "a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"
 )
 
-// Every mistake is answered with a problem document whose message names the
-// field and the rule, and leaves no trace in the ledger.
+// The response to an invalid request is a problem document whose message names the
+// field and the rule, and the ledger is unchanged.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -91,7 +91,7 @@ func TestBadInput(t *testing.T) {
 		{"other charset", "POST", "/api/exec", "1", []string{"Content-Type", "text/plain; charset=utf-16"}, 415, "Content-Type", "UTF-8"},
 		{"compressed", "POST", "/api/exec", "1", []string{"Content-Type", "text/plain", "Content-Encoding", "gzip"}, 415, "Content-Encoding", "gzip"},
 
-		// Submissions as they are.
+		// Submissions of the script itself.
 		{"raw NUL", "POST", "/api/exec", "a\x00b", plain, 400, "code", "NUL byte"},
 		{"raw invalid UTF-8", "POST", "/api/exec", "a\xffb", plain, 400, "code", "valid UTF-8"},
 		{"raw tag form", "POST", "/api/exec?tag=env", "1", plain, 400, "tag", "KEY=VALUE"},
@@ -201,8 +201,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The code may have exactly 16 MiB, in either form; no more than that is taken
-// in, and nothing is stored of what is refused.
+// The code may have exactly 16 MiB, in either form. Longer code is refused without
+// reading all of it, and nothing is stored.
 func TestBodySizes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -237,7 +237,7 @@ func TestBodySizes(t *testing.T) {
 			t.Errorf("%s: %s does not name the limit", tc.name, a.body)
 		}
 		if len(tc.body) > ledger.MaxRequestBytes && !a.Close {
-			// Else the rest of the body would be read as the next request.
+			// Otherwise the rest of the body would be read as the next request.
 			t.Errorf("%s: the connection stays open", tc.name)
 		}
 		if stored := s.lastSeq() != before; stored != (tc.status == 202) {

@@ -15,7 +15,7 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// A long body is decoded in another way than a short one, to the same result.
+// A long body is decoded to the same result as a short one, by other code.
 func TestLongBodiesDecodeAlike(t *testing.T) {
 	t.Parallel()
 	space := bytes.Repeat([]byte(" "), 1<<20)
@@ -36,8 +36,8 @@ func TestLongBodiesDecodeAlike(t *testing.T) {
 	}
 }
 
-// A large body takes the memory for all of it once 1 MiB has come, and gives it back
-// when the request has ended.
+// A large body takes the memory for all of its bytes once 1 MiB was received, and
+// returns it at the end of the request.
 func TestBodiesAreCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -82,7 +82,7 @@ func TestBodiesAreCounted(t *testing.T) {
 			}
 		}
 	}
-	// A body that is too long is refused as such, with and without its length.
+	// A body that is too long is answered 413, with and without a Content-Length.
 	for _, length := range []int64{49<<20 + 1, -1} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/api/exec", io.LimitReader(spaces{}, 49<<20+1))
 		if err != nil {

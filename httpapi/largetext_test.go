@@ -8,7 +8,8 @@ import (
 	"daybook/projections"
 )
 
-// Large texts are encoded to the same bytes as small ones, and never held as JSON.
+// Encoding in pieces gives the same bytes as the standard encoder, and no complete JSON
+// is in memory.
 func TestLargeTextsAreEncodedInPieces(t *testing.T) {
 	for name, text := range map[string]string{
 		"controls": strings.Repeat("\x07\x00\"\\\n", largeText/4), "characters": strings.Repeat("aé€\U0001F600\u2028<&>", largeText/8),
@@ -37,7 +38,7 @@ func TestLargeTextsAreEncodedInPieces(t *testing.T) {
 	}
 }
 
-// largestWrite notes the largest piece that was written.
+// largestWrite records the length of the longest write.
 type largestWrite struct {
 	w *bytes.Buffer
 	n int

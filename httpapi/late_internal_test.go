@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// behind is a read side that does not come further.
+// behind is a read side that never advances.
 type behind struct{ Queries }
 
 func (behind) Applied() uint64 { return 7 }
@@ -21,7 +21,7 @@ func (behind) Wait(ctx context.Context, _ uint64) error {
 	return ctx.Err()
 }
 
-// Late reads are counted, answered 503, and logged once in 10 s.
+// Late reads are counted, answered 503, and logged once per 10 s.
 func TestLateReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/web/access"
 )
 
-// Who comes with a token sees the events of its tenant and no others: an export
-// of them proves itself, and entries that name others' are refused.
+// A caller with a token sees only the events of its tenant: an export of them can be
+// verified, and bundles with events of other tenants are refused.
 func TestTenantsProveTheirOwn(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)

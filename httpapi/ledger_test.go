@@ -25,7 +25,7 @@ import (
 	"daybook/proof"
 )
 
-// audited is a stack whose ledger proves itself.
+// audited is a stack whose ledger has proofs.
 func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *translog.Log) {
 	t.Helper()
 	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: storetest.Logger(t)})
@@ -49,7 +49,7 @@ func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *translog.
 	return s, log
 }
 
-// request appends requests of runs and returns the last position.
+// request appends execution requests and returns the last position.
 func (s *stack) request(tenant string, n int) (last uint64) {
 	s.t.Helper()
 	for range n {
@@ -64,7 +64,7 @@ func (s *stack) request(tenant string, n int) (last uint64) {
 	return last
 }
 
-// A checkpoint covers what is asked for, as a note or as an object; tiles below it
+// A checkpoint covers the requested position, as a note or as an object, and the tiles
 // give the same tree.
 func TestCheckpointAndTiles(t *testing.T) {
 	t.Parallel()
@@ -95,7 +95,7 @@ func TestCheckpointAndTiles(t *testing.T) {
 	if object.Note != string(text.body) || object.Size != c.Size || object.Origin != log.Origin() || len(object.VKeys) != 1 || object.Tenant != "" {
 		t.Errorf("as an object: %+v", object)
 	}
-	// A client of package tlog reads the tiles, and checks them as it does.
+	// A client of package tlog reads and checks the tiles.
 	tree := tlog.Tree{N: int64(c.Size), Hash: c.Root}
 	reader := tlog.TileHashReader(tree, tileClient{s})
 	proof, err := tlog.ProveRecord(tree.N, 255, reader)
@@ -144,7 +144,7 @@ func (c tileClient) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return list, nil
 }
 
-// Proofs hold, also for events and sizes that no checkpoint covered before.
+// Proofs are valid, also for events and sizes that no checkpoint covered before.
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
@@ -209,8 +209,8 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// What the command line exports from a server is verified without it; so is the
-// server itself.
+// An export that the command line makes from a server can be verified without the
+// server, and the server can be verified over HTTP.
 func TestExportAndVerifyOverHTTP(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
@@ -239,8 +239,8 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 	if raw, err := remote.Blob(t.Context(), audit.Blob{Heap: true, SHA256: hash}); err != nil || !bytes.Equal(raw, heap) {
 		t.Errorf("the heap: %q, %v", raw, err)
 	}
-	// Where nobody is asked for a token, the blobs of all tenants are read as
-	// their events are.
+	// Without authentication, callers can read the blobs of all tenants, as they can read
+	// their events.
 	theirs := []byte("another tenant's heap")
 	if _, err := s.store.PutHeap(t.Context(), "other", theirs, "engine"); err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func (s *stack) asks(method string, always ...string) audit.Get {
 	}
 }
 
-// sign has everything signed that is recorded, and returns the checkpoint.
+// sign returns a checkpoint of all recorded events.
 func (s *stack) sign(header ...string) httpapi.Checkpoint {
 	s.t.Helper()
 	a := s.do("POST", "/api/ledger/checkpoint", "", append(header, "Accept", "application/json")...)
@@ -288,7 +288,7 @@ func (s *stack) sign(header ...string) httpapi.Checkpoint {
 	return c
 }
 
-// Without proofs everything that proves answers so.
+// Without proofs, all operations that need them report it.
 func TestLedgerWithoutProofs(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -11,7 +11,7 @@ import (
 	"daybook/internal/store/storetest"
 )
 
-// appendRuns appends requests of a tenant and returns their positions.
+// appendRuns appends execution requests of a tenant and returns their positions.
 func appendRuns(t *testing.T, log interface {
 	Append(ctx context.Context, e events.Event, expected int64) (uint64, error)
 }, tenant string, n int) (positions []uint64) {
@@ -27,9 +27,9 @@ func appendRuns(t *testing.T, log interface {
 	return positions
 }
 
-// Followers of two tenants are given each event of their tenant once and in order,
-// whenever they join, and one that is behind what is kept is sent to the stored
-// events. Nothing is left when the last one has gone.
+// Followers of two tenants get each event of their tenant once and in order, whenever
+// they join. A follower that is behind the kept events must read stored ones. Nothing
+// is kept after the last follower has left.
 func TestLiveFeed(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -83,7 +83,7 @@ func TestLiveFeed(t *testing.T) {
 		}
 	}
 
-	// The feed has the events of a tenant only since its first follower came.
+	// The feed keeps events of a tenant from its first follower on.
 	if _, end, _, ok := feed.join(t.Context(), "c", 0).next(0); ok || end == 0 {
 		t.Errorf("a late follower is not sent to stored events: %d, %t", end, ok)
 	}
@@ -92,7 +92,7 @@ func TestLiveFeed(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What does not fit is forgotten, oldest first.
+	// Above the limit, the oldest events are removed.
 	feed.mu.Lock()
 	feed.limit = 2 * len(first.audience.kept[0].json)
 	feed.mu.Unlock()
@@ -117,7 +117,7 @@ func TestLiveFeed(t *testing.T) {
 	if feed.reading != nil || len(feed.audiences) != 0 || feed.size != 0 || len(feed.order) != 0 {
 		t.Errorf("left behind: %d bytes, %d tenants", feed.size, len(feed.audiences))
 	}
-	// The next follower begins another reading.
+	// The next follower starts another reading.
 	again := feed.join(t.Context(), "b", last)
 	defer again.leave()
 	write("b", 1)
@@ -126,7 +126,7 @@ func TestLiveFeed(t *testing.T) {
 	}
 }
 
-// A page is loaded once for those that ask at the same time.
+// A page is loaded once for the callers that ask for it at the same time.
 func TestSharedPages(t *testing.T) {
 	t.Parallel()
 	var pages sharedPages[int, string]
@@ -161,8 +161,8 @@ func TestSharedPages(t *testing.T) {
 	}
 }
 
-// Events are not kept for long once followers have had time to take them. A follower
-// that is behind reads stored events, and one at the end gets new ones.
+// Events are removed once followers have had time to read them. A follower that is
+// behind reads stored events, and one at the end gets new ones.
 func TestLiveFeedExpires(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

@@ -25,8 +25,8 @@ func (offered) Entries(context.Context, string) (list []catalog.Entry) {
 	return list
 }
 
-// What is new to a session is declared once for each object, and the number of
-// seeds is bounded as in MCP.
+// New entries of a session are declared once for each object, and the number of seeds
+// has the same limit as in MCP.
 func TestOpenLogicalSession(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *httpapi.Options) { o.Catalog = catalog.New(nil, offered{}) })

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A body that is not chunked as it says is the fault of the client: it is answered
-// 400.
+// A body with a malformed chunked encoding is answered 400.
 func TestMalformedBody(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -20,8 +20,8 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// blobs serves content of a length that ends with an error. Its reader takes memory
-// from the account of the request.
+// blobs serves content of a given length that ends with an error. Its reader takes
+// memory from the account of the request.
 type blobs struct {
 	size int64
 	read io.Reader
@@ -39,15 +39,15 @@ func (b blobs) OpenBlob(ctx context.Context, _ string, _ bool, _ string) (io.Rea
 	return io.NopCloser(b.read), b.size, nil
 }
 
-// brokenReader returns an error in place of the end.
+// brokenReader returns an error instead of io.EOF.
 type brokenReader struct{ err error }
 
 func (f brokenReader) Read([]byte) (int, error) { return 0, f.err }
 
 const blobPath = "/api/ledger/blobs/heaps/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// Damage that is found while a blob is sent never gives a complete answer, and damage
-// found before is answered as an error.
+// If damage is found while a blob is sent, the response is incomplete. If damage is
+// found before, the response is an error.
 func TestDamagedBlob(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -68,7 +68,7 @@ func TestDamagedBlob(t *testing.T) {
 		if size < 64<<10 && (err != nil || resp.StatusCode != http.StatusInternalServerError) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
-		// The whole content passes.
+		// Intact content is sent completely.
 		s.serve(func(o *httpapi.Options) { o.Blobs = blobs{size: int64(size), read: bytes.NewReader(content)} })
 		if a := s.do("GET", blobPath, ""); a.StatusCode != http.StatusOK || !bytes.Equal(a.body, content) || a.ContentLength != int64(size) {
 			t.Errorf("%d bytes: %s with %d", size, a.Status, len(a.body))
@@ -79,8 +79,8 @@ func TestDamagedBlob(t *testing.T) {
 	}
 }
 
-// Answers and bodies that need memory which others hold are refused with the time to
-// try again, and the memory is given back.
+// Requests and responses that need memory held by others are refused with a
+// Retry-After, and the memory is returned.
 func TestOverBudget(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -115,8 +115,7 @@ func TestOverBudget(t *testing.T) {
 	}
 }
 
-// A client that reads nothing loses its connection, and what its answer held is given
-// back.
+// A client that reads nothing loses its connection, and its memory is returned.
 func TestStalledReaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -135,8 +134,9 @@ func TestStalledReaderIsCutOff(t *testing.T) {
 	}
 }
 
-// A client that stops in the middle of its body is answered and loses its connection,
-// also where nothing reads the body; then without an answer, perhaps.
+// A client that stops in the middle of its body gets a response and loses its
+// connection. If no handler reads the body, the connection may be cut without a
+// response.
 func TestStalledUploadIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -180,7 +180,7 @@ func waitUntil(t *testing.T, ok func() bool) {
 	}
 }
 
-// timedWriter takes a time for each write, and fails when the deadline comes before.
+// timedWriter takes a given time for each write, and fails if the deadline is earlier.
 type timedWriter struct {
 	http.ResponseWriter
 	takes    time.Duration
@@ -198,8 +198,8 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Only the time in which the server waits counts, and enough bytes begin a new window:
-// many small writes do not give a slow client more time.
+// Only the time in which the server waits counts, and enough bytes start a new window.
+// Many small writes do not give a slow client more time.
 func TestLeastPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

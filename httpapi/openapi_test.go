@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files and transcripts")
 
-// The document is what clients are generated from: a change of it must be seen
-// in review.
+// Clients are generated from the document, so its changes must be visible in review.
 func TestOpenAPIGolden(t *testing.T) {
 	t.Parallel()
 	got, err := httpapi.OpenAPI()
@@ -76,14 +75,14 @@ func document(t *testing.T) openAPI {
 	return doc
 }
 
-// Every operation is documented throughout. Which there are, the golden file says.
+// Every operation is documented completely. The golden file lists the operations.
 func TestOpenAPIIsComplete(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("openapi is %q", doc.OpenAPI)
 	}
-	// projected reports whether an operation is answered by the read side.
+	// projected reports whether an operation reads the projections.
 	projected := func(name string) bool {
 		return strings.HasPrefix(name, "get /api/") && name != "get /api/version" && name != "get /api/context" &&
 			!strings.HasSuffix(name, "/events") && !strings.Contains(name, "/webhooks") && !strings.Contains(name, "/ledger/")

@@ -28,8 +28,7 @@ func line(t *testing.T, m message) projections.OutputLine {
 	return l
 }
 
-// A follower sees lines as they are written, all of them in order, and then
-// the end.
+// A follower gets all lines in order, as they are written, and then the end.
 func TestFollowOutputLive(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -53,7 +52,7 @@ func TestFollowOutputLive(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("from recorded to received: median %v, worst %v", took[len(took)/2], took[len(took)-1])
-	// The promise is 50 ms; half of the lines keep ten times that even on a busy machine.
+	// A line must appear within 50 ms. On a busy machine, half of them appear within 500 ms.
 	if median := took[len(took)/2]; median > 10*50*time.Millisecond {
 		t.Errorf("lines take %v to appear", median)
 	}
@@ -67,8 +66,8 @@ func TestFollowOutputLive(t *testing.T) {
 	}
 }
 
-// A reader that lost its connection goes on where it was, during and after the
-// run, without a line lost or repeated.
+// A client that lost its connection continues where it was, during and after the run.
+// No line is lost or repeated.
 func TestResumeOutput(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -115,14 +114,14 @@ func TestResumeOutput(t *testing.T) {
 	if l := line(t, s.open(path+"?line_offset=1000").must()); l.Text != "line 1000" {
 		t.Errorf("from line 1000: %+v", l)
 	}
-	// A browser reconnects whenever a stream closes; 204 makes it stop.
+	// A browser reconnects whenever a stream ends; 204 makes it stop.
 	if a := s.do("GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", "end"); a.StatusCode != http.StatusNoContent {
 		t.Errorf("reconnecting after the end: %d %s", a.StatusCode, a.body)
 	}
 }
 
-// Clients that follow one run from different lines are each given their lines once,
-// in whatever order they came, also those that are far behind or ahead of what is written.
+// Clients that follow one run from different lines get each line once, in whatever
+// order they connect, even if they are far behind or ahead of the written lines.
 func TestFollowersOfOneRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -161,7 +160,7 @@ func TestFollowersOfOneRun(t *testing.T) {
 	}
 }
 
-// However the lines are cut into reads, none is left out before the end.
+// No line is missing before the end, however the lines are divided into reads.
 func TestFollowLongLines(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -212,7 +211,7 @@ func TestOutputPages(t *testing.T) {
 	}
 }
 
-// A server that shuts down ends its streams, so that it need not wait for them.
+// A server that shuts down ends its streams and does not wait for them.
 func TestShutdownEndsStreams(t *testing.T) {
 	t.Parallel()
 	reading := make(chan struct{}, 10)
@@ -239,13 +238,13 @@ func TestShutdownEndsStreams(t *testing.T) {
 			t.Errorf("%s: %+v after the shutdown", name, m)
 		}
 	}
-	// It is answered with what is known.
+	// The response has the current state.
 	if a := <-waiting; a.StatusCode != 200 || !strings.Contains(string(a.body), `"running"`) {
 		t.Errorf("the waiting read: %d %s", a.StatusCode, a.body)
 	}
 }
 
-// watched tells when an execution is read.
+// watched reports when an execution is read.
 type watched struct {
 	httpapi.Queries
 	reading chan<- struct{}

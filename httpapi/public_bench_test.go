@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// publicPaths need no token, or one that allows nothing.
+// publicPaths are the paths that need no token, or a token without scopes.
 var publicPaths = []string{"/healthz", "/readyz", "/openapi.json", "/docs"}
 
 // discard is a response writer that keeps no body.
@@ -16,7 +16,8 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// What clients without a token may request costs little: documents are computed once.
+// Requests that clients without a token may send are cheap: documents are computed
+// once.
 func TestPublicPathsAreCheap(t *testing.T) { //nolint:paralleltest // counts allocations
 	h := bare(t)
 	for _, path := range publicPaths {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A crowd that asks whether the service is ready has it checked once.
+// Many readiness requests at the same time run one check.
 func TestReadinessIsCheckedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checks, answer := 0, errors.New("not ready")

@@ -32,8 +32,8 @@ func (s *stack) proof(query string) httpapi.Proof {
 	return p
 }
 
-// Reading proofs and checkpoints of the newest event has nothing signed: the answer
-// names what no checkpoint covers.
+// Reading proofs and checkpoints of the newest event causes no signature: the response
+// names the events that no checkpoint covers.
 func TestProofsOfPendingEvents(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
@@ -87,7 +87,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 	if got := s.lastSeq(); got != end {
 		t.Errorf("reading appended events %d to %d", end+1, got)
 	}
-	// The pending leaves extend the signed tree to what is signed next.
+	// The pending leaves extend the signed tree to the next one that is signed.
 	next := s.sign("Daybook-Min-Sequence", fmt.Sprint(end))
 	p := s.proof(fmt.Sprintf("seq=%d", end))
 	if next.Size < end || p.Pending != nil || p.LeafHash != leaf(end) || p.Checkpoint != next.Note {
@@ -113,8 +113,8 @@ func TestProofsOfPendingEvents(t *testing.T) {
 	}
 }
 
-// Signing on demand needs a scope, is refused to other sites, and has a rate: requests
-// at the same time get one checkpoint.
+// Signing on demand needs a scope, is refused to other sites, and is limited in its
+// rate: requests at the same time get the same checkpoint.
 func TestSigningOnDemand(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -160,8 +160,8 @@ func TestSigningOnDemand(t *testing.T) {
 	}
 }
 
-// A server that lets the caller only read is verified and exported up to its newest
-// checkpoint, and what is newer is counted.
+// A caller with only the scope read can verify and export a server up to its newest
+// checkpoint. Newer events are counted.
 func TestVerifyWithoutTheRightToSign(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -180,8 +180,8 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 		return get(ctx, path, header...)
 	}, s.asks(http.MethodPost, reader...))
 	before := s.lastSeq()
-	// The signer made a checkpoint of its own while events came in: one or two events
-	// of checkpoints follow what the last one covers.
+	// The signer also signed checkpoints while events were recorded: one or two checkpoint
+	// events follow the position that the last checkpoint covers.
 	unsigned := before - c.Size
 	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}})
 	if err != nil || !r.OK || r.Unsigned != unsigned || unsigned < 5 || r.Executions != 5 {
@@ -196,7 +196,7 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 	}
 }
 
-// No GET of the interface appends an event.
+// No GET request appends an event.
 func TestReadingAppendsNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := audited(t)

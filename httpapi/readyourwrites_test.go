@@ -13,7 +13,7 @@ import (
 	"daybook/projections"
 )
 
-// lateQueries know nothing until somebody has waited for position 5.
+// lateQueries has no executions until a caller has waited for position 5.
 type lateQueries struct {
 	noQueries
 	applied *atomic.Uint64
@@ -40,8 +40,8 @@ type edge struct{ noEvents }
 
 func (edge) LastSeq(context.Context) (uint64, error) { return 5, nil }
 
-// What was written through another interface is found as soon as it is in the
-// ledger, although the read side is behind; what is nowhere is still not found.
+// A write through another interface is found as soon as it is in the ledger, although
+// the read side is behind. An unknown object is still not found.
 func TestUnknownIsLookedUpAgain(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]int{someID: http.StatusOK, "other": http.StatusNotFound} {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A long pause of a replay shows in JSON lines that the stream lives.
+// A replay as JSON lines sends heartbeats during a long pause.
 func TestReplayShowsLifeInPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *stack) replayed(method, path string) []httpapi.CloudEvent {
 	return out
 }
 
-// sessionOf two runs that overlap with each other and with another's.
+// sessionOf records a session of two runs that overlap with each other and with another run.
 func overlapping(t *testing.T, s *stack) (first, second string) {
 	t.Helper()
 	first, other := s.submit(`{"code":"1","session":"s1","tags":{"env":"x"}}`), s.submit(`{"code":"3","session":"s2"}`)
@@ -52,8 +52,8 @@ func overlapping(t *testing.T, s *stack) (first, second string) {
 	return first, second
 }
 
-// A replay tells what the ledger holds of a session, marked and otherwise
-// unchanged, whole or in part.
+// A replay has the recorded events of a session, all or some of them, marked and
+// otherwise unchanged.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -100,7 +100,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Over server-sent events a replay has an end, and goes on where it broke off.
+// A replay as server-sent events has an end event and can be resumed.
 func TestReplaySSE(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -125,7 +125,7 @@ func TestReplaySSE(t *testing.T) {
 	}
 }
 
-// A session whose runs are still going can be replayed, one that never was not.
+// A session whose runs have not ended can be replayed, an unknown session cannot.
 func TestReplayWhat(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *httpapi.Options) { o.Replay = &published{} })
@@ -159,8 +159,8 @@ func TestReplayWhat(t *testing.T) {
 	}
 }
 
-// At its original speed a replay takes as long as the history did; faster, that
-// part of it.
+// At the original speed a replay takes as long as the recorded history. At a higher
+// speed it takes the corresponding part of that time.
 func TestReplaySpeed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -192,7 +192,7 @@ func TestReplaySpeed(t *testing.T) {
 	if d := took("?speed=0.001&max_pause=100ms"); d < 190*time.Millisecond {
 		t.Errorf("with pauses cut to 100 ms, %s", d)
 	}
-	// The client sees an event when it is told, not when the next one is.
+	// The client receives an event when it is due, not with the next one.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/sessions/slow/replay?speed=0.001", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestReplaySpeed(t *testing.T) {
 	}
 }
 
-// published collects what is republished.
+// published collects republished events.
 type published struct {
 	mu   sync.Mutex
 	list []string

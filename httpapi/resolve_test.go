@@ -8,7 +8,7 @@ import (
 	"daybook/projections"
 )
 
-// The beginning of an id is enough where it is unique, and the newest has a name.
+// A unique prefix identifies an id, and @last the newest one.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -9,8 +9,7 @@ import (
 	"daybook/httpapi"
 )
 
-// Every limit that can be set on a server is set, and none that would cut a
-// stream.
+// All limits of a server are set except those that would cut a stream.
 func TestServerLimits(t *testing.T) {
 	t.Parallel()
 	srv := httpapi.NewServer("127.0.0.1:0", http.NotFoundHandler())
@@ -22,8 +21,8 @@ func TestServerLimits(t *testing.T) {
 	}
 }
 
-// Standing streams of mounted handlers end with the server; requests that do
-// something are let finish.
+// Streams of mounted handlers end when the server shuts down. Requests with an effect
+// may finish.
 func TestShutdownAndMounts(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan string, 2)
@@ -72,7 +71,7 @@ func TestShutdownAndMounts(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("GET did not end")
 	}
-	// The other is still running: its context did not end.
+	// The other request is still running: its context is not done.
 	close(finish)
 	if got := <-answered[http.MethodPost]; got != http.StatusOK {
 		t.Errorf("POST: %d, want 200", got)

@@ -30,7 +30,7 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// quietQueries answers what the landing page asks.
+// quietQueries answers the queries of the landing page.
 type quietQueries struct{ noQueries }
 
 func (quietQueries) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
@@ -38,7 +38,7 @@ func (quietQueries) Executions(context.Context, string, projections.ExecutionFil
 }
 func (quietQueries) Sessions(context.Context, string) ([]string, error) { return []string{"a"}, nil }
 
-// A page loads nothing from anywhere, and its policy allows its own style.
+// A page loads no other resource, and its policy allows its style.
 func TestPagesStandAlone(t *testing.T) {
 	t.Parallel()
 	h := bare(t, func(o *httpapi.Options) { o.Queries = quietQueries{} })
@@ -69,7 +69,7 @@ func TestPagesStandAlone(t *testing.T) {
 	}
 }
 
-// The reference names every operation of the document.
+// The reference page has every operation of the document.
 func TestReferencePageIsComplete(t *testing.T) {
 	t.Parallel()
 	page := get(t, bare(t), "/docs").Body.String()
@@ -82,7 +82,7 @@ func TestReferencePageIsComplete(t *testing.T) {
 	}
 }
 
-// Texts of the document are CommonMark, and the page renders them.
+// The page renders the texts of the document as CommonMark.
 func TestReferencePageRendersMarkdown(t *testing.T) {
 	t.Parallel()
 	page := get(t, bare(t), "/docs").Body.String()
@@ -152,7 +152,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// Damage is never served as truth.
+// Damaged data is never served.
 func TestDamageStopsReads(t *testing.T) {
 	t.Parallel()
 	h := bare(t, func(o *httpapi.Options) { o.Queries = damagedQueries{} })
@@ -164,8 +164,8 @@ func TestDamageStopsReads(t *testing.T) {
 	}
 }
 
-// What breaks inside is logged under the reference that the client is given,
-// and the client is told nothing else of it.
+// An internal error is logged under the reference in the response, which reveals
+// nothing else of the error.
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
 	var log logged
@@ -189,8 +189,8 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 }
 
-// brokenWriter fails as a connection of HTTP/2 does whose client has left: the context of
-// the request ends later.
+// brokenWriter fails like an HTTP/2 connection whose client has disconnected: the
+// context of the request ends later.
 type brokenWriter struct {
 	*httptest.ResponseRecorder
 	err error
@@ -198,8 +198,8 @@ type brokenWriter struct {
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// An answer to a client that has left is no fault of the server. An answer that the
-// handler itself spoils is.
+// A failed response to a client that has disconnected is not logged as an error of the
+// server. A response that the handler itself breaks is.
 func TestClientLeavesDuringAnswer(t *testing.T) {
 	t.Parallel()
 	var log logged

@@ -14,7 +14,7 @@ import (
 	"daybook/internal/lifecycle/retention"
 )
 
-// shredder answers as it is told to.
+// shredder returns the result that the test sets.
 type shredder func(tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
 
 func (s shredder) Shred(_ context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {

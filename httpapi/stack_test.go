@@ -22,11 +22,11 @@ import (
 	"daybook/projections"
 )
 
-// patience is how long a test waits for what must happen soon.
+// patience bounds the wait of a test for a condition.
 const patience = 20 * time.Second
 
-// stack is everything but the workers: a real ledger on a real stream, real
-// projections, a real server. run stands in for a runner.
+// stack has all parts except the workers: a real ledger on a real stream, real
+// projections and a real server. A test drives runs in place of a runner; see attempt.
 type stack struct {
 	t      testing.TB
 	store  *jetstream.Store
@@ -121,7 +121,7 @@ func (s *stack) send(method, path string, body io.Reader, header ...string) answ
 	return answer{resp, raw}
 }
 
-// into decodes the body, after checking the status.
+// into checks the status and decodes the body.
 func (a answer) into(t testing.TB, status int, out any) {
 	t.Helper()
 	if a.StatusCode != status {
@@ -153,7 +153,7 @@ type attempt struct {
 	lines, bytes int64
 }
 
-// begin takes an execution as a runner does.
+// begin starts an execution as a runner does.
 func (s *stack) begin(id string) *attempt {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -176,7 +176,7 @@ func (s *stack) begin(id string) *attempt {
 	return &attempt{s: s, request: req, run: run, lines: plan.FirstLine, bytes: plan.FirstByte}
 }
 
-// print records whole lines of output in one event.
+// print records complete lines of output in one event.
 func (a *attempt) print(texts ...string) {
 	a.s.t.Helper()
 	lines := make([]events.Line, len(texts))
@@ -215,7 +215,7 @@ func (a *attempt) finish(status events.Status, result, heap string) {
 	a.s.catchUp()
 }
 
-// catchUp waits until the read side has everything recorded so far.
+// catchUp waits until the read side has applied all events recorded so far.
 func (s *stack) catchUp() {
 	s.t.Helper()
 	if err := s.q.Wait(s.t.Context(), s.lastSeq()); err != nil {
@@ -235,7 +235,7 @@ func (s *stack) lastSeq() uint64 {
 // message is one server-sent event.
 type message struct{ id, name, data string }
 
-// streamReader reads server-sent events as they come.
+// streamReader reads server-sent events as they arrive.
 type streamReader struct {
 	t    testing.TB
 	resp *http.Response
@@ -266,7 +266,7 @@ func (s *stack) open(path string, header ...string) *streamReader {
 	return &streamReader{s.t, resp, bufio.NewReader(resp.Body)}
 }
 
-// next returns the next event that has data; false at the end of the stream.
+// next returns the next event with data, or false at the end of the stream.
 func (r *streamReader) next() (message, bool) {
 	r.t.Helper()
 	var m message
@@ -294,7 +294,7 @@ func (r *streamReader) next() (message, bool) {
 	}
 }
 
-// must returns the next event.
+// must returns the next event, or fails the test.
 func (r *streamReader) must() message {
 	r.t.Helper()
 	m, ok := r.next()

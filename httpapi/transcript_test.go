@@ -17,11 +17,11 @@ import (
 	"daybook/events"
 )
 
-// TestTranscripts plays the conversations in testdata/*.txtar. A section named
-// "request" holds a request as on the wire, followed by a section "response";
-// one named "run" drives an execution as a runner would. Ids and times are
-// replaced by names in order of appearance; ID1 in a request means the first
-// id of the conversation. Run with -update to record the responses anew.
+// TestTranscripts plays the transcripts in testdata/*.txtar. A section "request" holds
+// a request as on the wire, followed by a section "response". A section "run" drives an
+// execution in place of a runner. Ids and times are replaced by names in order of
+// appearance: ID1 in a request is the first id of the transcript. Run with -update to
+// record the responses again.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
@@ -80,7 +80,7 @@ var (
 	shown = []string{"Allow", "Content-Type", "Daybook-Sequence", "Daybook-Last-Sequence", "Retry-After"}
 )
 
-// hide replaces what differs from run to run.
+// hide replaces texts that differ between two runs of the test.
 func (p *player) hide(s string) string {
 	s = idForm.ReplaceAllStringFunc(s, func(id string) string {
 		i := slices.Index(p.ids, id)

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/web/access"
 )
 
-// stretches is a ledger of volumes that are only counted.
+// stretches is a ledger whose volumes hold no events.
 type stretches struct {
 	sealed  int
 	removed events.Removal
@@ -43,7 +43,7 @@ func (s *stretches) RemoveVolume(_ context.Context, n events.Volume, export stri
 
 func (s *stretches) Removed() events.Removal { return s.removed }
 
-// TestRemoval removes a volume, and asks for what was in it.
+// TestRemoval tests the removal of a volume, and requests for its events.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	without := start(t)
@@ -90,8 +90,8 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// Volumes hold what every tenant has: only the operator's tenant may end or
-// remove them, whatever scopes another's token has.
+// Volumes hold events of all tenants: only the default tenant may seal or remove them,
+// whatever scopes the token of another tenant has.
 func TestVolumesAreTheOperators(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)

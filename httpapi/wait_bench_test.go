@@ -11,10 +11,10 @@ import (
 	"daybook/httpapi"
 )
 
-// BenchmarkWait measures how long after the end of a run can be read a client
-// that waits for it has the answer. The floor is a plain read of the same
-// execution in the same iteration: the answer costs one such read. The run
-// writes just before its end, as most do.
+// BenchmarkWait measures the time from the moment when the end of a run can be read to
+// the response of a client that waits for it. The floor is a plain read of the same
+// execution in the same iteration: the response costs one such read. The run writes
+// just before its end, as most runs do.
 func BenchmarkWait(b *testing.B) {
 	var reads atomic.Int64
 	s := start(b, func(o *httpapi.Options) { o.Queries = countingQueries{o.Queries, &reads} })

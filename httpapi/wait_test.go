@@ -15,13 +15,13 @@ import (
 	"daybook/projections"
 )
 
-// whole is an answer about an ended execution with its output.
+// whole is a response with an ended execution and its output.
 type whole struct {
 	projections.ExecutionDetail
 	*projections.OutputHead
 }
 
-// nextRequest waits for the next submission and takes it as a runner does.
+// nextRequest waits for the next submission and starts it as a runner does.
 func (s *stack) nextRequest(known ...string) *attempt {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -41,8 +41,8 @@ func (s *stack) nextRequest(known ...string) *attempt {
 	}
 }
 
-// A submission that waits is answered with the whole execution, one that does
-// not end in time with its id. Both forms of a body can wait.
+// A submission that waits is answered with the ended execution, or with its id if the
+// execution does not end in time. Both forms of a body can wait.
 func TestSubmitAndWait(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -85,8 +85,7 @@ func TestSubmitAndWait(t *testing.T) {
 	}
 }
 
-// A submission without wait is answered with the id, where it leads, and the
-// warnings.
+// A submission without wait is answered with the id, a Location and the warnings.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -105,7 +104,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// A heap that is required must be recorded.
+// With require_heap, the heap must be recorded.
 func TestRequireHeap(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -154,7 +153,7 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// countingQueries count the reads of executions.
+// countingQueries counts the reads of executions.
 type countingQueries struct {
 	httpapi.Queries
 	reads *atomic.Int64
@@ -165,8 +164,8 @@ func (c countingQueries) Execution(ctx context.Context, tenant, id string) (proj
 	return c.Queries.Execution(ctx, tenant, id)
 }
 
-// A client that waits for the end costs two reads, however much the run writes,
-// and is not held back by the pace of followers.
+// A client that waits for the end costs two reads, however much the run writes. The
+// limits for followers do not delay it.
 func TestWaitReadsTwice(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int64

@@ -17,7 +17,7 @@ import (
 	"daybook/internal/webhook"
 )
 
-// withWebhooks serves a stack whose webhooks are delivered, twice tried.
+// withWebhooks serves a stack with webhooks, whose deliveries have two attempts.
 func withWebhooks(t *testing.T) *stack {
 	t.Helper()
 	s := start(t)
@@ -125,7 +125,7 @@ func TestWebhookMistakes(t *testing.T) {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}
-	// A position is not bound to 32 bits.
+	// A position may need more than 32 bits.
 	if a := s.do("POST", "/api/webhooks", `{"url":"https://example.com","after":3000000000}`, "Content-Type", "application/json"); a.StatusCode != 400 || !strings.Contains(string(a.body), "after is 3000000000, but the ledger ends at") {
 		t.Errorf("a position beyond 32 bits: %d %s", a.StatusCode, a.body)
 	}
@@ -141,7 +141,8 @@ func TestWebhookMistakes(t *testing.T) {
 	}
 }
 
-// Positions are whole numbers, as text or not: 5.0 is 5. Those above 2^53 are exact.
+// Positions are whole numbers, as text or as numbers: 5.0 is 5. Positions above 2^53
+// are exact.
 func TestPositionsAreWholeNumbers(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]uint64{`5`: 5, `5.0`: 5, `50e-1`: 5, `"5"`: 5, `9223372036854775807`: math.MaxInt64} {
