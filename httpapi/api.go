@@ -123,7 +123,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 				Title: "Daybook",
 				// The version of the interface: it changes when a client could notice.
 				Version: "1.0.0",
-				Description: "Runs JavaScript and TypeScript, and keeps the book: every run, output line, status change and tag edit is an event. " +
+				Description: "Runs JavaScript and TypeScript, and records every run, output line, status change and tag edit as an event. " +
 					"Errors are problem documents (RFC 9457) that repeat their message as `error`. A failing script is a result, not an error.",
 				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
@@ -131,15 +131,15 @@ func (a *api) routes(mux *http.ServeMux) *document {
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 				SecuritySchemes: map[string]*huma.SecurityScheme{bearerScheme: {
 					Type: "http", Scheme: "bearer",
-					Description: "Needed when the server was started with --auth: a token of its token file, or of the issuer it trusts.",
+					Description: "Required if the server was started with --auth: a token from its token file or from a trusted issuer.",
 				}},
 			},
 			Tags: []*huma.Tag{
-				{Name: tagExecutions, Description: "Submit runs, follow them, cancel them."},
-				{Name: tagHeaps, Description: "Snapshots that runs leave behind, their tags and ancestry."},
-				{Name: tagSessions, Description: "Logs of runs under a name."},
-				{Name: tagLedger, Description: "The events themselves."},
-				{Name: tagService, Description: "The service: version and health."},
+				{Name: tagExecutions, Description: "Submit, follow and cancel runs."},
+				{Name: tagHeaps, Description: "Saved heaps, their tags and lineage."},
+				{Name: tagSessions, Description: "Named, logical and ACP sessions, and conversation contexts."},
+				{Name: tagLedger, Description: "Events, proofs, volumes, damage and webhooks."},
+				{Name: tagService, Description: "Version, health and id lookup."},
 			},
 		},
 		Formats:                      map[string]huma.Format{"application/json": format, "json": format},

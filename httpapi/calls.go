@@ -12,8 +12,8 @@ import (
 func (a *api) callRoutes(r *router) {
 	register(r, heavy(huma.Operation{
 		OperationID: "get-execution-calls", Method: http.MethodGet, Path: "/api/executions/{id}/calls", Tags: []string{tagExecutions},
-		Summary:     "List the calls of an execution",
-		Description: "What the script called on MCP servers, in the order of the calls, and what came of it.",
+		Summary:     "List the host calls of an execution",
+		Description: "The calls of the script to tools of MCP servers, in order, with their results.",
 	}), []int{http.StatusNotFound}, a.executionCalls)
 }
 

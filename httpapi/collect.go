@@ -25,9 +25,9 @@ func (a *api) collectRoutes(r *router) {
 	const path = "/api/heaps/collect"
 	o := huma.Operation{
 		OperationID: "collect-heaps", Method: http.MethodPost, Path: path, Tags: []string{tagHeaps},
-		Summary: "Collect heaps that nobody needs",
-		Description: "Removes the heaps without tags that were last made, restored or tagged long ago, that no run waiting or under way starts from, that none of the newest entries of a session names, " +
-			"and that no session that keeps state would go on from; and contents that no event names. Each heap removed is an event. What asks for one afterwards is answered 410, naming that event.",
+		Summary: "Delete unused heaps",
+		Description: "Deletes a heap if it has no tags, was last saved, restored or tagged before the given time, no waiting or running execution starts from it, none of the newest entries of a session names it, " +
+			"and no logical session continues from it. Also deletes blobs that no event names. Each deletion of a heap is an event. Later requests for the heap are answered 410 and name that event.",
 		Metadata:    map[string]any{needs: access.Admin},
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[collectBody](r)}},
 	}
@@ -38,9 +38,9 @@ func (a *api) collectRoutes(r *router) {
 
 // collectBody documents the request body; collectHeaps decodes it.
 type collectBody struct {
-	OlderThanSecs *int  `json:"older_than_secs,omitempty" nullable:"true" minimum:"3600" doc:"How long ago the last use must be, in seconds; 2592000 (30 days) if not given."`
-	KeepEntries   *int  `json:"keep_entries,omitempty" nullable:"true" minimum:"0" doc:"How many entries of each session keep their heaps; 100 if not given."`
-	DryRun        *bool `json:"dry_run,omitempty" nullable:"true" doc:"Only tell what would go."`
+	OlderThanSecs *int  `json:"older_than_secs,omitempty" nullable:"true" minimum:"3600" doc:"Minimum time since the last use in seconds; default 2592000 (30 days)."`
+	KeepEntries   *int  `json:"keep_entries,omitempty" nullable:"true" minimum:"0" doc:"Number of newest entries of each session whose heaps are kept; default 100."`
+	DryRun        *bool `json:"dry_run,omitempty" nullable:"true" doc:"True reports the heaps without deleting them."`
 }
 
 type collectInput struct{ RawBody []byte }

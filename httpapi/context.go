@@ -30,19 +30,19 @@ func (a *api) contextRoutes(r *router) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary, Description: description}
 	}
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
-	register(r, op("get-context", http.MethodGet, "Read the context of a session",
-		"What runs and tool calls under a session name, or in a session that keeps state, did and set so far. It begins anew after 30 minutes without use."), errs, a.getContext)
-	set := op("set-context", http.MethodPatch, "Set values in the context of a session", "Members that are given replace those before; null removes one. What others set meanwhile stays.")
+	register(r, op("get-context", http.MethodGet, "Get the conversation context of a session",
+		"Recent calls, resources, values and preferences of a named or logical session. The context is reset after 30 minutes without use."), errs, a.getContext)
+	set := op("set-context", http.MethodPatch, "Set values in the conversation context of a session", "Members in the body replace the current ones; null removes a member. Other members do not change.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: r.schema(reflect.TypeFor[contextPatch]())}}}
 	register(r, set, append(errs, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType), a.setContext)
 	delete(set.RequestBody.Content, "application/octet-stream")
-	register(r, op("clear-context", http.MethodDelete, "Begin the context of a session anew", "What happened in it before stays on record."), errs, a.clearContext)
+	register(r, op("clear-context", http.MethodDelete, "Clear the conversation context of a session", "The recorded events stay in the ledger."), errs, a.clearContext)
 }
 
 // OneContext is embedded in the inputs of operations on one conversation context.
 type OneContext struct {
 	Session        string `query:"session" doc:"Session name."`
-	LogicalSession string `query:"logical_session" doc:"Id of a session that keeps state, instead."`
+	LogicalSession string `query:"logical_session" doc:"Id of a logical session, instead of session."`
 }
 
 func (c OneContext) about() subject { return subject{"logical_session", "Session", c.LogicalSession} }
@@ -185,7 +185,7 @@ type clearedContext struct {
 
 type clearedBody struct {
 	Status    string `json:"status" doc:"Always cleared."`
-	SessionID string `json:"session_id" doc:"Id of the context, as before."`
+	SessionID string `json:"session_id" doc:"Id of the context; clearing does not change it."`
 	Message   string `json:"message"`
 }
 

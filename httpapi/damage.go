@@ -29,8 +29,8 @@ func (a *api) damageRoutes(r *router) {
 	register(r, op("get-damage", "/api/ledger/damage", "Get the damage report",
 		"With a finding of radius ledger the server is read-only: runs and tags are refused with 503, intact events can be read, and /readyz answers 503. "+
 			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused."), nil, a.damaged)
-	register(r, op("get-scrub", "/api/ledger/scrub", "Tell how far the scrub has come",
-		"The scrub reads the whole ledger again, slowly and over and over, and compares it with the hashes that were taken when it was recorded."), nil, a.scrubbed)
+	register(r, op("get-scrub", "/api/ledger/scrub", "Get the progress of the scrub",
+		"The scrub re-reads the ledger continuously at a limited rate and compares each event with the hash taken when it was recorded."), nil, a.scrubbed)
 }
 
 // DamageReport is the response of GET /api/ledger/damage.
@@ -38,8 +38,8 @@ type DamageReport struct {
 	Damaged  bool             `json:"damaged" doc:"Whether there is a finding that has not ended."`
 	ReadOnly bool             `json:"read_only" doc:"Whether the ledger is damaged, which makes the server read-only."`
 	Findings []damage.Finding `json:"findings" doc:"Findings in the order found, at most 100 of each radius."`
-	More     int              `json:"more" doc:"How many more findings there were, those about blobs of other tenants included."`
-	Advice   string           `json:"advice,omitempty" doc:"What to do about it."`
+	More     int              `json:"more" doc:"Number of findings that are not listed, including those about blobs of other tenants."`
+	Advice   string           `json:"advice,omitempty" doc:"Recommended action."`
 }
 
 type damageAnswer struct{ Body DamageReport }
@@ -68,15 +68,15 @@ func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 
 // ScrubReport is the response of GET /api/ledger/scrub.
 type ScrubReport struct {
-	Position      uint64     `json:"position" doc:"Up to where this round has come."`
-	End           uint64     `json:"end" doc:"Where this round ends."`
-	Rounds        uint64     `json:"rounds" doc:"Rounds done since the start."`
-	Events        uint64     `json:"events" doc:"Events compared since the start."`
-	Bytes         uint64     `json:"bytes" doc:"Bytes read since the start."`
-	Blobs         uint64     `json:"blobs" doc:"Heaps and texts compared with their hash since the start."`
-	TilesRepaired uint64     `json:"tiles_repaired" doc:"Files of hashes found wrong, where the events were right, and written anew."`
-	Findings      uint64     `json:"findings" doc:"What it found wrong since the start; see /api/ledger/damage."`
-	RoundEnded    *time.Time `json:"round_ended" doc:"When the last round was done; null before."`
+	Position      uint64     `json:"position" doc:"Position that the current pass has reached."`
+	End           uint64     `json:"end" doc:"Last position of the current pass."`
+	Rounds        uint64     `json:"rounds" doc:"Number of passes completed since the start."`
+	Events        uint64     `json:"events" doc:"Number of events compared since the start."`
+	Bytes         uint64     `json:"bytes" doc:"Number of bytes read since the start."`
+	Blobs         uint64     `json:"blobs" doc:"Number of heaps and texts compared with their hash since the start."`
+	TilesRepaired uint64     `json:"tiles_repaired" doc:"Number of tiles that did not match intact events and were written again."`
+	Findings      uint64     `json:"findings" doc:"Number of findings since the start; see /api/ledger/damage."`
+	RoundEnded    *time.Time `json:"round_ended" doc:"Time when the last pass was completed; null before."`
 }
 
 type scrubAnswer struct{ Body ScrubReport }

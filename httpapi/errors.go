@@ -27,17 +27,17 @@ import (
 // Problem is the body of every error response: a problem document (RFC 9457) that
 // repeats its message as "error".
 type Problem struct {
-	Type   string `json:"type" doc:"Always about:blank: the status says what kind of problem it is." example:"about:blank"`
-	Title  string `json:"title" doc:"The status in words." example:"Not Found"`
-	Status int    `json:"status" doc:"The HTTP status." example:"404"`
-	Detail string `json:"detail" doc:"What is wrong and what to do."`
+	Type   string `json:"type" doc:"Always about:blank: the status is the kind of problem." example:"about:blank"`
+	Title  string `json:"title" doc:"Text of the status." example:"Not Found"`
+	Status int    `json:"status" doc:"HTTP status." example:"404"`
+	Detail string `json:"detail" doc:"What failed, why, and what to do."`
 	Error  string `json:"error" doc:"The same text as detail."`
 	Code   string `json:"code" doc:"Class of the error, for programs." example:"not_found"`
-	Field  string `json:"field,omitempty" doc:"The request field at fault."`
+	Field  string `json:"field,omitempty" doc:"Request field that caused the error."`
 	// Permanent marks a limit that does not reset.
-	Permanent bool         `json:"permanent,omitempty" doc:"True for a limit that waiting alone does not free."`
-	OK        *bool        `json:"ok,omitempty" doc:"False, where success would have answered {\"ok\":true}."`
-	Errors    []FieldError `json:"errors,omitempty" doc:"One entry per fault when there are several."`
+	Permanent bool         `json:"permanent,omitempty" doc:"True for a limit that does not reset with time."`
+	OK        *bool        `json:"ok,omitempty" doc:"False, if the response to success is {\"ok\":true}."`
+	Errors    []FieldError `json:"errors,omitempty" doc:"One entry for each error, if there are several."`
 }
 
 // FieldError is one of several faults of a request.

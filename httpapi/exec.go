@@ -16,40 +16,40 @@ import (
 // submission documents the JSON body; decodeExec decodes it.
 type submission struct {
 	Code                 string            `json:"code" doc:"JavaScript or TypeScript source: up to 16 MiB of valid UTF-8 without NUL bytes."`
-	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; absent for a fresh isolate." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
-	Session              *string           `json:"session,omitempty" nullable:"true" doc:"Session to log the run under."`
-	LogicalSession       *string           `json:"logical_session,omitempty" nullable:"true" doc:"Id of a session that keeps state; the run starts where the session's last run ended, and heap must be absent."`
-	HeapMemoryMaxMB      *int              `json:"heap_memory_max_mb,omitempty" nullable:"true" doc:"Cap of the V8 heap in MiB."`
+	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; a fresh isolate if absent." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
+	Session              *string           `json:"session,omitempty" nullable:"true" doc:"Name of the session that the run is logged under."`
+	LogicalSession       *string           `json:"logical_session,omitempty" nullable:"true" doc:"Id of a logical session. The run starts from the heap of the turn before; heap must be absent."`
+	HeapMemoryMaxMB      *int              `json:"heap_memory_max_mb,omitempty" nullable:"true" doc:"Limit of the V8 heap in MiB."`
 	ExecutionTimeoutSecs *int              `json:"execution_timeout_secs,omitempty" nullable:"true" doc:"Wall-clock limit in seconds, 1 to 300."`
-	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Replace the tags of the output heap once the run completes; {} clears them."`
-	FileName             *string           `json:"file_name,omitempty" nullable:"true" doc:"Name shown in stack traces; main.ts by default."`
-	RequireHeap          *bool             `json:"require_heap,omitempty" nullable:"true" doc:"True refuses a heap that is not recorded; otherwise the run starts fresh, with a warning."`
+	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Tags that replace those of the output heap once the run completes; {} clears them."`
+	FileName             *string           `json:"file_name,omitempty" nullable:"true" doc:"Name shown in stack traces; default main.ts."`
+	RequireHeap          *bool             `json:"require_heap,omitempty" nullable:"true" doc:"True refuses a heap that is not recorded; otherwise the run starts from a fresh isolate, with a warning."`
 }
 
 type execInput struct {
 	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters from session to file_name are for raw bodies only."`
-	Session              string        `query:"session" doc:"Session to log the run under."`
-	LogicalSession       string        `query:"logical_session" doc:"Id of a session that keeps state."`
-	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Cap of the V8 heap in MiB."`
+	Session              string        `query:"session" doc:"Name of the session that the run is logged under."`
+	LogicalSession       string        `query:"logical_session" doc:"Id of a logical session."`
+	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Limit of the V8 heap in MiB."`
 	ExecutionTimeoutSecs optional[int] `query:"execution_timeout_secs" doc:"Wall-clock limit in seconds, 1 to 300."`
-	Tags                 []string      `query:"tag,explode" doc:"A tag for the output heap as KEY=VALUE; repeat it for more."`
+	Tags                 []string      `query:"tag,explode" doc:"Tag for the output heap as KEY=VALUE; repeatable."`
 	FileName             string        `query:"file_name" doc:"Name shown in stack traces."`
-	Wait                 optional[int] `query:"wait" doc:"Seconds to wait for the end, with either form of body. 200 and the whole execution if it ended in time, with the beginning of its output; else 202."`
+	Wait                 optional[int] `query:"wait" doc:"Seconds to wait for the end, with either form of body. 200 with the execution and the beginning of its output if it ended in time, 202 otherwise."`
 	RequireHeap          bool          `query:"require_heap" doc:"True refuses a heap that is not recorded, with either form of body."`
-	IdempotencyKey       string        `header:"Idempotency-Key" doc:"The same key gives the same execution, for ever; with another body it is a conflict."`
+	IdempotencyKey       string        `header:"Idempotency-Key" doc:"The same key always returns the same execution; with another body it is a conflict."`
 	RawBody              []byte
 }
 
 type execAnswer struct {
 	Written
 	Status   int
-	Location string `header:"Location" doc:"Address of the execution; with 202 only."`
+	Location string `header:"Location" doc:"Path of the execution; with 202 only."`
 	Body     execBody
 }
 
 type accepted struct {
-	ExecutionID string   `json:"execution_id" doc:"Use it to follow, read or cancel the run."`
-	Warnings    []string `json:"warnings,omitempty" doc:"What differs from what was asked for; absent when nothing does."`
+	ExecutionID string   `json:"execution_id" doc:"Id to follow, read or cancel the run."`
+	Warnings    []string `json:"warnings,omitempty" doc:"Differences from the request; absent if there are none."`
 }
 
 // execBody is the body of one of the two responses to a submission.
@@ -217,14 +217,14 @@ func unsupported(field, format string, args ...any) *failure {
 
 // execOperation documents POST /api/exec.
 func execOperation(r *router) huma.Operation {
-	script := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The script itself; parameters go in the query."}}
+	script := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The script itself; parameters are in the query."}}
 	return huma.Operation{
 		OperationID: idSubmit, Method: http.MethodPost, Path: "/api/exec", Tags: []string{tagExecutions},
 		Summary:       "Run a script",
-		Description:   "Records the run and answers 202 at once, or, with wait, 200 and the whole execution once it has ended. Send a JSON object, or the script itself under any other content type with parameters in the query. A body without content type is taken for JSON.",
+		Description:   "Records the run and answers 202 at once or, with wait, 200 and the execution once it has ended. Send a JSON object, or the script itself with any other content type and parameters in the query. A body without a content type is read as JSON.",
 		DefaultStatus: http.StatusAccepted,
 		Responses: map[string]*huma.Response{
-			"200": {Description: "It ended within the time to wait.", Content: map[string]*huma.MediaType{"application/json": mediaOf[executionDetail](r)}},
+			"200": {Description: "The execution, which ended within the time to wait.", Content: map[string]*huma.MediaType{"application/json": mediaOf[executionDetail](r)}},
 			"202": {Description: "Accepted.", Content: map[string]*huma.MediaType{"application/json": mediaOf[accepted](r)}},
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{

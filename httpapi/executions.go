@@ -27,24 +27,24 @@ func (a *api) executionRoutes(r *router) {
 	register(r, heavy(huma.Operation{
 		OperationID: "list-executions", Method: http.MethodGet, Path: "/api/executions", Tags: []string{tagExecutions},
 		Summary:     "List executions",
-		Description: "Newest first. Without a limit: every running one and the newest 1,000 ended.",
+		Description: "Newest first. Without limit: all running executions and the newest 1,000 ended ones.",
 	}), []int{http.StatusBadRequest}, a.listExecutions)
 	r.bounds(http.MethodGet, "/api/executions", "limit", 1, maxListLimit, nil)
 
 	register(r, huma.Operation{
 		OperationID: "get-execution", Method: http.MethodGet, Path: "/api/executions/{id}", Tags: []string{tagExecutions},
-		Summary: "Get an execution", Description: "With wait, answers as soon as the execution has ended, with the beginning of its output, or with what is known when the time is up.",
+		Summary: "Get an execution", Description: "With wait, answers as soon as the execution has ended, with the beginning of its output, or with its current state when the time is up.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.getExecution)
 	r.bounds(http.MethodGet, "/api/executions/{id}", "wait", 0, maxWaitSecs, nil)
 
 	register(r, huma.Operation{
 		OperationID: "cancel-execution", Method: http.MethodPost, Path: "/api/executions/{id}/cancel", Tags: []string{tagExecutions},
-		Summary: "Cancel an execution", Description: "Answers once the status cancelled is on record. Errors carry ok: false.",
+		Summary: "Cancel an execution", Description: "Answers once the status cancelled is recorded. Error responses have ok: false.",
 	}, []int{http.StatusNotFound, http.StatusConflict}, a.cancelExecution)
 
 	register(r, heavy(huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
-		Summary: "Get the history of an execution", Description: "Every recorded event about it, in order, read from the ledger itself. The answer is written while it is read: an error ends the connection.",
+		Summary: "Get the history of an execution", Description: "All recorded events about the execution, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[CloudEvent](r).Schema}}},
@@ -54,12 +54,12 @@ func (a *api) executionRoutes(r *router) {
 
 type listInput struct {
 	Reading
-	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
+	Status  string        `query:"status" doc:"Only executions with this status: running, completed, failed, timed_out or cancelled."`
 	Session string        `query:"session" doc:"Only runs of this session: a name, an id, an intent, a ref, or a unique prefix."`
 	Since   string        `query:"since" doc:"Only runs accepted at this time or later."`
-	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case, or is the script that this names as stack traces do (main.ts#1a2b3c4d). Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs and 16 MiB of sources: it may hold fewer than limit, or none, and have a next_cursor."`
-	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
-	Limit   optional[int] `query:"limit" doc:"At most this many."`
+	Text    string        `query:"text" doc:"Only runs whose source contains this text, ignoring case, or whose script has this name in stack traces (main.ts#1a2b3c4d). Only the first 64 KiB of a source are searched. A page searches at most 20,000 runs and 16 MiB of sources: it may have fewer runs than limit, or none, and a next_cursor."`
+	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap has this tag, as KEY=VALUE; repeatable."`
+	Limit   optional[int] `query:"limit" doc:"Maximum number of executions."`
 	Cursor  string        `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
@@ -118,7 +118,7 @@ func (e OneExecution) about() subject { return subject{"execution_id", "Executio
 type getInput struct {
 	Reading
 	OneExecution
-	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end. Also with 0, the answer about an ended execution has the beginning of its output."`
+	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end. The response for an ended execution has the beginning of its output, also with 0."`
 }
 
 type getAnswer struct{ Body executionDetail }

@@ -21,11 +21,11 @@ var executionTexts = []string{projections.TextCode, projections.TextResult, proj
 func (a *api) executionTextRoutes(r *router) {
 	register(r, heavy(huma.Operation{
 		OperationID: "get-execution-text", Method: http.MethodGet, Path: "/api/executions/{id}/texts/{text}", Tags: []string{tagExecutions},
-		Summary:     "Get the code, the result or the error of an execution as plain text",
-		Description: "Also one that is too large for the answer about the execution, which then has its beginning and names it in cut_texts. A Range header asks for a piece.",
+		Summary:     "Get the code, result or error of an execution as plain text",
+		Description: "Also returns a text that is too large for the response with the execution. That response has the beginning of the text and names it in cut_texts. A Range header selects a part.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The text.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
-			"206": {Description: "The piece of it that Range asks for.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
+			"206": {Description: "The part that Range selects.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
 		},
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.executionText)
 }

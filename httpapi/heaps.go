@@ -17,22 +17,22 @@ func (a *api) heapRoutes(r *router) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
 	}
 	register(r, heavy(op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
-		"Without tag every recorded heap, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key.")),
+		"Without tag: all recorded heaps, newest first. With tags: the heaps that have all of them, ordered by key.")),
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.getHeap)
-	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also the edits that led to them, page by page, oldest first: the position of each edit, its actor and the tags after it.")),
+	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object if there are none. With history=1 also the edits, oldest first: the position of each edit, its actor and the tags after it.")),
 		[]int{http.StatusBadRequest}, a.heapTags)
 	r.bounds(http.MethodGet, base+"/tags", "limit", 1, maxListLimit, nil)
-	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
+	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key can have tags.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
 	register(r, set, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.setHeapTags)
 	delete(set.RequestBody.Content, "application/octet-stream") // huma documents it for every RawBody
-	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys all of them."),
+	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys, all tags are deleted."),
 		[]int{http.StatusBadRequest}, a.deleteHeapTags)
-	register(r, heavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the ancestry of a heap",
-		"The runs that led to it, from the heap itself back to a fresh isolate.")),
+	register(r, heavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the lineage of a heap",
+		"The runs that produced the heap and its ancestors, from the heap back to a fresh isolate.")),
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
 }
 
@@ -52,8 +52,8 @@ func (h OneHeap) check() error {
 
 type heapsInput struct {
 	Reading
-	Tags   []string      `query:"tag,explode" doc:"Only heaps with this tag, as KEY=VALUE; repeat it for more."`
-	Limit  optional[int] `query:"limit" doc:"At most this many."`
+	Tags   []string      `query:"tag,explode" doc:"Only heaps with this tag, as KEY=VALUE; repeatable."`
+	Limit  optional[int] `query:"limit" doc:"Maximum number of heaps."`
 	Cursor string        `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
@@ -106,16 +106,16 @@ type tagsBody struct {
 type tagsInput struct {
 	Reading
 	OneHeap
-	History bool          `query:"history" doc:"Adds history: a page of the edits."`
-	Limit   optional[int] `query:"limit" doc:"With history: at most this many edits; 100 if not given."`
+	History bool          `query:"history" doc:"True adds history: a page of the edits."`
+	Limit   optional[int] `query:"limit" doc:"With history: maximum number of edits; default 100."`
 	Cursor  string        `query:"cursor" doc:"With history: next_cursor of the previous page."`
 }
 
 type tagsAnswer struct {
 	Body struct {
 		Tags       map[string]string      `json:"tags" doc:"All tags of the heap."`
-		History    *[]projections.TagEdit `json:"history,omitempty" doc:"Edits, oldest first; only when asked for."`
-		NextCursor string                 `json:"next_cursor,omitempty" doc:"Set only when there are more edits."`
+		History    *[]projections.TagEdit `json:"history,omitempty" doc:"Edits, oldest first; only with history."`
+		NextCursor string                 `json:"next_cursor,omitempty" doc:"Cursor of the next page; absent on the last one."`
 	}
 }
 
@@ -173,7 +173,7 @@ func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, err
 
 type deleteTagsInput struct {
 	OneHeap
-	Keys string `query:"keys" doc:"Keys to delete, separated by commas; without it all are deleted."`
+	Keys string `query:"keys" doc:"Keys to delete, separated by commas; all if absent."`
 }
 
 func (a *api) deleteHeapTags(ctx context.Context, in *deleteTagsInput) (*okAnswer, error) {

@@ -34,44 +34,44 @@ const (
 func (a *api) proofRoutes(r *router) {
 	signed := checkpointAnswers(r)
 	signed["200"].Headers = map[string]*huma.Param{sequenceHeader: {
-		Description: "How many events the checkpoint covers. Send it as Daybook-Min-Sequence to read this checkpoint or a newer one, from any server.",
+		Description: "Number of events that the checkpoint covers. Send it as Daybook-Min-Sequence to read this checkpoint or a newer one from any server.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64"},
 	}}
 	register(r, huma.Operation{
 		OperationID: "get-checkpoint", Method: http.MethodGet, Path: checkpointPath, Tags: []string{tagLedger},
 		Summary: "Get the newest signed checkpoint",
-		Description: "A signed note (C2SP tlog-checkpoint) of how many events there are and what their Merkle tree hash is; with Accept: application/json as an object. " +
-			"Daybook-Min-Sequence waits for one that covers that position. Nothing is signed for the request: a checkpoint is made at most every second, when something other than a checkpoint was recorded. " +
-			"The tiles that belong to it are under /api/ledger/tile/ (C2SP tlog-tiles).",
+		Description: "A signed note (C2SP tlog-checkpoint) with the number of events and their Merkle tree hash; with Accept: application/json an object. " +
+			"Daybook-Min-Sequence waits for a checkpoint that covers that position. The request causes no signature: a checkpoint is signed at most every second, after an event other than a checkpoint was recorded. " +
+			"The tiles of the tree are under /api/ledger/tile/ (C2SP tlog-tiles).",
 		Responses: checkpointAnswers(r),
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.checkpoint)
 	register(r, huma.Operation{
 		OperationID: "sign-checkpoint", Method: http.MethodPost, Path: checkpointPath, Tags: []string{tagLedger},
-		Summary: "Sign a checkpoint of everything that is recorded now",
-		Description: "The answer is that of GET. It covers everything recorded so far, but checkpoints at the end, and with Daybook-Min-Sequence that position in any case. " +
-			"A new checkpoint is made where the newest does not do, at most four a second for all callers together; others wait for the next. Needs the scope sign, which admin includes.",
+		Summary: "Sign a checkpoint of all recorded events",
+		Description: "The response is that of GET. The checkpoint covers all recorded events, except checkpoints at the end, and the position of Daybook-Min-Sequence in any case. " +
+			"A new checkpoint is signed only if the newest one does not cover these, at most four per second for all callers together; other callers wait for the next one. Requires the scope sign, which admin includes.",
 		Metadata:      map[string]any{needs: access.Sign},
 		DefaultStatus: http.StatusOK,
 		Responses:     signed,
 	}, []int{http.StatusNotFound}, a.signCheckpoint)
 	register(r, heavy(huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
-		Summary: "Prove that an event is on record, or that nothing before was changed",
+		Summary: "Get an inclusion proof of an event, or a consistency proof",
 		Description: "With seq: an inclusion proof of the event at that position. With from and to: a consistency proof between the trees of the first from and the first to events. " +
-			"Hashes are those of RFC 6962, in base64. The proof is made against the newest checkpoint, and waits for one that is due. Positions that no checkpoint covers are named in pending: the proof then goes up to the newest checkpoint, " +
-			"and is empty where that does not cover seq or from. POST /api/ledger/checkpoint has them signed.",
+			"Hashes are those of RFC 6962, in base64. The proof is for the tree of the newest checkpoint; the request waits for a checkpoint that is due. If a checkpoint covers only a part of the requested positions, pending has the others and the proof ends at the newest checkpoint. " +
+			"The proof is empty if the checkpoint does not cover seq or from. POST /api/ledger/checkpoint signs a checkpoint that covers them.",
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
 	register(r, heavy(huma.Operation{
 		OperationID: "export-events", Method: http.MethodGet, Path: "/api/ledger/export", Tags: []string{tagLedger},
-		Summary: "Export events with all that their proofs need",
-		Description: "One JSON object a line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is everything that the checkpoint covers, " +
-			"each is followed by a line with its inclusion proof. daybook events export makes a directory of it that verifies itself.",
-		Responses: map[string]*huma.Response{"200": {Description: "Events, and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[ExportLine](r)}}},
+		Summary: "Export events with their proofs",
+		Description: "One JSON object per line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is all that the checkpoint covers, " +
+			"a line with the inclusion proof follows each event. The command daybook events export writes a directory from it that can be verified without the server.",
+		Responses: map[string]*huma.Response{"200": {Description: "Events and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[ExportLine](r)}}},
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
 	register(r, heavy(huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
 		Summary:     "Get a heap or a text that an event names",
-		Description: "The content is checked against its hash while it is sent. The last bytes are sent only if it is right: a client that receives as many bytes as Content-Length says has the content.",
+		Description: "The server compares the content with its hash while it sends it, and sends the last bytes only if they match: a client that receives Content-Length bytes has the intact content.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The content.",
 			Content:     map[string]*huma.MediaType{typeBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
@@ -91,7 +91,7 @@ func checkpointAnswers(r *router) map[string]*huma.Response {
 type Pending struct {
 	From       uint64   `json:"from" doc:"First position."`
 	To         uint64   `json:"to" doc:"Last position."`
-	LeafHashes []string `json:"leaf_hashes,omitempty" doc:"Hashes of their leaves in order, in base64, of up to 256 positions; in proofs only. The next checkpoint has to cover them."`
+	LeafHashes []string `json:"leaf_hashes,omitempty" doc:"Leaf hashes of the first positions, at most 256, in order, in base64; in proofs only. The next checkpoint must cover them."`
 }
 
 // maxPendingLeaves bounds the leaf hashes in a response.
@@ -99,15 +99,15 @@ const maxPendingLeaves = 256
 
 // Checkpoint is a signed checkpoint as a JSON object.
 type Checkpoint struct {
-	Origin   string      `json:"origin" doc:"Name of the ledger, which the checkpoint is signed under."`
-	Size     uint64      `json:"size" doc:"How many events it covers: those at positions 1 to size."`
-	RootHash string      `json:"root_hash" doc:"RFC 6962 tree hash over their leaves, in base64."`
+	Origin   string      `json:"origin" doc:"Name of the ledger that the checkpoint is signed under."`
+	Size     uint64      `json:"size" doc:"Number of events that the checkpoint covers: positions 1 to size."`
+	RootHash string      `json:"root_hash" doc:"RFC 6962 tree hash of their leaves, in base64."`
 	Note     string      `json:"note" doc:"The signed note."`
-	VKeys    []string    `json:"vkeys" doc:"Keys that checkpoints of this ledger are verified with, the newest last. Who verifies should know them from elsewhere."`
-	Removed  uint64      `json:"removed,omitempty" doc:"Up to which position volumes were removed; left out when none was."`
-	Lost     events.Lost `json:"lost,omitempty" doc:"Positions whose events were lost, which an event on record names; left out when there are none."`
-	Pending  *Pending    `json:"pending,omitempty" doc:"Positions after those it covers; left out where only checkpoints follow."`
-	Tenant   string      `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
+	VKeys    []string    `json:"vkeys" doc:"Verification keys of the ledger, the newest last. Verifiers should get the key from a trusted source instead."`
+	Removed  uint64      `json:"removed,omitempty" doc:"Last position of the removed volumes; absent if there are none."`
+	Lost     events.Lost `json:"lost,omitempty" doc:"Positions that an event records as lost; absent if there are none."`
+	Pending  *Pending    `json:"pending,omitempty" doc:"Positions after those that the checkpoint covers; absent if only checkpoints follow."`
+	Tenant   string      `json:"tenant,omitempty" doc:"The only tenant whose events the caller may see; absent if the caller may see all events."`
 }
 
 // unproven returns an error if the server has no proofs of its ledger.
@@ -161,7 +161,7 @@ func (a *api) edge(ctx context.Context) (uint64, error) {
 
 type checkpointInput struct {
 	Reading
-	Fresh bool `query:"fresh" doc:"Refused: POST to the same path signs a checkpoint of everything recorded so far." deprecated:"true"`
+	Fresh bool `query:"fresh" doc:"Refused: POST to the same path signs a checkpoint of all recorded events." deprecated:"true"`
 }
 
 func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, error) {
@@ -182,7 +182,7 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 }
 
 type signInput struct {
-	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"The checkpoint is to cover this position of the ledger, be it that of a checkpoint."`
+	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position that the checkpoint must cover, even if its event is a checkpoint."`
 }
 
 // signCheckpoint responds with a checkpoint of all recorded events.
@@ -263,27 +263,27 @@ func (a *api) visible(ctx context.Context) string {
 type proofInput struct {
 	Reading
 	Seq  optional[uint64] `query:"seq" doc:"Position of the event to prove."`
-	Size optional[uint64] `query:"size" doc:"Size of the tree it is proven to be in; that of the newest checkpoint if not given."`
+	Size optional[uint64] `query:"size" doc:"Size of the tree that the event is proven to be in; default: that of the newest checkpoint."`
 	From optional[uint64] `query:"from" doc:"Size of the older tree."`
-	To   optional[uint64] `query:"to" doc:"Size of the newer tree; that of the newest checkpoint if not given."`
+	To   optional[uint64] `query:"to" doc:"Size of the newer tree; default: that of the newest checkpoint."`
 }
 
 // Proof is an inclusion or a consistency proof.
 type Proof struct {
-	Kind   string `json:"kind" enum:"inclusion,consistency" doc:"What it proves."`
+	Kind   string `json:"kind" enum:"inclusion,consistency" doc:"Kind of the proof."`
 	Origin string `json:"origin" doc:"Name of the ledger."`
 	// The members of an inclusion proof, then those of a consistency proof.
 	Sequence  *uint64 `json:"sequence,omitempty" doc:"Inclusion: position of the event."`
-	LeafIndex *uint64 `json:"leaf_index,omitempty" doc:"Inclusion: index of its leaf, the position less one."`
+	LeafIndex *uint64 `json:"leaf_index,omitempty" doc:"Inclusion: index of its leaf, the position minus one."`
 	LeafHash  string  `json:"leaf_hash,omitempty" doc:"Inclusion: hash of its leaf."`
 	FromSize  *uint64 `json:"from_size,omitempty" doc:"Consistency: size of the older tree."`
 	FromRoot  string  `json:"from_root_hash,omitempty" doc:"Consistency: its hash."`
 	// Size and RootHash are those of the tree that the proof is for.
-	Size       uint64   `json:"size" doc:"Size of the tree, of the newer one for consistency."`
+	Size       uint64   `json:"size" doc:"Size of the tree; for consistency, of the newer one."`
 	RootHash   string   `json:"root_hash" doc:"Its hash."`
-	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64. None where seq or from is pending: that is not proven yet."`
-	Checkpoint string   `json:"checkpoint,omitempty" doc:"The newest checkpoint as a signed note, when it is of this size."`
-	Pending    *Pending `json:"pending,omitempty" doc:"What was asked for beyond the newest checkpoint, which the proof goes up to; left out when the proof is of all that was asked for."`
+	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64. Empty if seq or from is pending."`
+	Checkpoint string   `json:"checkpoint,omitempty" doc:"The newest checkpoint as a signed note, if it has this size."`
+	Pending    *Pending `json:"pending,omitempty" doc:"Requested positions after the newest checkpoint, where the proof ends; absent if the proof is complete."`
 }
 
 func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof }, error) {
@@ -394,10 +394,10 @@ func (p *Proof) fill(prover proof.Prover, c proof.Checkpoint, in *proofInput) er
 const exportPiece = 64 << 10
 
 type exportInput struct {
-	Size      uint64 `query:"size" doc:"Prove the events to be in the tree of this size; that of the newest checkpoint if not given."`
-	From      uint64 `query:"from" doc:"First position; that of the first event that is left if not given."`
-	To        uint64 `query:"to" doc:"Last position; the size if not given."`
-	After     uint64 `query:"after" doc:"Go on after this position."`
+	Size      uint64 `query:"size" doc:"Size of the tree that the proofs are for; default: that of the newest checkpoint."`
+	From      uint64 `query:"from" doc:"First position; default: that of the first event that is not removed."`
+	To        uint64 `query:"to" doc:"Last position; default: size."`
+	After     uint64 `query:"after" doc:"Continue after this position."`
 	Since     string `query:"since" format:"date-time" doc:"Only events of this time or later."`
 	Until     string `query:"until" format:"date-time" doc:"Only events of this time or earlier."`
 	Execution string `query:"execution" doc:"Only events about this execution."`
@@ -407,10 +407,10 @@ type exportInput struct {
 // ExportLine is a line of an export: an event, or the proof of the event before.
 type ExportLine struct {
 	CloudEvent
-	NATSSubject string   `json:"natssubject" doc:"Subject that it is stored under."`
-	NATSHeaders string   `json:"natsheaders" doc:"Its headers as they are stored, by name, one a line."`
-	DataBase64  string   `json:"data_base64,omitempty" doc:"In place of data, for a payload that is no JSON on one line."`
-	Hashes      []string `json:"hashes,omitempty" doc:"Lines with proofs have only this and sequence: the RFC 6962 path from the leaf."`
+	NATSSubject string   `json:"natssubject" doc:"Subject that the event is stored under."`
+	NATSHeaders string   `json:"natsheaders" doc:"Stored headers, sorted by name, one per line."`
+	DataBase64  string   `json:"data_base64,omitempty" doc:"Payload in base64 instead of data, if it is not JSON on one line."`
+	Hashes      []string `json:"hashes,omitempty" doc:"The RFC 6962 path from the leaf. A line with a proof has only this and sequence."`
 }
 
 func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, error) {
@@ -500,7 +500,7 @@ type blobInput struct {
 	Kind string `path:"kind" enum:"heaps,texts" doc:"heaps or texts."`
 	Hash string `path:"hash" doc:"SHA-256 of the content, 64 lowercase hex characters."`
 	// Of is ignored if the caller may see one tenant only.
-	Of string `query:"tenant" doc:"Tenant whose content it is, where the events of all tenants are visible; the caller's own if not given."`
+	Of string `query:"tenant" doc:"Tenant of the blob, if the caller may see all tenants; default: the tenant of the caller."`
 }
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }

@@ -39,14 +39,14 @@ func (a *api) ledgerRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: path, Tags: []string{tagLedger},
 		Summary: "Read or follow the ledger",
-		Description: "Stored events after a position, in order, as CloudEvents: one JSON object a line up to the newest event, or, with Accept: text/event-stream, " +
-			"as events whose id is their position, with an event named caught-up at the newest one, and on from there as they are recorded. Last-Event-ID resumes. " +
-			"With follow=true NDJSON goes on too: a line of the type daybook.stream.caught_up.v1, which is no event of the ledger, marks the newest one, and repeats as a sign of life " +
-			"with the position reached. Go on after the last sequence seen. A browser gets a page of the newest events.",
+		Description: "Recorded events after a position, in order, as CloudEvents: one JSON object per line up to the newest event. With Accept: text/event-stream, " +
+			"server-sent events whose id is their position, an event named caught-up after the newest one, and then new events as they are recorded. Last-Event-ID resumes. " +
+			"With follow=true NDJSON continues too: a line of the type daybook.stream.caught_up.v1, which is not in the ledger, marks the newest event, and repeats as a heartbeat " +
+			"with the position reached. Resume after the last sequence received. A browser gets a page of the newest events.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Headers: map[string]*huma.Param{lastSequence: {
-				Description: "NDJSON only: the newest position when the answer began. Without limit, go on after it.",
+				Description: "NDJSON only: the newest position at the start of the response. Without limit, continue after it.",
 				Schema:      &huma.Schema{Type: huma.TypeInteger},
 			}},
 			Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one},
@@ -58,11 +58,11 @@ func (a *api) ledgerRoutes(r *router) {
 
 type eventsInput struct {
 	After       uint64        `query:"after" doc:"Start after this position."`
-	Types       []string      `query:"type,explode" doc:"Only events of this type; repeat it for more."`
+	Types       []string      `query:"type,explode" doc:"Only events of this type; repeatable."`
 	Execution   string        `query:"execution" doc:"Only events about this execution."`
-	Session     string        `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix. A name that is not known yet is followed."`
-	Limit       optional[int] `query:"limit" doc:"End after this many events."`
-	Follow      bool          `query:"follow" doc:"NDJSON only: go on with events as they are recorded, as a stream of server-sent events always does."`
+	Session     string        `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix. An unknown name is accepted: a later session may have it."`
+	Limit       optional[int] `query:"limit" doc:"Maximum number of events."`
+	Follow      bool          `query:"follow" doc:"NDJSON only: continue with new events as they are recorded, as server-sent events always do."`
 	LastEventID string        `header:"Last-Event-ID" doc:"Streams only: id of the last event received; overrides after."`
 }
 

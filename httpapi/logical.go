@@ -35,9 +35,9 @@ func (a *api) logicalRoutes(r *router) {
 	const base = "/api/logical-sessions"
 	open := huma.Operation{
 		OperationID: "open-logical-session", Method: http.MethodPost, Path: base, Tags: []string{tagSessions},
-		Summary: "Open a session that keeps state",
-		Description: "Each run submitted with its session_id as logical_session starts from the heap that the session's last run left, once that has ended. " +
-			"The same intent opens the same session, for ever. Seeds say what code is to be told of: ids of entries, or sources for all they offer. The answer declares what is new.",
+		Summary: "Open a logical session",
+		Description: "Each run submitted with this session_id as logical_session starts from the heap that the turn before left, after that turn has ended. " +
+			"The same intent always opens the same session. Seeds select catalog entries by id, or all entries of a source. The response declares new entries.",
 		Metadata:    map[string]any{needs: access.Run},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[openingBody](r)}},
 	}
@@ -45,19 +45,19 @@ func (a *api) logicalRoutes(r *router) {
 	delete(open.RequestBody.Content, "application/octet-stream")
 	register(r, heavy(huma.Operation{
 		OperationID: "list-logical-sessions", Method: http.MethodGet, Path: base, Tags: []string{tagSessions},
-		Summary: "List sessions that keep state", Description: "The last opened first.",
+		Summary: "List logical sessions", Description: "The last opened first.",
 	}), []int{http.StatusBadRequest}, a.listLogical)
 	register(r, huma.Operation{
 		OperationID: "get-logical-session", Method: http.MethodGet, Path: base + "/{id}", Tags: []string{tagSessions},
-		Summary: "Get a session that keeps state", Description: "With the heap it is at, and what code in it was told of.",
+		Summary: "Get a logical session", Description: "With its session head and its catalog entries.",
 	}, []int{http.StatusNotFound}, a.getLogical)
 }
 
 // openingBody documents the request body; openLogical decodes it.
 type openingBody struct {
-	Intent  string            `json:"intent" doc:"What the session is for: 1 to 512 bytes, compared as they are. Keep it the same for the whole task."`
-	Seeds   []string          `json:"seeds" doc:"What code is to be told of: ids such as builtin.console, or a source such as builtin."`
-	Aliases map[string]string `json:"registry_aliases,omitempty" nullable:"true" doc:"Other names used in seeds, and the ids they stand for."`
+	Intent  string            `json:"intent" doc:"Purpose of the session: 1 to 512 bytes, compared exactly. Use the same intent for the whole task."`
+	Seeds   []string          `json:"seeds" doc:"Catalog entries to declare: ids such as builtin.console, or a source such as builtin."`
+	Aliases map[string]string `json:"registry_aliases,omitempty" nullable:"true" doc:"Aliases used in seeds, with the ids that they stand for."`
 }
 
 type openLogicalInput struct{ RawBody []byte }
@@ -68,15 +68,15 @@ type openLogicalAnswer struct {
 }
 
 type openedSession struct {
-	SessionID string `json:"session_id" doc:"Give it to runs as logical_session."`
-	New       bool   `json:"new" doc:"True when this opened it."`
+	SessionID string `json:"session_id" doc:"Id of the session, for logical_session of runs."`
+	New       bool   `json:"new" doc:"True if this request opened the session."`
 	// MCP returns the following members in _meta and table.
-	DomainRevision int64         `json:"domain_revision" doc:"Counts how often the session was told of more."`
-	NewSymbolSpace bool          `json:"new_symbol_space" doc:"True when symbols of before are void."`
-	Broken         *string       `json:"broken" doc:"Why continuity broke, just now; null if it did not."`
-	StateLost      bool          `json:"state_lost" doc:"True when the state could not be restored and the session starts from a fresh isolate."`
-	Added          []declaration `json:"added" doc:"What is new to the session."`
-	Declarations   string        `json:"declarations" doc:"The same as one TypeScript text, grouped by server, to show to a model; empty when nothing is new."`
+	DomainRevision int64         `json:"domain_revision" doc:"Number of times that entries were added to the session."`
+	NewSymbolSpace bool          `json:"new_symbol_space" doc:"True if earlier symbols are void."`
+	Broken         *string       `json:"broken" doc:"Reason why this request broke continuity; null if it did not."`
+	StateLost      bool          `json:"state_lost" doc:"True if the state could not be restored and the session starts from a fresh isolate."`
+	Added          []declaration `json:"added" doc:"New entries of the session."`
+	Declarations   string        `json:"declarations" doc:"The new entries as one TypeScript text, grouped by server, for a model; empty if there are none."`
 }
 
 type declaration struct {
@@ -145,8 +145,8 @@ func texts(list *[]string) member {
 
 type listLogicalInput struct {
 	Reading
-	Limit  optional[int] `query:"limit" minimum:"1" maximum:"1000" doc:"How many at most; 100 if not given."`
-	Cursor string        `query:"cursor" doc:"next_cursor of the page before."`
+	Limit  optional[int] `query:"limit" minimum:"1" maximum:"1000" doc:"Maximum number of sessions; default 100."`
+	Cursor string        `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
 type listLogicalAnswer struct {

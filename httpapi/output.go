@@ -31,15 +31,15 @@ func (a *api) outputRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "get-execution-output", Method: http.MethodGet, Path: path, Tags: []string{tagExecutions},
 		Summary: "Read or follow the output of an execution",
-		Description: "A page of what was written so far, by lines or, with byte_offset, by bytes. " +
-			"With Accept: text/event-stream every line as an event, from line_offset or after Last-Event-ID, as it is written, and an event named end with the status at the end; the event id is the line number. " +
-			"When output was cut at the run's limit, an event named truncated before that tells how much is stored, how much was written, and the hash of all of it.",
+		Description: "A page of the output written so far, by lines or, with byte_offset, by bytes. " +
+			"With Accept: text/event-stream, each line as an event as it is written, from line_offset or after Last-Event-ID, and then an event named end with the status; the event id is the line number. " +
+			"If the output was cut at the run's limit, an event named truncated precedes the event end. It has the size of the stored output, and the size and hash of the complete output.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The page, or the stream.", Content: map[string]*huma.MediaType{
 				"application/json": mediaOf[projections.OutputPage](r),
 				typeSSE:            mediaOf[projections.OutputLine](r),
 			}},
-			"204": {Description: "The stream had already ended: Last-Event-ID was that of its last event."},
+			"204": {Description: "The stream has ended: Last-Event-ID is that of its last event."},
 		},
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.output)
 	r.bounds(http.MethodGet, path, "line_offset", 1, 0, 1)
@@ -52,9 +52,9 @@ type outputInput struct {
 	Reading
 	OneExecution
 	LineOffset  optional[int64] `query:"line_offset" doc:"First line, from 1. Ignored with byte_offset."`
-	LineLimit   optional[int64] `query:"line_limit" doc:"At most this many lines. Ignored with byte_offset."`
+	LineLimit   optional[int64] `query:"line_limit" doc:"Maximum number of lines. Ignored with byte_offset."`
 	ByteOffset  optional[int64] `query:"byte_offset" doc:"First byte, from 0; selects paging by bytes."`
-	ByteLimit   optional[int64] `query:"byte_limit" doc:"At most this many bytes. Only with byte_offset."`
+	ByteLimit   optional[int64] `query:"byte_limit" doc:"Maximum number of bytes. Only with byte_offset."`
 	LastEventID string          `header:"Last-Event-ID" doc:"Streams only: id of the last event received."`
 }
 

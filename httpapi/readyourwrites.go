@@ -34,7 +34,7 @@ const sequenceHeader = "Daybook-Sequence"
 
 // Written is the header of the response to every write.
 type Written struct {
-	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read what was written, from any server."`
+	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read the write from any server."`
 }
 
 // wroteAt notes the position of a write for later reads and returns its header.
@@ -46,7 +46,7 @@ func (a *api) wroteAt(seq uint64) Written {
 // Reading is embedded in the inputs of all reads. Like the other embedded parts of
 // inputs and outputs, it is exported because huma ignores unexported ones.
 type Reading struct {
-	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Wait up to 5 s until the answer includes this position of the ledger, else 503."`
+	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position of the ledger that the response must include. Waits up to 5 s, then answers 503."`
 }
 
 // found calls read, which looks up an object by its name. If read returns

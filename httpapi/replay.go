@@ -33,19 +33,19 @@ func (a *api) replayRoutes(r *router) {
 		return huma.Operation{
 			Metadata:    map[string]any{weight: true},
 			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
-			Description: description + " They have the content that is on record, and are marked with replayed: true. At the original speed the pauses between them are those between their times; " +
-				"a speed of 10 makes them a tenth as long, max leaves them out. In long pauses empty lines are sent, or comments, as a sign of life.",
+			Description: description + " The events have their recorded content and are marked with replayed: true. At the original speed, the pauses between them are those between their times; " +
+				"speed 10 makes them a tenth as long, and max removes them. During long pauses, empty lines or comments are sent as heartbeats.",
 			Responses: map[string]*huma.Response{"200": {Description: "The events.", Headers: map[string]*huma.Param{lastSequence: {
-				Description: "The position at which the replay ends.", Schema: &huma.Schema{Type: huma.TypeInteger},
+				Description: "Last position of the replay.", Schema: &huma.Schema{Type: huma.TypeInteger},
 			}}, Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one}}},
 		}
 	}
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
-	publish := op(http.MethodPost, "republish-session", "Publish the history of a session under a NATS subject",
-		"Sends the events to the subject, and answers with each as it is sent, as the other form does. It ends when the request does.")
+	publish := op(http.MethodPost, "republish-session", "Publish the events of a session again under a NATS subject",
+		"Publishes the events, and returns each one as it is published, as GET does. The replay ends when the request ends.")
 	publish.Metadata[needs] = access.Read // it records nothing, and its response is that of the read
-	register(r, op(http.MethodGet, "replay-session", "Tell the history of a session once more",
-		"The events of the session's runs and its entries, in order: one JSON object a line, or, with Accept: text/event-stream, as events whose id is their position, and one named end after the last."),
+	register(r, op(http.MethodGet, "replay-session", "Replay the events of a session",
+		"The events of the session's runs and its entries, in order: one JSON object per line. With Accept: text/event-stream, server-sent events whose id is their position, and an event named end after the last one."),
 		errs, a.replaySession)
 	register(r, publish, errs, a.republishSession)
 }
@@ -54,13 +54,13 @@ func (a *api) replayRoutes(r *router) {
 type ReplayInput struct {
 	Reading
 	OneSession
-	Speed       string           `query:"speed" doc:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1"`
-	MaxPause    string           `query:"max_pause" doc:"Longest pause between two events, such as 5s; without it pauses are as long as they were."`
-	From        optional[uint64] `query:"from" doc:"Begin at this position."`
-	To          optional[uint64] `query:"to" doc:"End after this position."`
-	FromEntry   optional[int64]  `query:"from_entry" doc:"Only runs of the entries from this index on."`
-	ToEntry     optional[int64]  `query:"to_entry" doc:"Only runs of the entries up to this index."`
-	LastEventID string           `header:"Last-Event-ID" doc:"Streams only: id of the last event received; the replay goes on after it."`
+	Speed       string           `query:"speed" doc:"Multiple of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1"`
+	MaxPause    string           `query:"max_pause" doc:"Maximum pause between two events, such as 5s; default: no limit."`
+	From        optional[uint64] `query:"from" doc:"First position."`
+	To          optional[uint64] `query:"to" doc:"Last position."`
+	FromEntry   optional[int64]  `query:"from_entry" doc:"Only runs of entries with this index or a higher one."`
+	ToEntry     optional[int64]  `query:"to_entry" doc:"Only runs of entries with this index or a lower one."`
+	LastEventID string           `header:"Last-Event-ID" doc:"Streams only: id of the last event received; the replay continues after it."`
 }
 
 type republishInput struct {

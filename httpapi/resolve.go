@@ -22,16 +22,16 @@ type Resolver interface {
 func (a *api) resolveRoutes(r *router) {
 	register(r, heavy(huma.Operation{
 		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
-		Summary: "Find an id by its beginning",
-		Description: "The one execution or heap whose id begins with the text. If several do, the answer is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one; " +
-			"with session, the newest execution of the session, or the heap that it continues from, empty if it was reset to nothing.",
+		Summary: "Find an id by a prefix",
+		Description: "The one execution or heap whose id starts with the text. If there are several, the response is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one. " +
+			"With session, it is the newest execution of the session, or the heap that the session continues from, empty if the session was reset to a fresh isolate.",
 	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
 }
 
 type resolveInput struct {
 	Reading
-	Kind    string `query:"kind" required:"true" enum:"execution,heap" doc:"What it is the id of."`
-	ID      string `query:"id" required:"true" doc:"Beginning of the id, or @last."`
+	Kind    string `query:"kind" required:"true" enum:"execution,heap" doc:"Kind of the object."`
+	ID      string `query:"id" required:"true" doc:"Prefix of the id, or @last."`
 	Session string `query:"session" doc:"With @last: only this session, by name, id, intent, ref or unique prefix."`
 }
 
@@ -43,7 +43,7 @@ func (in resolveInput) about() subject {
 }
 
 type resolved struct {
-	ID string `json:"id" doc:"The whole id; empty for the heap of a session that was reset to nothing."`
+	ID string `json:"id" doc:"The complete id; empty for the heap of a session that was reset to a fresh isolate."`
 }
 
 func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {

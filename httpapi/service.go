@@ -19,9 +19,9 @@ func (a *api) serviceRoutes(r *router) {
 	version.Metadata = map[string]any{needs: access.Scope("")}
 	register(r, version, nil,
 		func(context.Context, *struct{}) (*versionAnswer, error) { return &versionAnswer{Body: a.info}, nil })
-	register(r, op("get-health", "/healthz", "Tell that the process is alive", "For liveness checks: says nothing about whether it can serve."), nil,
+	register(r, op("get-health", "/healthz", "Check that the process is alive", "For liveness checks. Does not report whether the service is ready."), nil,
 		func(context.Context, *struct{}) (*healthAnswer, error) { return &healthAnswer{Body: health{"ok"}}, nil })
-	register(r, op("get-readiness", "/readyz", "Tell whether the service can serve", "503 with the reason until it can."), nil, a.readiness)
+	register(r, op("get-readiness", "/readyz", "Check that the service is ready", "Answers 503 until it is. With --auth, only callers with a token get the reason."), nil, a.readiness)
 }
 
 type versionAnswer struct{ Body Version }

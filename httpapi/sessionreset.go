@@ -13,8 +13,8 @@ import (
 func (a *api) resetRoutes(r *router) {
 	reset := huma.Operation{
 		OperationID: "reset-session", Method: http.MethodPost, Path: "/api/sessions/{name}/reset", Tags: []string{tagSessions},
-		Summary: "Set a session to one of its heaps, or to nothing",
-		Description: "Runs accepted before the reset keep their state; the next turn starts from the heap, or from a fresh isolate without one. In a named session, the heap is where --continue starts. " +
+		Summary: "Reset a session to one of its heaps or to a fresh isolate",
+		Description: "The next turn starts from the heap or, without one, from a fresh isolate. Runs accepted before the reset do not change. In a named session, the option --continue of the command line starts from the heap. " +
 			"The heap must be one that a run of the session left or started from. " + sessionText,
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[resetBody](r)}},
 	}
@@ -27,7 +27,7 @@ func (a *api) resetRoutes(r *router) {
 
 // resetBody documents the request body; resetSession decodes it.
 type resetBody struct {
-	Heap *string `json:"heap,omitempty" nullable:"true" doc:"Heap of the session to continue from; absent for a fresh isolate."`
+	Heap *string `json:"heap,omitempty" nullable:"true" doc:"Heap of the session to continue from; a fresh isolate if absent."`
 }
 
 type resetInput struct {
@@ -46,7 +46,7 @@ type resetDone struct {
 	Kind      events.SessionKind `json:"kind" enum:"named,logical,acp"`
 	Name      *string            `json:"name" doc:"Name, intent or title of the session."`
 	Head      *string            `json:"head" doc:"Heap that the session continues from; null for a fresh isolate."`
-	Repeated  bool               `json:"repeated" doc:"True when this idempotency key had reset the session before."`
+	Repeated  bool               `json:"repeated" doc:"True if an earlier request with this idempotency key reset the session."`
 }
 
 func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, error) {

@@ -19,7 +19,7 @@ func (a *api) sessionRoutes(r *router) {
 	register(r, heavy(huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/api/sessions", Tags: []string{tagSessions},
 		Summary:     "List sessions",
-		Description: "Without kind: the names of named sessions with entries, sorted. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
+		Description: "Without kind: the sorted names of named sessions with entries. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
 	}), []int{http.StatusBadRequest}, a.sessions)
 	r.bounds(http.MethodGet, "/api/sessions", "limit", 1, projections.MaxListLimit, nil)
 	register(r, heavy(huma.Operation{
@@ -28,9 +28,9 @@ func (a *api) sessionRoutes(r *router) {
 	}), []int{http.StatusNotFound, http.StatusConflict}, a.getSession)
 	register(r, heavy(huma.Operation{
 		OperationID: "list-session-entries", Method: http.MethodGet, Path: "/api/sessions/{name}/entries", Tags: []string{tagSessions},
-		Summary: "Read the log of a session",
-		Description: "One entry per ended run: in a named session in the order in which they ended, in a logical or ACP session in the order of the turns, where index is the number of the turn less one. " + sessionText +
-			" A name that no session has is answered with no entries. The answer is written while it is read: an error ends the connection.",
+		Summary: "Get the session log",
+		Description: "One entry per ended run. In a named session they are in the order of their ends, in a logical or ACP session in the order of the turns, and index is the number of the turn minus one. " + sessionText +
+			" For an unknown name, the log has no entries. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {Description: "The log.", Content: map[string]*huma.MediaType{"application/json": mediaOf[sessionLog](r)}}},
 	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
 	a.turnRoutes(r)
@@ -39,7 +39,7 @@ func (a *api) sessionRoutes(r *router) {
 
 // sessionText documents the texts that identify a session.
 const sessionText = "name is the name of a named session, the id of any session, an intent, a ref such as s0, or a unique prefix of a name, intent, title or id. " +
-	"An exact name wins. If several sessions fit, the answer is 409 and lists up to five."
+	"An exact name takes precedence. If several sessions match, the response is 409 and lists up to five."
 
 // session returns the session that a text identifies. If there are several, it returns
 // a failure with status 409.
@@ -96,8 +96,8 @@ func (f sessionFilter) restrict(to *projections.ExecutionFilter) {
 
 type sessionsInput struct {
 	Reading
-	Kind   string        `query:"kind" enum:"all,named,logical,acp" doc:"Adds items: sessions of this kind."`
-	Limit  optional[int] `query:"limit" doc:"With kind: at most this many items; 100 if not given."`
+	Kind   string        `query:"kind" enum:"all,named,logical,acp" doc:"Kind of the sessions in items; without it there are no items."`
+	Limit  optional[int] `query:"limit" doc:"With kind: maximum number of items; default 100."`
 	Cursor string        `query:"cursor" doc:"With kind: next_cursor of the previous page."`
 }
 
@@ -105,8 +105,8 @@ type sessionsAnswer struct{ Body sessionList }
 
 type sessionList struct {
 	Sessions   []string               `json:"sessions" doc:"Names of named sessions with entries, sorted."`
-	Items      *[]projections.Session `json:"items,omitempty" doc:"Sessions of the kind asked for, the last used first."`
-	NextCursor string                 `json:"next_cursor,omitempty" doc:"Set only when there are more items."`
+	Items      *[]projections.Session `json:"items,omitempty" doc:"Sessions of the requested kind, the last used first."`
+	NextCursor string                 `json:"next_cursor,omitempty" doc:"Cursor of the next page; absent on the last one."`
 }
 
 func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer, error) {
@@ -166,13 +166,13 @@ func (a *api) getSession(ctx context.Context, in *getSessionInput) (*getSessionA
 
 // entry is a session entry, reduced to the requested fields.
 type entry struct {
-	Index       *int64         `json:"index,omitempty" doc:"Counts the entries from 0."`
+	Index       *int64         `json:"index,omitempty" doc:"Index of the entry, from 0."`
 	ExecutionID *string        `json:"execution_id,omitempty"`
 	Status      *events.Status `json:"status,omitempty"`
-	InputHeap   **string       `json:"input_heap,omitempty" doc:"The heap really restored; null for a fresh isolate."`
-	OutputHeap  **string       `json:"output_heap,omitempty" doc:"The heap the run left behind; null when it left none."`
+	InputHeap   **string       `json:"input_heap,omitempty" doc:"The heap that was restored; null for a fresh isolate."`
+	OutputHeap  **string       `json:"output_heap,omitempty" doc:"The heap that the run left; null if it left none."`
 	Code        *string        `json:"code,omitempty"`
-	Timestamp   *string        `json:"timestamp,omitempty" doc:"When the run ended."`
+	Timestamp   *string        `json:"timestamp,omitempty" doc:"Time when the run ended."`
 }
 
 // entryFields has the functions that set the fields of an entry, by name.
@@ -195,7 +195,7 @@ type entriesInput struct {
 // sessionLog documents the response, which is written in pieces.
 type sessionLog struct {
 	Entries []entry              `json:"entries"`
-	Session *projections.Session `json:"session,omitempty" doc:"The session that name means; absent when there is none."`
+	Session *projections.Session `json:"session,omitempty" doc:"The session that name identifies; absent if there is none."`
 }
 
 func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) {

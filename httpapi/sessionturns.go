@@ -23,8 +23,8 @@ func (a *api) turnRoutes(r *router) {
 	const path = "/api/sessions/{name}/turns"
 	register(r, heavy(huma.Operation{
 		OperationID: "list-session-turns", Method: http.MethodGet, Path: path, Tags: []string{tagSessions},
-		Summary:     "Read the conversation of a session",
-		Description: "The last runs of a session of any kind in the order in which they were accepted, each with its code, output, result and error, the resets between them, and the commands of an ACP session. " + sessionText,
+		Summary:     "List the newest runs and resets of a session",
+		Description: "The newest runs of a session of any kind in the order of acceptance, each with its code, output, result and error, the resets between them, and the commands of an ACP session. " + sessionText,
 	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.sessionTurns)
 	r.bounds(http.MethodGet, path, "last", 1, maxTurns, defaultTurns)
 	r.bounds(http.MethodGet, path, "max_bytes", 0, maxTurnBytes, defaultTurnBytes)
@@ -33,8 +33,8 @@ func (a *api) turnRoutes(r *router) {
 type turnsInput struct {
 	Reading
 	OneSession
-	Last     optional[int] `query:"last" doc:"At most this many runs, the newest."`
-	MaxBytes optional[int] `query:"max_bytes" doc:"At most this many bytes of each code, output, result and error."`
+	Last     optional[int] `query:"last" doc:"Maximum number of runs."`
+	MaxBytes optional[int] `query:"max_bytes" doc:"Maximum number of bytes of each code, output, result and error."`
 }
 
 type turnsAnswer struct{ Body sessionTurns }
@@ -42,7 +42,7 @@ type turnsAnswer struct{ Body sessionTurns }
 // sessionTurns is the newest part of the history of a session.
 type sessionTurns struct {
 	Session projections.Session `json:"session"`
-	Earlier int64               `json:"earlier" doc:"Number of runs before the first one here."`
+	Earlier int64               `json:"earlier" doc:"Number of runs before the first one listed."`
 	Moments []moment            `json:"moments" doc:"Runs, resets and commands, oldest first."`
 }
 
@@ -61,7 +61,7 @@ type turnRun struct {
 	RequestedAt string        `json:"requested_at" format:"date-time"`
 	StartedAt   string        `json:"started_at" format:"date-time"`
 	CompletedAt *string       `json:"completed_at"`
-	DurationMS  *int64        `json:"duration_ms" doc:"From the start to the end; null while it runs."`
+	DurationMS  *int64        `json:"duration_ms" doc:"Time from the start to the end in milliseconds; null while it runs."`
 	InputHeap   *string       `json:"input_heap"`
 	Heap        *string       `json:"heap"`
 	Reason      *string       `json:"reason"`
@@ -69,13 +69,13 @@ type turnRun struct {
 	Output      excerpt       `json:"output"`
 	Result      *excerpt      `json:"result"`
 	Error       *excerpt      `json:"error"`
-	Erased      bool          `json:"erased,omitempty" doc:"True when the content of the run was erased."`
+	Erased      bool          `json:"erased,omitempty" doc:"True if the content of the run was shredded."`
 }
 
 // excerpt is the beginning of a text.
 type excerpt struct {
 	Text  string `json:"text"`
-	Bytes int64  `json:"bytes" doc:"Length of the whole text in bytes of UTF-8."`
+	Bytes int64  `json:"bytes" doc:"Length of the complete text in bytes of UTF-8."`
 }
 
 func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, error) {

@@ -21,16 +21,16 @@ type Shredder interface {
 func (a *api) shredRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "shred-session", Method: http.MethodDelete, Path: "/api/sessions/{name}/content", Tags: []string{tagSessions},
-		Summary: "Erase the content of a session",
-		Description: "Destroys the keys that the session's sources, output, results, errors, the tags its runs gave and their heaps are encrypted under. What is on record besides stays, and so do all proofs; what asks for the content afterwards is told when and by which event it went. " +
-			"Only for runs recorded while the server was started with --erasable-sessions. Refused while runs of the session are under way, and while others have use of its heaps unless force is given.",
+		Summary: "Shred the content of a session",
+		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
+			"Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps.",
 		Metadata: map[string]any{needs: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
 }
 
 type shredInput struct {
 	Name  string `path:"name" doc:"Session name."`
-	Force bool   `query:"force" doc:"Remove heaps that runs outside of the session have use of, too."`
+	Force bool   `query:"force" doc:"True also removes heaps that runs outside of the session depend on."`
 }
 
 func (in shredInput) about() subject { return subject{"session", "Session", in.Name} }

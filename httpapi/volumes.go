@@ -32,14 +32,14 @@ const nothingToSeal = "the volume that is written holds nothing yet, so there is
 
 // Volume describes a volume of the ledger.
 type Volume struct {
-	Volume  int     `json:"volume" doc:"Its number, from 1."`
-	Stream  string  `json:"stream" doc:"The JetStream stream that holds it."`
-	First   uint64  `json:"first" doc:"Position of its first event."`
-	Last    uint64  `json:"last" doc:"Position of its last event; first - 1 while there is none."`
-	Bytes   uint64  `json:"bytes" doc:"What its events take on disk."`
-	Sealed  bool    `json:"sealed" doc:"Whether it is complete: nothing is written to it any more."`
-	FirstAt *string `json:"first_at" nullable:"true" doc:"When its first event was stored; null while there is none."`
-	LastAt  *string `json:"last_at" nullable:"true" doc:"When its last event was stored; null while there is none."`
+	Volume  int     `json:"volume" doc:"Number of the volume, from 1."`
+	Stream  string  `json:"stream" doc:"JetStream stream of the volume."`
+	First   uint64  `json:"first" doc:"Position of the first event."`
+	Last    uint64  `json:"last" doc:"Position of the last event; first - 1 while there is none."`
+	Bytes   uint64  `json:"bytes" doc:"Size of the events on disk in bytes."`
+	Sealed  bool    `json:"sealed" doc:"True if the volume is sealed: it takes no more events."`
+	FirstAt *string `json:"first_at" nullable:"true" doc:"Time when the first event was stored; null while there is none."`
+	LastAt  *string `json:"last_at" nullable:"true" doc:"Time when the last event was stored; null while there is none."`
 }
 
 const volumesPath = "/api/ledger/volumes"
@@ -48,19 +48,19 @@ func (a *api) volumeRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "list-volumes", Method: http.MethodGet, Path: volumesPath, Tags: []string{tagLedger},
 		Summary:     "List the volumes of the ledger",
-		Description: "The ledger is kept in volumes, each a stream that begins where the one before it ends. Positions are counted over all of them; only the last one is written.",
+		Description: "The ledger is stored in volumes. Each is a stream that starts where the one before it ends. Positions are counted over all volumes; only the newest one takes events.",
 	}, nil, a.listVolumes)
 	register(r, huma.Operation{
 		OperationID: "seal-volume", Method: http.MethodPost, Path: volumesPath + "/seal", Tags: []string{tagLedger},
-		Summary:     "Seal the volume that is written",
-		Description: "Signs what it holds, ends it for good and opens the next one. Who records events meanwhile notices nothing but a short wait. The answer is the volume that was sealed. For administrators of the tenant default only.",
+		Summary:     "Seal the active volume and open the next one",
+		Description: "Signs a closing checkpoint, seals the volume permanently and opens the next one. Concurrent writes wait for a short time. The response is the sealed volume. Requires a token of the tenant default with the scope admin.",
 		Metadata:    map[string]any{needs: access.Admin},
 	}, []int{http.StatusConflict}, a.sealVolume)
 	register(r, huma.Operation{
 		OperationID: "remove-volume", Method: http.MethodPost, Path: volumesPath + "/{volume}/remove", Tags: []string{tagLedger},
 		Summary: "Remove the oldest volume",
-		Description: "Removes a sealed volume that the caller has an export of, shown by the SHA-256 of its file events.ndjson, which is computed anew and compared. What others rest on is kept. " +
-			"With 409 all reasons are told why it cannot be removed. It cannot be undone; the answer names the event that records it. For administrators of the tenant default only.",
+		Description: "Removes a sealed volume that the caller has exported. The SHA-256 of the file events.ndjson of the export is computed again and compared. Events that later state depends on are kept. " +
+			"A response with 409 lists all reasons against the removal. The removal cannot be undone; the response names the event that records it. Requires a token of the tenant default with the scope admin.",
 		Metadata: map[string]any{needs: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusConflict}, a.removeVolume)
 }
@@ -68,7 +68,7 @@ func (a *api) volumeRoutes(r *router) {
 type volumesAnswer struct {
 	Body struct {
 		Volumes []Volume       `json:"volumes" nullable:"false" doc:"All volumes, oldest first."`
-		Removed *RemovedVolume `json:"removed,omitempty" doc:"The newest of the volumes that were removed, which are all up to it; left out when none was."`
+		Removed *RemovedVolume `json:"removed,omitempty" doc:"The newest removed volume; all older ones are removed too. Absent if no volume was removed."`
 	}
 }
 
@@ -135,14 +135,14 @@ func showVolume(v events.VolumeInfo) Volume {
 
 // RemovedVolume describes a removed volume.
 type RemovedVolume struct {
-	Volume       int    `json:"volume" doc:"Its number. Those before it were removed, too."`
-	First        uint64 `json:"first" doc:"Position of its first event."`
-	Last         uint64 `json:"last" doc:"Position of its last event."`
-	RemovedAt    string `json:"removed_at" doc:"When it was removed."`
-	Sequence     uint64 `json:"sequence" doc:"Position of the event that says so."`
-	ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file of events that its export has."`
-	RootHash     string `json:"root_hash" doc:"Tree hash over everything up to its last event, in base64."`
-	KeptEvents   int    `json:"kept_events" doc:"How many events are kept of this and earlier volumes, because others rest on them."`
+	Volume       int    `json:"volume" doc:"Number of the volume. All volumes before it are removed too."`
+	First        uint64 `json:"first" doc:"Position of the first event."`
+	Last         uint64 `json:"last" doc:"Position of the last event."`
+	RemovedAt    string `json:"removed_at" doc:"Time of the removal."`
+	Sequence     uint64 `json:"sequence" doc:"Position of the event that records the removal."`
+	ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file events.ndjson of the export."`
+	RootHash     string `json:"root_hash" doc:"Tree hash of all events up to the last one of the volume, in base64."`
+	KeptEvents   int    `json:"kept_events" doc:"Number of kept events of this and earlier volumes."`
 }
 
 func showRemoval(r events.Removal) RemovedVolume {

@@ -39,20 +39,20 @@ func (a *api) webhookRoutes(r *router) {
 		}
 		return o
 	}
-	register(r, op("list-webhooks", http.MethodGet, base, "List webhooks", "Oldest first, with how each fares."), nil, a.listWebhooks)
+	register(r, op("list-webhooks", http.MethodGet, base, "List webhooks", "Oldest first, with the state of their deliveries."), nil, a.listWebhooks)
 	add := op("add-webhook", http.MethodPost, base, "Register a webhook",
-		"Events recorded from now on, or after a position, are posted to the URL as CloudEvents in JSON, signed as Standard Webhooks describes, one at a time and in order. "+
-			"Each is tried again, with growing pauses, until the answer is 2xx; after 15 attempts it is a dead letter. The answer tells the secret that deliveries are signed with, this once.")
+		"Events recorded from now on, or after a position, are posted to the URL as CloudEvents in JSON, one at a time and in order. Deliveries are signed according to Standard Webhooks. "+
+			"A delivery is retried with growing pauses until the receiver answers 2xx; after 15 attempts the event is a dead letter. Only this response has the secret that signs the deliveries.")
 	add.DefaultStatus = http.StatusCreated
 	add.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[webhookBody](r)}}
 	register(r, add, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.addWebhook)
 	delete(add.RequestBody.Content, "application/octet-stream")
-	register(r, op("delete-webhook", http.MethodDelete, one, "Delete a webhook", "Nothing more is posted, and its secret is destroyed."),
+	register(r, op("delete-webhook", http.MethodDelete, one, "Delete a webhook", "Ends the deliveries and destroys the secret."),
 		[]int{http.StatusNotFound}, a.deleteWebhook)
-	register(r, heavy(op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List what could not be delivered", "In ledger order.")),
+	register(r, heavy(op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List the dead letters of a webhook", "In ledger order.")),
 		[]int{http.StatusNotFound}, a.deadLetters)
-	retry := op("retry-dead-letters", http.MethodPost, one+"/retry", "Deliver dead letters after all",
-		"Tries each once more, in order, while other deliveries go on; with an empty body the oldest 1000. A webhook that was disabled by an answer of 410 Gone goes on.")
+	retry := op("retry-dead-letters", http.MethodPost, one+"/retry", "Retry dead letters",
+		"Tries each dead letter once more, in order, while other deliveries continue; with an empty body, the oldest 1000. Enables a webhook that was disabled because its receiver answered 410 Gone.")
 	retry.DefaultStatus = http.StatusAccepted
 	retry.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[retryBody](r)}}
 	register(r, retry, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.retryWebhook)
@@ -99,11 +99,11 @@ func (a *api) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksAnswer, e
 
 // webhookBody documents the request body; decodeWebhook decodes it.
 type webhookBody struct {
-	URL         string   `json:"url" doc:"Where deliveries are posted: https, and a public address unless the server was started with --webhook-allow-private. It is on record for ever: put no secret into it."`
-	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; without it all, except those about webhooks and the ledger itself."`
+	URL         string   `json:"url" doc:"Address that deliveries are posted to: https, and a public address unless the server was started with --webhook-allow-private. It is recorded permanently: it must not contain a secret."`
+	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; default: all except those about webhooks and the ledger itself."`
 	Session     *string  `json:"session,omitempty" nullable:"true" doc:"Only events of runs logged under this session, and its entries."`
 	ExecutionID *string  `json:"execution_id,omitempty" nullable:"true" doc:"Only events of this execution."`
-	After       *int64   `json:"after,omitempty" nullable:"true" minimum:"0" doc:"Begin after this position, 0 for the beginning; without it with what is recorded from now on."`
+	After       *int64   `json:"after,omitempty" nullable:"true" minimum:"0" doc:"Position to start after, 0 for the beginning; default: events recorded from now on."`
 }
 
 type addWebhookInput struct{ RawBody []byte }
@@ -115,7 +115,7 @@ type addedWebhook struct {
 
 type newWebhook struct {
 	webhook.Hook
-	Secret string `json:"secret" doc:"What deliveries are signed with, told this once."`
+	Secret string `json:"secret" doc:"Secret that signs the deliveries; only in this response."`
 }
 
 func (a *api) addWebhook(ctx context.Context, in *addWebhookInput) (*addedWebhook, error) {
@@ -202,7 +202,7 @@ func (a *api) deadLetters(ctx context.Context, in *OneWebhook) (*lettersAnswer, 
 
 // retryBody documents the request body; retryWebhook decodes it.
 type retryBody struct {
-	Sequences []string `json:"sequences,omitempty" nullable:"true" doc:"Positions of the events to deliver, as the list of dead letters shows them."`
+	Sequences []string `json:"sequences,omitempty" nullable:"true" doc:"Positions of the events to deliver, as in the list of dead letters."`
 }
 
 type retryInput struct {
@@ -216,7 +216,7 @@ type retryAnswer struct {
 }
 
 type retried struct {
-	Retrying int `json:"retrying" doc:"How many dead letters will be tried."`
+	Retrying int `json:"retrying" doc:"Number of dead letters that will be tried."`
 }
 
 func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, error) {
