@@ -92,7 +92,7 @@ func New(o Options) (http.Handler, error) {
 	check := &sharedCheck{check: o.Ready}
 	a.ready = func(ctx context.Context) error {
 		if err := a.q.Damage(); err != nil {
-			return fmt.Errorf("the read side has stopped: %w", err)
+			return fmt.Errorf("the projections have stopped: %w", err)
 		}
 		if o.Ready != nil {
 			return check.do(ctx)

@@ -24,7 +24,7 @@ type array struct {
 const arrayPiece = 16 << 10
 
 // errHead stops reading for a HEAD request.
-var errHead = errors.New("no body is asked for")
+var errHead = errors.New("the request is HEAD")
 
 // startArray prepares a response that is a JSON array. It writes nothing.
 func startArray(w http.ResponseWriter, r *http.Request) *array {
@@ -54,7 +54,7 @@ func (l *array) add(v any) error {
 		return err
 	}
 	if err := encoder(&l.buf).Encode(v); err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+		return fmt.Errorf("encode the response: %w", err)
 	}
 	l.buf.Truncate(l.buf.Len() - 1) // the line end that the encoder adds
 	if l.buf.Len() < arrayPiece {
@@ -90,7 +90,7 @@ func (a *api) endArray(ctx context.Context, l *array, err error) {
 	case !l.begun:
 		writeFailure(l.w, a.failed(ctx, err, subject{}))
 	default:
-		a.brokeOff(ctx, "an answer broke off", err, "path", requestOf(ctx).path)
+		a.brokeOff(ctx, "response ended early", err, "path", requestOf(ctx).path)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -134,7 +134,7 @@ func refusal(err error) *failure {
 		f.retryAfter = 5
 		return f
 	default:
-		return unavailable("the request ended before it could be answered; try again")
+		return unavailable("the request was cancelled before its response was ready; send it again")
 	}
 }
 

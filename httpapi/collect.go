@@ -53,14 +53,14 @@ type collectAnswer struct {
 func (a *api) collectHeaps(ctx context.Context, in *collectInput) (*collectAnswer, error) {
 	r := requestOf(ctx)
 	if a.collector == nil {
-		return nil, unavailable("this server keeps no heaps")
+		return nil, unavailable("this server does not delete heaps")
 	}
 	var older, keep *int
 	var dry bool
 	if len(in.RawBody) > 0 {
 		asJSON, f := bodyForm(r, in.RawBody)
 		if f != nil || !asJSON {
-			return nil, unsupported("Content-Type", "the rule is sent as JSON: curl -X POST -H 'Content-Type: application/json' --data '{\"dry_run\":true}' ...")
+			return nil, unsupported("Content-Type", "the body must be JSON: curl -X POST -H 'Content-Type: application/json' --data '{\"dry_run\":true}' ...")
 		}
 		if f := decodeObject(in.RawBody, map[string]member{"older_than_secs": integer(&older), "keep_entries": integer(&keep), "dry_run": boolean(&dry)}); f != nil {
 			return nil, f

@@ -121,7 +121,7 @@ func (a *api) contextKey(ctx context.Context, c OneContext) (contextstore.Key, e
 	case c.Session != "":
 		return contextstore.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.Session, Principal: tokenUser(ctx)}, ledger.CheckSession(c.Session)
 	default:
-		return contextstore.Key{}, invalid("session", "session is missing: name the session, or give the id of one that keeps state as logical_session")
+		return contextstore.Key{}, invalid("session", "session is missing: give the name of a session, or the id of a logical session as logical_session")
 	}
 }
 
@@ -162,7 +162,7 @@ func decodeContextPatch(raw []byte) (contextstore.Patch, *failure) {
 	var p contextstore.Patch
 	f := decodeObject(raw, map[string]member{"user_preferences": anyMap(&p.UserPreferences), "custom": anyMap(&p.Custom)})
 	if f == nil && p.UserPreferences == nil && p.Custom == nil {
-		f = mistyped("custom", "nothing is to be set: give user_preferences, custom or both")
+		f = mistyped("custom", "the body sets nothing: give user_preferences, custom or both")
 	}
 	return p, f
 }
@@ -216,7 +216,7 @@ func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	}
 	ref, err := a.contexts.Ref(ctx, k)
 	if err != nil {
-		a.brokeOff(ctx, "conversation context", err)
+		a.brokeOff(ctx, "conversation context not read", err)
 		return
 	}
 	s.Context = &ref

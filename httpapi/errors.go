@@ -199,7 +199,7 @@ func (s subject) notFound() *failure {
 // gone returns the failure for content that was removed on purpose or lost with
 // accepted damage. Its message names the event that records it.
 func gone(err error, about subject) *failure {
-	text := "it was removed on purpose"
+	text := "the content was removed on purpose"
 	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
 		text = removed.Error()
 	}
@@ -256,7 +256,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case blobDamage(err) != nil:
 		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
-		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.RecoveryAdvice)
+		return unavailable("the request cannot be answered from the intact part of the ledger: %v; %s", a.damage.Err(), damage.RecoveryAdvice)
 	case errors.Is(err, projections.ErrBadQuery):
 		// The message starts with the name of the wrong parameter.
 		field, _, _ := strings.Cut(err.Error(), " ")
@@ -265,7 +265,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		}
 		return invalid(field, "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return unavailable("the request ended before it could be answered; try again")
+		return unavailable("the request was cancelled before its response was ready; send it again")
 	default:
 		return a.internal(ctx, err)
 	}
@@ -286,9 +286,9 @@ func (a *api) internal(ctx context.Context, err error) *failure {
 		attrs = append(attrs, slog.Any("cause", le.Err)) // not part of its message
 	}
 	a.log.LogAttrs(ctx, slog.LevelError, "request failed", attrs...)
-	text := "something went wrong on the server; its log tells more under ref " + ref
+	text := "internal error; the server's log has the details under ref " + ref
 	if errors.Is(err, events.ErrDamaged) {
-		text = "stored data does not match its recorded hash, so it is not served; the server's log tells more under ref " + ref
+		text = "stored data does not match its recorded hash, so it is not served; the server's log has the details under ref " + ref
 	}
 	return fail(http.StatusInternalServerError, string(ledger.CodeInternal), "", "%s", text)
 }
@@ -386,9 +386,9 @@ func knownParameters(op *huma.Operation) string {
 		}
 	}
 	if len(names) == 0 {
-		return "there are none here"
+		return "the operation has none"
 	}
-	return "those here are " + strings.Join(names, ", ")
+	return "the parameters are " + strings.Join(names, ", ")
 }
 
 // RefuseConnection answers 503 to a request on a connection above the server's limit.

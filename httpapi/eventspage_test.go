@@ -35,7 +35,7 @@ func TestEventsInABrowser(t *testing.T) {
 	if oldest := page("/api/events?after=0"); !strings.Contains(oldest, `<tr id="1">`) || !strings.Contains(oldest, `href="?after=100">Newer`) || strings.Contains(oldest, ">Older<") {
 		t.Errorf("the oldest events: %s", oldest)
 	}
-	if none := page("/api/events?type=daybook.webhook.deleted.v1"); !strings.Contains(none, "There are none that match") {
+	if none := page("/api/events?type=daybook.webhook.deleted.v1"); !strings.Contains(none, "There are no events that match") {
 		t.Errorf("a filter that nothing meets: %s", none)
 	}
 	for _, accept := range []string{"", "*/*", "application/x-ndjson", "text/html, application/json"} {

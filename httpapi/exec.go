@@ -113,13 +113,13 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	}
 	// The run is accepted: the client gets its id even if it cannot be read now.
 	if err := a.waitForPosition(ctx, Reading{}); err != nil {
-		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
+		a.brokeOff(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
 		return out, nil
 	}
 	d, err := a.awaitEnd(ctx, receipt.ExecutionID, in.Wait.Value, true)
 	switch {
 	case err != nil:
-		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
+		a.brokeOff(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
 	case d.Status.Terminal():
 		out.Status, out.Location, out.Body.ended = http.StatusOK, "", &d
 	}
@@ -148,7 +148,7 @@ func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 	})
 	switch {
 	case f != nil && f.problem.Field == "" && r.header.Get("Content-Type") == "":
-		f = invalid("", "%s. Without a Content-Type the body is taken for JSON; add the header \"Content-Type: text/plain\" to send a script as it is", f.problem.Error)
+		f = invalid("", "%s. Without a Content-Type the body is read as JSON; add the header \"Content-Type: text/plain\" to send the script itself", f.problem.Error)
 	case f == nil && !given:
 		f = mistyped("code", "code is missing: give the script as a string")
 	}
@@ -175,7 +175,7 @@ func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
 // bodyForm reports whether the body is a JSON object or the script itself.
 func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return false, unsupported("Content-Encoding", "the body is encoded with %q; send it as it is", enc)
+		return false, unsupported("Content-Encoding", "the body is encoded with %q; send it without encoding", enc)
 	}
 	given := r.header.Get("Content-Type")
 	if given == "" {
@@ -188,7 +188,7 @@ func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii":
 	default:
-		return false, unsupported("Content-Type", "the body is said to be in %q; send it in UTF-8", charset)
+		return false, unsupported("Content-Type", "the charset of the body is %q; send it in UTF-8", charset)
 	}
 	switch {
 	case name == "application/x-www-form-urlencoded":

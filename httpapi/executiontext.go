@@ -72,7 +72,7 @@ func (a *api) execution(ctx context.Context, tenant, id string) (projections.Exe
 		if !cut {
 			continue
 		}
-		d.Warnings = append(d.Warnings, fmt.Sprintf("this answer has only the beginning of the %s: all %d bytes do not fit into one answer of this server; GET /api/executions/%s/texts/%s sends them, and daybook exec text %s %s prints them", name, size, id, name, id, name))
+		d.Warnings = append(d.Warnings, fmt.Sprintf("this response has only the beginning of the %s: all %d bytes do not fit into one response of this server; GET /api/executions/%s/texts/%s returns them, and daybook exec text %s %s prints them", name, size, id, name, id, name))
 	}
 	return d, nil
 }

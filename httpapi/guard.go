@@ -19,7 +19,7 @@ func foreign(r *http.Request, err error) *failure {
 	switch {
 	case errors.Is(err, web.ErrForeignHost):
 		return fail(http.StatusForbidden, codeForbidden, "Host",
-			"the Host header %q is not one this server answers to; use a loopback address, or start it with that host allowed", r.Host)
+			"the Host header %q is not allowed; use a loopback address, or start the server with that host allowed", r.Host)
 	case errors.Is(err, web.ErrForeignOrigin):
 		return fail(http.StatusForbidden, codeForbidden, field, "requests from the origin %q are not allowed", r.Header.Get("Origin"))
 	case errors.Is(err, web.ErrEmbedded):
@@ -62,5 +62,5 @@ func CheckBind(addr string, authConfigured bool) error {
 	if host == "" {
 		host = "every interface"
 	}
-	return fmt.Errorf("HTTP address %q: binding to %s lets other machines run code here, and no authentication is configured; ask for tokens with --auth tokens=FILE, or bind to 127.0.0.1", addr, host)
+	return fmt.Errorf("HTTP address %q: binding to %s lets other machines run code here, and no authentication is configured; require tokens with --auth tokens=FILE, or bind to 127.0.0.1", addr, host)
 }

@@ -155,7 +155,7 @@ func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, err
 	r := requestOf(ctx)
 	asJSON, f := bodyForm(r, in.RawBody)
 	if f != nil || !asJSON {
-		return nil, unsupported("Content-Type", "tags are sent as JSON: curl -X PUT -H 'Content-Type: application/json' --data '{\"tags\":{\"KEY\":\"VALUE\"}}' ...")
+		return nil, unsupported("Content-Type", "the body must be JSON: curl -X PUT -H 'Content-Type: application/json' --data '{\"tags\":{\"KEY\":\"VALUE\"}}' ...")
 	}
 	var tags map[string]string
 	if f := decodeObject(in.RawBody, map[string]member{"tags": textMap(&tags)}); f != nil {

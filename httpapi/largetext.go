@@ -46,7 +46,7 @@ func encodeAnswer(w io.Writer, v any) error {
 	}
 	var out bytes.Buffer
 	if err := encoder(&out).Encode(v); err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+		return fmt.Errorf("encode the response: %w", err)
 	}
 	return writeTexts(w, out.Bytes(), texts)
 }
@@ -61,7 +61,7 @@ func writeTexts(w io.Writer, raw []byte, texts map[string]string) error {
 	for key, text := range texts {
 		at := bytes.Index(raw, []byte(key))
 		if at < 0 {
-			return fmt.Errorf("encode the answer: a text of %d bytes has no place in it", len(text))
+			return fmt.Errorf("encode the response: the key of a text of %d bytes is missing", len(text))
 		}
 		places = append(places, place{at, at + len(key), text})
 	}

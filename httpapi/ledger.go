@@ -141,7 +141,7 @@ func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 		return err
 	})
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
-		return c, unavailable("there is no checkpoint of the ledger yet: %v; try again", err)
+		return c, unavailable("there is no checkpoint of the ledger yet: %v; try again in a second", err)
 	}
 	return c, err
 }
@@ -174,9 +174,9 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 	}
 	if c.Size < in.MinSequence {
 		if edge, err := a.edge(ctx); err == nil && in.MinSequence > edge {
-			return nil, invalid("Daybook-Min-Sequence", "position %d is beyond the end of the ledger, which is %d; name a position up to there", in.MinSequence, edge)
+			return nil, invalid("Daybook-Min-Sequence", "position %d is after the end of the ledger at %d; send a lower position", in.MinSequence, edge)
 		}
-		return nil, unavailable("no checkpoint covers position %d yet, the newest covers %d; try again, or sign one with POST %s and the scope sign", in.MinSequence, c.Size, checkpointPath)
+		return nil, unavailable("no checkpoint covers position %d yet, the newest covers %d; try again in a second, or sign one with POST %s and the scope sign", in.MinSequence, c.Size, checkpointPath)
 	}
 	return a.showCheckpoint(ctx, c)
 }
@@ -201,7 +201,7 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 	defer stop()
 	c, err := a.proofs.Fresh(waiting, edge, in.MinSequence)
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
-		err = unavailable("no checkpoint could be made now: %v", err)
+		err = unavailable("sign a checkpoint: %v; try again in a second", err)
 	}
 	if err != nil {
 		return nil, err
@@ -295,7 +295,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 	case in.From.Set && in.Size.Set:
 		return nil, invalid("size", "size belongs to seq; give to with from")
 	case in.Seq.Set && in.Seq.Value == 0, in.From.Set && in.From.Value == 0:
-		return nil, invalid("", "positions and sizes begin at 1")
+		return nil, invalid("", "positions and sizes start at 1")
 	case in.Size.Set && in.Size.Value < in.Seq.Value:
 		return nil, invalid("size", "event %d is not among the first %d", in.Seq.Value, in.Size.Value)
 	case in.To.Set && in.To.Value < in.From.Value:
@@ -456,7 +456,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		s.From = gone.UpTo() + 1
 	}
 	if c.Size > latest.Size || max(s.To, s.From) > c.Size || s.To != 0 && s.From > s.To {
-		return nil, invalid("to", "from is %d and to is %d, of %d events; %d are signed", s.From, s.To, c.Size, latest.Size)
+		return nil, invalid("to", "from is %d and to is %d, but the tree has %d events, and checkpoints cover %d", s.From, s.To, c.Size, latest.Size)
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", typeNDJSON)
@@ -490,7 +490,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 			_, err = piece.WriteTo(w)
 		}
 		if err != nil {
-			a.brokeOff(ctx, "export broke off", err)
+			a.brokeOff(ctx, "export ended early", err)
 			panic(http.ErrAbortHandler) // a regular end would look like a complete response
 		}
 	}), nil
@@ -543,7 +543,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		defer content.Close()
 		if err := b.serve(w, r); err != nil {
-			a.brokeOff(ctx, "the answer with a blob broke off", err, "hash", in.Hash)
+			a.brokeOff(ctx, "blob response ended early", err, "hash", in.Hash)
 			panic(http.ErrAbortHandler) // a regular end would look like the complete content
 		}
 	}), nil

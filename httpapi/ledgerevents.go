@@ -110,7 +110,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)
 	}
 	if reader.after > edge {
-		return nil, invalid("after", "after is %d, but the ledger ends at %d: positions never go back, so this one is of another ledger", reader.after, edge)
+		return nil, invalid("after", "after is %d, but the ledger ends at %d: the position is from another ledger", reader.after, edge)
 	}
 	switch {
 	case !in.Follow && wantsHTML(r.header.Values("Accept")):
@@ -276,7 +276,7 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 // logStreamError logs why a stream ended early.
 func (er *eventReader) logStreamError(ctx context.Context, err error) {
 	if err != nil {
-		er.a.brokeOff(ctx, "event stream broke off", err, "after", er.after)
+		er.a.brokeOff(ctx, "event stream ended early", err, "after", er.after)
 	}
 }
 

@@ -89,7 +89,7 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	r := requestOf(ctx)
 	asJSON, f := bodyForm(r, in.RawBody)
 	if f != nil || !asJSON {
-		return nil, unsupported("Content-Type", "a session is opened with JSON: curl -H 'Content-Type: application/json' --data '{\"intent\":\"...\",\"seeds\":[\"builtin\"]}' ...")
+		return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"intent\":\"...\",\"seeds\":[\"builtin\"]}' ...")
 	}
 	o := catalog.Opening{Opening: ledger.Opening{Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent}}
 	if f := decodeObject(in.RawBody, map[string]member{"intent": text(&o.Intent, nil), "seeds": texts(&o.Seeds), "registry_aliases": textMap(&o.Aliases)}); f != nil {
@@ -100,7 +100,7 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	var unknown *catalog.UnknownError
 	switch {
 	case errors.As(err, &count) && count.Count == 0:
-		return nil, invalid("seeds", "seeds must name something, for example %q for what every isolate has built in", catalog.BuiltinSource)
+		return nil, invalid("seeds", "seeds is empty: give at least one id or source, for example %q for the built-in APIs", catalog.BuiltinSource)
 	case errors.As(err, &count):
 		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, count.Count, catalog.BuiltinSource)
 	case errors.As(err, &unknown):

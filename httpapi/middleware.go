@@ -165,11 +165,11 @@ func unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	case probe.status == http.StatusMethodNotAllowed:
 		allow := probe.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		writeFailure(w, fail(probe.status, codeNotAllowed, "", "%s is not possible on %s; try %s", r.Method, r.URL.Path, allow))
+		writeFailure(w, fail(probe.status, codeNotAllowed, "", "%s is not allowed on %s; use %s", r.Method, r.URL.Path, allow))
 	case probe.status >= 300 && probe.status < 400:
 		h.ServeHTTP(w, r)
 	default:
-		writeFailure(w, fail(http.StatusNotFound, "not_found", "", "there is nothing at %s; GET /openapi.json lists what there is", r.URL.Path))
+		writeFailure(w, fail(http.StatusNotFound, "not_found", "", "there is no route for %s; GET /openapi.json lists the routes", r.URL.Path))
 	}
 }
 

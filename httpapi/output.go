@@ -148,7 +148,7 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 			return
 		}
 		if err := a.streamLines(ctx, s, r, in.ID, from); err != nil && ctx.Err() == nil {
-			a.log.DebugContext(ctx, "output stream broke off", "execution", in.ID, "error", err)
+			a.log.DebugContext(ctx, "output stream ended early", "execution", in.ID, "error", err)
 		}
 	}), nil
 }

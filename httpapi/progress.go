@@ -206,7 +206,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		b.w.refused = tooLarge()
 	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		b.w.refused = fail(http.StatusBadRequest, string(ledger.CodeInvalid), "", "the body could not be read to its end: it broke off, or its chunked encoding is malformed; send it again")
+		b.w.refused = fail(http.StatusBadRequest, string(ledger.CodeInvalid), "", "the body is incomplete, or its chunked encoding is malformed; send the request again")
 	}
 	b.size += int64(n)
 	if full := b.take(); full != nil {

@@ -62,8 +62,8 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	edge, edgeErr := a.events.LastSeq(asking)
 	stop()
 	if edgeErr != nil {
-		a.brokeOff(ctx, "reading the end of the ledger", edgeErr)
-		return v, unavailable("it is unknown now whether this is recorded: the ledger's NATS server cannot be reached, hangs or is overloaded; try again")
+		a.brokeOff(ctx, "end of the ledger not read", edgeErr)
+		return v, unavailable("cannot determine whether the object is recorded: the ledger's NATS server cannot be reached, hangs or is overloaded; try again in a second")
 	}
 	if edge <= a.q.Applied() {
 		return v, err
@@ -79,7 +79,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 // It waits at most freshWait.
 func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	if err := a.q.Damage(); err != nil {
-		return fmt.Errorf("the read side has stopped: %w", errors.Join(err, events.ErrDamaged))
+		return fmt.Errorf("the projections have stopped: %w", errors.Join(err, events.ErrDamaged))
 	}
 	want := max(in.MinSequence, a.wrote.seq.Load())
 	if want <= a.q.Applied() {
@@ -90,7 +90,7 @@ func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	err := reads.Wait(ctx, func() error { return a.q.Wait(waiting, want) })
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 		a.sawLate(ctx, want)
-		f := unavailable("the read side has come to position %d, not yet to %d; try again", a.q.Applied(), want)
+		f := unavailable("the projections have applied position %d, not yet position %d; try again in a second", a.q.Applied(), want)
 		return fmt.Errorf("%w: %w", errLate, f)
 	}
 	return err

@@ -74,7 +74,7 @@ func (a *api) replaySession(ctx context.Context, in *ReplayInput) (*streamed, er
 
 func (a *api) republishSession(ctx context.Context, in *republishInput) (*streamed, error) {
 	if a.replay == nil {
-		return nil, unavailable("this server publishes no history")
+		return nil, unavailable("this server does not publish replays")
 	}
 	tenant := requestOf(ctx).tenant
 	if f := checkReplaySubject(tenant, in.Subject); f != nil {
@@ -233,7 +233,7 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	if !errors.Is(err, errDraining) {
-		re.a.brokeOff(ctx, "a replay broke off", err, "after", re.after)
+		re.a.brokeOff(ctx, "replay ended early", err, "after", re.after)
 	}
 	if !sse {
 		// A regular end would look like a complete response.

@@ -32,7 +32,7 @@ func newPace(speed, longest string) (*replaySchedule, *failure) {
 	if longest != "" {
 		var err error
 		if p.longest, err = time.ParseDuration(longest); err != nil || p.longest <= 0 {
-			return nil, invalid("max_pause", `max_pause must be a length of time such as 5s or 500ms, not "%s"`, ledger.Excerpt(longest))
+			return nil, invalid("max_pause", `max_pause must be a duration such as 5s or 500ms, not "%s"`, ledger.Excerpt(longest))
 		}
 	}
 	return p, nil

@@ -177,7 +177,7 @@ func (d *document) encode() ([]byte, error) {
 		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
 	}
 	if strings.Contains(string(raw), "schemas/ErrorModel") {
-		return nil, fmt.Errorf("an operation documents errors of a foreign shape")
+		return nil, fmt.Errorf("an operation documents errors with the error model of huma")
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {

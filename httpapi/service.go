@@ -35,7 +35,7 @@ type healthAnswer struct{ Body health }
 func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
 	if err := a.ready(ctx); err != nil {
 		if _, known := access.From(ctx); !known { // only clients with a token see the reason
-			return nil, unavailable("not ready; ask with a token to learn why")
+			return nil, unavailable("not ready; send a token to see the reason")
 		}
 		return nil, unavailable("not ready: %v", err)
 	}

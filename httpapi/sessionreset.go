@@ -55,7 +55,7 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	if len(in.RawBody) > 0 {
 		asJSON, f := bodyForm(r, in.RawBody)
 		if f != nil || !asJSON {
-			return nil, unsupported("Content-Type", "a session is reset with JSON: curl -H 'Content-Type: application/json' --data '{\"heap\":\"...\"}' ..., or without a body")
+			return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"heap\":\"...\"}' ..., or without a body")
 		}
 		if f := decodeObject(in.RawBody, map[string]member{"heap": text(&heap, nil)}); f != nil {
 			return nil, f

@@ -17,7 +17,7 @@ const (
 
 // errNothingStored is returned by the load function of a page that would be empty. Such
 // a page is not shared, because it may not be empty at the next call.
-var errNothingStored = errors.New("nothing is stored there")
+var errNothingStored = errors.New("no events or lines are stored there")
 
 // sharedPages loads each page once for the clients that ask for it at about the same
 // time. It is safe for concurrent use.

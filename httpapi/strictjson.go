@@ -71,7 +71,7 @@ func eachMember(where string, data []byte, fn func(name string, raw []byte) *fai
 	case errors.Is(err, web.ErrNotObject):
 		return mistyped(where, "%s must be a JSON object, not %s", what, kindOf(data))
 	case errors.Is(err, web.ErrTrailing):
-		return invalid(where, "%s goes on after the end of the JSON object", what)
+		return invalid(where, "%s continues after the end of the JSON object", what)
 	default:
 		return notJSON(where, what, err)
 	}

@@ -28,7 +28,7 @@ type Volumes interface {
 }
 
 // nothingToSeal is the answer if the active volume holds only the event that opened it.
-const nothingToSeal = "the volume that is written holds nothing yet, so there is nothing to seal; seal it when something was recorded"
+const nothingToSeal = "the active volume holds only its opening event; seal it after another event is recorded"
 
 // Volume describes a volume of the ledger.
 type Volume struct {
@@ -104,7 +104,7 @@ func ofOperator(ctx context.Context) error {
 		return nil
 	}
 	return fail(http.StatusForbidden, codeForbidden, "Authorization",
-		"volumes hold the records of every tenant: this needs a token of the tenant %s with the scope admin", events.DefaultTenant)
+		"volumes hold events of all tenants: send a token of the tenant %s with the scope admin", events.DefaultTenant)
 }
 
 func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) {

@@ -137,7 +137,7 @@ func (a *api) addWebhook(ctx context.Context, in *addWebhookInput) (*addedWebhoo
 
 func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
 	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
-		return unsupported("Content-Type", `a webhook is registered with JSON: curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`)
+		return unsupported("Content-Type", `the body must be JSON: curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`)
 	}
 	var after *uint64
 	given := false
@@ -276,7 +276,7 @@ func positions(list *[]uint64) member {
 				n, err = uint64(whole), nil
 			}
 			if err != nil || n == 0 {
-				return mistyped(where, "%s: %s is no position in the ledger", where, ledger.Excerpt(string(g)))
+				return mistyped(where, "%s: %s is not a position in the ledger", where, ledger.Excerpt(string(g)))
 			}
 			*list = append(*list, n)
 		}
