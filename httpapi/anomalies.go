@@ -51,7 +51,7 @@ const (
 type anomalyAnswer struct{ Body AnomalyReport }
 
 func (a *api) anomalies(ctx context.Context, _ *struct{}) (*anomalyAnswer, error) {
-	tenant := a.visible(ctx)
+	tenant := a.visibleTenant(ctx)
 	if id, ok := access.From(ctx); ok && tenant == events.DefaultTenant && id.Scopes.Has(access.Admin) {
 		tenant = "" // an operator
 	}

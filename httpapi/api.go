@@ -50,7 +50,7 @@ type api struct {
 	blobs     Blobs
 	info      Version
 	wrote     highWater
-	late      late
+	late      lateReads
 	countLate func()
 	damage    Damage
 	scrub     Scrub
@@ -71,7 +71,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
-	a.countLate, a.late.warned.Interval = o.CountLate, lateLogEvery
+	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval
 	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
 	if a.reads = o.Reads; a.reads == nil {
 		a.reads = reads.New(reads.Options{})
@@ -104,7 +104,7 @@ func New(o Options) (http.Handler, error) {
 	for pattern, h := range o.Mounts {
 		mux.Handle(pattern, untilDrained(h))
 	}
-	return a.outer(a.routed(mux)), nil
+	return a.withChecks(a.withRouting(mux)), nil
 }
 
 // OpenAPI returns the OpenAPI 3.1 document of the REST interface as indented JSON,

@@ -11,11 +11,11 @@ import (
 // array writes the elements of a JSON array as they are read, so that the whole
 // response is never in memory.
 type array struct {
-	w     http.ResponseWriter
-	ctx   context.Context
-	buf   bytes.Buffer // encoded and not written yet
-	begun bool
-	head  bool // the request is HEAD: the response has no body
+	w       http.ResponseWriter
+	ctx     context.Context
+	buf     bytes.Buffer // encoded and not written yet
+	started bool
+	head    bool // the request is HEAD: the response has no body
 	// prefix and suffix enclose the elements in the response.
 	prefix, suffix string
 }
@@ -33,10 +33,10 @@ func startArray(w http.ResponseWriter, r *http.Request) *array {
 
 // begin writes the header and the prefix, once.
 func (l *array) begin() error {
-	if l.begun {
+	if l.started {
 		return nil
 	}
-	l.begun = true
+	l.started = true
 	l.w.Header().Set("Content-Type", "application/json")
 	l.w.WriteHeader(http.StatusOK)
 	if l.head {
@@ -48,7 +48,7 @@ func (l *array) begin() error {
 
 // add encodes an element, and writes the buffer once it holds arrayPiece bytes.
 func (l *array) add(v any) error {
-	if l.begun {
+	if l.started {
 		l.buf.WriteByte(',')
 	} else if err := l.begin(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (l *array) add(v any) error {
 
 func (l *array) flush() error {
 	_, err := l.w.Write(l.buf.Bytes())
-	if l.buf.Cap() > keptBuffer {
+	if l.buf.Cap() > maxKeptBuffer {
 		l.buf = bytes.Buffer{}
 	}
 	l.buf.Reset()
@@ -87,7 +87,7 @@ func (a *api) endArray(ctx context.Context, l *array, err error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, errHead):
-	case !l.begun:
+	case !l.started:
 		writeFailure(l.w, a.failed(ctx, err, subject{}))
 	default:
 		a.brokeOff(ctx, "response ended early", err, "path", requestOf(ctx).path)

@@ -15,9 +15,9 @@ import (
 // codeUnauthenticated is the code of a request without a valid token.
 const codeUnauthenticated = "unauthenticated"
 
-// recheckStreams is the interval between two checks of the token of an open stream. A
+// recheckInterval is the interval between two checks of the token of an open stream. A
 // stream ends when its token is revoked or its scopes change.
-const recheckStreams = 2 * time.Second
+const recheckInterval = 2 * time.Second
 
 // gatekeeper identifies the callers of requests and checks their scopes and limits.
 type gatekeeper struct {
@@ -31,8 +31,8 @@ type gatekeeper struct {
 	public string
 }
 
-// open reports whether a path needs no token.
-func open(path string) bool {
+// isPublicPath reports whether a path needs no token.
+func isPublicPath(path string) bool {
 	switch path {
 	case "/", "/healthz", "/readyz":
 		return true
@@ -45,14 +45,14 @@ func open(path string) bool {
 func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
 	id, f := g.identify(r)
 	switch {
-	case f != nil && open(r.URL.Path):
+	case f != nil && isPublicPath(r.URL.Path):
 		return r, nil
 	case f != nil:
 		return r, f
 	}
-	if g.quotas != nil && !open(r.URL.Path) {
+	if g.quotas != nil && !isPublicPath(r.URL.Path) {
 		if err := g.quotas.CountRequest(id); err != nil {
-			return r, refusal(err)
+			return r, accessFailure(err)
 		}
 	}
 	return r.WithContext(access.With(r.Context(), id)), nil
@@ -80,7 +80,7 @@ func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
 // challenge turns an error of package access into a response whose WWW-Authenticate
 // header names what is missing.
 func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
-	f := refusal(err)
+	f := accessFailure(err)
 	about := web.MetadataPath
 	if r.URL.Path == "/mcp" || r.URL.Path == "/sse" {
 		about += r.URL.Path
@@ -90,7 +90,7 @@ func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	var scope *access.ScopeError
 	switch {
 	case errors.As(err, &bad) && !bad.Missing:
-		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", quotable(bad.Reason)))
+		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", removeUnquotable(bad.Reason)))
 	case errors.As(err, &scope):
 		missing := scope.Missing
 		if id, _ := access.From(r.Context()); id.Origin == "oidc" {
@@ -104,8 +104,8 @@ func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	return f
 }
 
-// quotable removes characters that a quoted parameter must not contain (RFC 6750).
-func quotable(s string) string {
+// removeUnquotable removes characters that a quoted parameter must not contain (RFC 6750).
+func removeUnquotable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '"' || c == '\\' || c < 0x20 || c > 0x7e {
 			return -1
@@ -114,8 +114,8 @@ func quotable(s string) string {
 	}, s)
 }
 
-// refusal maps errors of package access to HTTP; no other function does.
-func refusal(err error) *failure {
+// accessFailure maps errors of package access to HTTP; no other function does.
+func accessFailure(err error) *failure {
 	var token *access.TokenError
 	var scope *access.ScopeError
 	var limit *access.LimitError
@@ -142,7 +142,7 @@ func refusal(err error) *failure {
 func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 	scope, needed := g.scopes[pattern]
 	id, known := access.From(r.Context())
-	if !needed || !known && open(r.URL.Path) {
+	if !needed || !known && isPublicPath(r.URL.Path) {
 		return nil
 	}
 	if err := id.Require(scope); err != nil {
@@ -151,16 +151,16 @@ func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 	return nil
 }
 
-// standing reports whether a request asks for a stream.
-func standing(r *http.Request) bool {
+// isStream reports whether a request asks for a stream.
+func isStream(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == "/sse" || streamType(r.Header.Values("Accept")) == typeSSE || r.URL.Query().Has("follow")) ||
 		strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, "/replay") ||
 		r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }
 
-// hold counts a stream against the limits of its caller, and cancels the returned
+// holdStream counts a stream against the limits of its caller, and cancels the returned
 // request when the token is refused or its scopes change. The caller MUST call release.
-func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *failure) {
+func (g *gatekeeper) holdStream(r *http.Request) (_ *http.Request, release func(), _ *failure) {
 	done := func() {}
 	id, known := access.From(r.Context())
 	if !known { // no path that needs no token is a stream
@@ -169,7 +169,7 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 	if g.quotas != nil {
 		var err error
 		if done, err = g.quotas.OpenStream(id); err != nil {
-			return r, nil, refusal(err)
+			return r, nil, accessFailure(err)
 		}
 	}
 	// The token is read here: handlers may change the header during the stream.
@@ -181,7 +181,7 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		again := time.NewTicker(recheckStreams)
+		again := time.NewTicker(recheckInterval)
 		defer again.Stop()
 		for {
 			select {

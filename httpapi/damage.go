@@ -28,9 +28,9 @@ func (a *api) damageRoutes(r *router) {
 	}
 	register(r, op("get-damage", "/api/ledger/damage", "Get the damage report",
 		"With a finding of radius ledger the server is read-only: runs and tags are refused with 503, intact events can be read, and /readyz answers 503. "+
-			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused."), nil, a.damaged)
+			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused."), nil, a.getDamage)
 	register(r, op("get-scrub", "/api/ledger/scrub", "Get the progress of the scrub",
-		"The scrub re-reads the ledger continuously at a limited rate and compares each event with the hash taken when it was recorded."), nil, a.scrubbed)
+		"The scrub re-reads the ledger continuously at a limited rate and compares each event with the hash taken when it was recorded."), nil, a.getScrub)
 }
 
 // DamageReport is the response of GET /api/ledger/damage.
@@ -44,14 +44,14 @@ type DamageReport struct {
 
 type damageAnswer struct{ Body DamageReport }
 
-func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
+func (a *api) getDamage(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 	report := DamageReport{Findings: []damage.Finding{}}
 	if a.damage == nil {
 		return &damageAnswer{Body: report}, nil
 	}
 	if list, more := a.damage.Findings(); len(list) > 0 {
 		// Only the tenant of a blob sees its hash.
-		tenant := a.visible(ctx)
+		tenant := a.visibleTenant(ctx)
 		shown := slices.DeleteFunc(list, func(f damage.Finding) bool {
 			return tenant != "" && f.Blob != nil && f.Blob.Tenant != "" && f.Blob.Tenant != tenant
 		})
@@ -81,7 +81,7 @@ type ScrubReport struct {
 
 type scrubAnswer struct{ Body ScrubReport }
 
-func (a *api) scrubbed(context.Context, *struct{}) (*scrubAnswer, error) {
+func (a *api) getScrub(context.Context, *struct{}) (*scrubAnswer, error) {
 	if a.scrub == nil {
 		return nil, unavailable("this server does not scrub its ledger")
 	}

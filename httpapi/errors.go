@@ -66,8 +66,8 @@ const (
 // a field, both in bytes. A client chooses the names in its request.
 const maxRepeated, maxField = 2 << 10, 200
 
-// repeated cuts a text that an error repeats to at most most bytes.
-func repeated(text string, most int) string {
+// truncateText cuts a text that an error repeats to at most most bytes.
+func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -75,10 +75,10 @@ func repeated(text string, most int) string {
 }
 
 func fail(status int, code, field, format string, args ...any) *failure {
-	field = repeated(field, maxField)
+	field = truncateText(field, maxField)
 	for i, a := range args {
 		if text, ok := a.(string); ok {
-			args[i] = repeated(text, maxRepeated)
+			args[i] = truncateText(text, maxRepeated)
 		}
 	}
 	text := format
@@ -110,9 +110,9 @@ func unavailable(format string, args ...any) *failure {
 	return f
 }
 
-// overBudget returns the failure for exhausted memory: 503, or 413 if the same request
+// budgetFailure returns the failure for exhausted memory: 503, or 413 if the same request
 // can never succeed.
-func overBudget(err error) *failure {
+func budgetFailure(err error) *failure {
 	text, again := err.Error(), true
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
 		text, again = full.Error(), !full.IsPermanent()
@@ -196,9 +196,9 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
-// gone returns the failure for content that was removed on purpose or lost with
+// removedFailure returns the failure for content that was removed on purpose or lost with
 // accepted damage. Its message names the event that records it.
-func gone(err error, about subject) *failure {
+func removedFailure(err error, about subject) *failure {
 	text := "the content was removed on purpose"
 	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
 		text = removed.Error()
@@ -221,9 +221,9 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.As(err, &f):
 		return f
 	case budget.IsExhausted(err):
-		return overBudget(err)
+		return budgetFailure(err)
 	case errors.As(err, &busy):
-		return overReads(busy)
+		return readsFailure(busy)
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {
@@ -244,7 +244,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
-		return gone(err, about)
+		return removedFailure(err, about)
 	case errors.As(err, &unwritable):
 		f = unavailable("%s", unwritable)
 		if unwritable.Passes {
@@ -267,7 +267,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the request was cancelled before its response was ready; send it again")
 	default:
-		return a.internal(ctx, err)
+		return a.internalFailure(ctx, err)
 	}
 }
 
@@ -277,7 +277,7 @@ func blobDamage(err error) *events.BlobDamagedError {
 	return damaged
 }
 
-func (a *api) internal(ctx context.Context, err error) *failure {
+func (a *api) internalFailure(ctx context.Context, err error) *failure {
 	var id [6]byte
 	_, _ = rand.Read(id[:])
 	ref := hex.EncodeToString(id[:])

@@ -115,7 +115,7 @@ func (l *lines) flush() error {
 		return nil
 	}
 	_, err := l.w.Write(l.buf.Bytes())
-	if l.buf.Cap() > keptBuffer {
+	if l.buf.Cap() > maxKeptBuffer {
 		l.buf = bytes.Buffer{}
 	}
 	l.buf.Reset()

@@ -63,7 +63,7 @@ func (endedRun) Lines(context.Context, string, string, int64, int) ([]projection
 func TestLinesBehindTellTheEnd(t *testing.T) {
 	t.Parallel()
 	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), reads: reads.New(reads.Options{})}
-	lines, status, err := a.linesBehind(t.Context(), runKey{"a", "x"}, 7)
+	lines, status, err := a.readLinesBehind(t.Context(), runKey{"a", "x"}, 7)
 	if len(lines) != 0 || status != events.StatusCompleted || err != nil {
 		t.Errorf("%d lines, %q, %v", len(lines), status, err)
 	}

@@ -13,8 +13,8 @@ import (
 // maxBody bounds every request body, in bytes.
 const maxBody = ledger.MaxRequestBytes
 
-// foreign returns the failure for a request that the guard refuses.
-func foreign(r *http.Request, err error) *failure {
+// guardFailure returns the failure for a request that the guard refuses.
+func guardFailure(r *http.Request, err error) *failure {
 	field, text := "Origin", "requests from another site are not allowed"
 	switch {
 	case errors.Is(err, web.ErrForeignHost):

@@ -9,20 +9,20 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// weight is the metadata key of operations whose response costs far more than the
+// heavyKey is the metadata key of operations whose response costs far more than the
 // request. See package reads.
-const weight = "weight"
+const heavyKey = "weight"
 
 // heavy returns the operation with the mark.
 func heavy(op huma.Operation) huma.Operation {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
 	}
-	op.Metadata[weight] = true
+	op.Metadata[heavyKey] = true
 	return op
 }
 
-func isHeavy(op huma.Operation) bool { return op.Metadata[weight] != nil }
+func isHeavy(op huma.Operation) bool { return op.Metadata[heavyKey] != nil }
 
 // takePermit waits for the permit of a heavy request. The response yields the permit
 // whenever it writes; a handler that continues to read calls continueReading.
@@ -42,8 +42,8 @@ func (a *api) heavyHandler(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// overReads returns the failure for a tenant with too many heavy reads.
-func overReads(err *reads.BusyError) *failure {
+// readsFailure returns the failure for a tenant with too many heavy reads.
+func readsFailure(err *reads.BusyError) *failure {
 	f := unavailable("%s", err)
 	f.retryAfter = int(reads.RetryAfter.Seconds())
 	return f

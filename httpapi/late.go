@@ -9,23 +9,23 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// lateLogEvery is the minimum time between two warnings about late reads: clients can
+// lateLogInterval is the minimum time between two warnings about late reads: clients can
 // cause any number of late reads.
-const lateLogEvery = 10 * time.Second
+const lateLogInterval = 10 * time.Second
 
 // errLate is wrapped by the error of a late read.
 var errLate = errors.New("late read")
 
-// late counts late reads: reads whose position the projections did not apply within
-// freshWait.
-type late struct {
+// lateReads counts late reads: reads whose position the projections did not apply within
+// positionTimeout.
+type lateReads struct {
 	reads  atomic.Uint64
 	warned rate.Sometimes
 	since  atomic.Uint64 // value of reads at the last warning
 }
 
-// sawLate counts a late read and logs a warning, at most every lateLogEvery.
-func (a *api) sawLate(ctx context.Context, want uint64) {
+// countLateRead counts a late read and logs a warning, at most every lateLogInterval.
+func (a *api) countLateRead(ctx context.Context, want uint64) {
 	n := a.late.reads.Add(1)
 	if a.countLate != nil {
 		a.countLate()

@@ -28,7 +28,7 @@ func TestLateReads(t *testing.T) {
 		var log strings.Builder
 		counted := 0
 		a := &api{q: behind{}, log: slog.New(slog.NewTextHandler(&log, nil)), countLate: func() { counted++ }}
-		a.late.warned.Interval = lateLogEvery
+		a.late.warned.Interval = lateLogInterval
 		for range 4 { // each takes 5 s
 			err := a.waitForPosition(t.Context(), Reading{MinSequence: 9})
 			f, ok := errors.AsType[*failure](err)
@@ -39,6 +39,6 @@ func TestLateReads(t *testing.T) {
 		if lines := strings.Count(log.String(), "level=WARN"); counted != 4 || lines != 2 {
 			t.Errorf("%d late reads are counted, %d lines are logged:\n%s", counted, lines, log.String())
 		}
-		time.Sleep(lateLogEvery)
+		time.Sleep(lateLogInterval)
 	})
 }

@@ -110,30 +110,30 @@ type Checkpoint struct {
 	Tenant   string      `json:"tenant,omitempty" doc:"The only tenant whose events the caller may see; absent if the caller may see all events."`
 }
 
-// unproven returns an error if the server has no proofs of its ledger.
-func (a *api) unproven() error {
+// checkProofs returns an error if the server has no proofs of its ledger.
+func (a *api) checkProofs() error {
 	if a.audit == nil {
 		return unavailable("this server keeps no proofs of its ledger")
 	}
 	return nil
 }
 
-// signed returns the newest checkpoint. It causes no signature, but waits up to
-// freshWait for a due checkpoint that covers the position covers. The returned
+// newestCheckpoint returns the newest checkpoint. It causes no signature, but waits up to
+// positionTimeout for a due checkpoint that covers the position covers. The returned
 // checkpoint may not cover it.
-func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
-	if err := a.unproven(); err != nil {
+func (a *api) newestCheckpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
+	if err := a.checkProofs(); err != nil {
 		return proof.Checkpoint{}, err
 	}
 	if covers == 0 {
 		if c, ok := a.proofs.Latest(); ok && a.proofs.Damage() == nil {
 			return c, nil
 		}
-		if _, err := a.edge(ctx); err != nil {
+		if _, err := a.newestPosition(ctx); err != nil {
 			return proof.Checkpoint{}, err
 		}
 	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	var c proof.Checkpoint
 	err := reads.Wait(ctx, func() (err error) {
@@ -146,9 +146,9 @@ func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 	return c, err
 }
 
-// edge returns the position of the newest event. If the ledger is empty, it returns a
+// newestPosition returns the position of the newest event. If the ledger is empty, it returns a
 // failure with status 404 and the code audit.CodeEmpty.
-func (a *api) edge(ctx context.Context) (uint64, error) {
+func (a *api) newestPosition(ctx context.Context) (uint64, error) {
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the ledger: %w", err)
@@ -168,12 +168,12 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 	if in.Fresh {
 		return nil, invalid("fresh", "reading signs nothing: POST %s signs a checkpoint of everything recorded so far, with the scope sign; without fresh the newest one is answered", checkpointPath)
 	}
-	c, err := a.signed(ctx, in.MinSequence)
+	c, err := a.newestCheckpoint(ctx, in.MinSequence)
 	if err != nil {
 		return nil, err
 	}
 	if c.Size < in.MinSequence {
-		if edge, err := a.edge(ctx); err == nil && in.MinSequence > edge {
+		if edge, err := a.newestPosition(ctx); err == nil && in.MinSequence > edge {
 			return nil, invalid("Daybook-Min-Sequence", "position %d is after the end of the ledger at %d; send a lower position", in.MinSequence, edge)
 		}
 		return nil, unavailable("no checkpoint covers position %d yet, the newest covers %d; try again in a second, or sign one with POST %s and the scope sign", in.MinSequence, c.Size, checkpointPath)
@@ -187,17 +187,17 @@ type signInput struct {
 
 // signCheckpoint responds with a checkpoint of all recorded events.
 func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, error) {
-	if err := a.unproven(); err != nil {
+	if err := a.checkProofs(); err != nil {
 		return nil, err
 	}
-	edge, err := a.edge(ctx)
+	edge, err := a.newestPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if in.MinSequence > edge {
 		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not recorded: the ledger ends at %d", in.MinSequence, edge)
 	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	c, err := a.proofs.Fresh(waiting, edge, in.MinSequence)
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
@@ -224,15 +224,15 @@ func (a *api) showCheckpoint(ctx context.Context, c proof.Checkpoint) (*streamed
 			_, _ = w.Write(c.Note)
 		}), nil
 	}
-	edge, err := a.edge(ctx)
+	edge, err := a.newestPosition(ctx)
 	if err != nil {
 		return nil, err
 	}
 	body := Checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
-		VKeys: a.proofs.VKeys(), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
+		VKeys: a.proofs.VKeys(), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visibleTenant(ctx),
 	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	if !a.proofs.Covers(waiting, c, edge) {
 		body.Pending = &Pending{From: c.Size + 1, To: edge}
@@ -251,9 +251,9 @@ func wantsJSON(accept []string) bool {
 	return false
 }
 
-// visible returns the only tenant whose events the caller may see. It is empty without
+// visibleTenant returns the only tenant whose events the caller may see. It is empty without
 // authentication: then every caller sees all events.
-func (a *api) visible(ctx context.Context) string {
+func (a *api) visibleTenant(ctx context.Context) string {
 	if a.gate.auth == nil {
 		return ""
 	}
@@ -309,7 +309,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 	if need > edge {
 		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not recorded: the ledger ends at %d", need, edge)
 	}
-	c, err := a.signed(ctx, need)
+	c, err := a.newestCheckpoint(ctx, need)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 		if err != nil {
 			return nil, err
 		}
-		out.Body.unproven(c, in, leaf)
+		out.Body.fillPending(c, in, leaf)
 		return out, nil
 	}
 	if err := out.Body.fill(a.proofs.Prover(c), c, in); err != nil {
@@ -345,10 +345,10 @@ func (a *api) pending(from, to uint64) (*Pending, error) {
 
 func encodeHash(h proof.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
 
-// unproven sets p for a position or an older tree that no checkpoint covers yet: the
+// fillPending sets p for a position or an older tree that no checkpoint covers yet: the
 // proof is empty. leaf is the leaf hash of the event, or empty if the event is not
 // hashed yet.
-func (p *Proof) unproven(c proof.Checkpoint, in *proofInput, leaf []proof.Hash) {
+func (p *Proof) fillPending(c proof.Checkpoint, in *proofInput, leaf []proof.Hash) {
 	p.Size, p.RootHash, p.Hashes, p.Checkpoint = c.Size, encodeHash(c.Root), []string{}, string(c.Note)
 	if !in.Seq.Set {
 		p.Kind, p.FromSize = "consistency", &in.From.Value
@@ -432,7 +432,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		}
 		*bound.to = at
 	}
-	latest, err := a.signed(ctx, 0)
+	latest, err := a.newestCheckpoint(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -447,7 +447,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
 		return nil, err
 	}
-	s.Tenant = a.visible(ctx)
+	s.Tenant = a.visibleTenant(ctx)
 	switch gone := a.removal(); {
 	case gone.UpTo() == 0 || s.From > gone.UpTo():
 	case s.From != 0:
@@ -505,9 +505,9 @@ type blobInput struct {
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
-// removed returns an error that names the event which records that a heap was removed
+// explainRemoval returns an error that names the event which records that a heap was removed
 // or lost, or err if there is no such event.
-func (a *api) removed(ctx context.Context, tenant, heap string, err error) error {
+func (a *api) explainRemoval(ctx context.Context, tenant, heap string, err error) error {
 	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
 		return why
 	}
@@ -525,12 +525,12 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 		return nil, invalid("hash", `hash must be 64 lowercase hex characters, not "%s"`, ledger.Excerpt(in.Hash))
 	}
 	tenant := requestOf(ctx).tenant
-	if in.Of != "" && a.visible(ctx) == "" {
+	if in.Of != "" && a.visibleTenant(ctx) == "" {
 		tenant = in.Of
 	}
 	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
-		err = a.removed(ctx, tenant, in.Hash, err)
+		err = a.explainRemoval(ctx, tenant, in.Hash, err)
 	}
 	if err != nil {
 		return nil, err
@@ -604,10 +604,10 @@ func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// sessionOf returns the sessions of an execution. It waits up to freshWait until the
+// sessionOf returns the sessions of an execution. It waits up to positionTimeout until the
 // projections have applied the event at seq.
 func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error) {
-	waiting, stop := context.WithTimeout(ctx, freshWait)
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	if err := a.q.Wait(waiting, seq); err != nil {
 		return nil, err

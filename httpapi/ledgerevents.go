@@ -331,7 +331,7 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	place := er.a.live.join(ctx, er.r.tenant, er.after)
 	defer place.leave()
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()

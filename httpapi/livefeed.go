@@ -41,7 +41,7 @@ type liveFeed struct {
 	// The following fields are guarded by mu.
 	reading   *reading // nil without followers
 	audiences map[string]*audience
-	taken     uint64      // position of the last event read
+	lastRead  uint64      // position of the last event read
 	order     []*audience // the audience of each kept event, oldest first
 	size      int         // size of the kept events in bytes
 	expiring  bool        // a call of expire is scheduled
@@ -117,7 +117,7 @@ func (f *liveFeed) join(ctx context.Context, tenant string, after uint64) *follo
 	}
 	a := f.audiences[tenant]
 	if a == nil {
-		a = &audience{tenant: tenant, since: f.taken, end: f.taken, changed: make(chan struct{})}
+		a = &audience{tenant: tenant, since: f.lastRead, end: f.lastRead, changed: make(chan struct{})}
 		f.audiences[tenant] = a
 	}
 	a.followers++
@@ -130,7 +130,7 @@ func (f *liveFeed) start(ctx context.Context, after uint64) {
 	// The reading serves all followers: it must not end with the request of the first one.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reading{stop: stop, ended: make(chan struct{})}
-	f.reading, f.taken = r, after
+	f.reading, f.lastRead = r, after
 	go func() {
 		defer close(r.ended)
 		r.err = f.log.Follow(ctx, after, func(batch []events.Event, _ uint64) error { return f.add(r, batch) })
@@ -176,7 +176,7 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 		f.mu.Unlock()
 		return context.Canceled
 	}
-	f.taken = last // an audience created from here on starts after the batch
+	f.lastRead = last // an audience created from here on starts after the batch
 	there := maps.Clone(f.audiences)
 	f.mu.Unlock()
 

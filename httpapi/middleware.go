@@ -21,11 +21,11 @@ import (
 // answerCopies is the number of copies in memory of a body while it is encoded as JSON.
 const answerCopies = 3
 
-// outer applies the guard, the limits and the deadlines to every request before routing.
-func (a *api) outer(next http.Handler) http.Handler {
+// withChecks applies the guard, the limits and the deadlines to every request before routing.
+func (a *api) withChecks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
 		w := newResponse(raw, a.pace)
-		defer a.recovered(r.Context(), w, r.Method, r.URL.Path) // does not hold the request: its header may be large
+		defer a.recoverPanic(r.Context(), w, r.Method, r.URL.Path) // does not hold the request: its header may be large
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())
@@ -33,7 +33,7 @@ func (a *api) outer(next http.Handler) http.Handler {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		if err := a.guard.Check(r); err != nil {
-			writeFailure(w, foreign(r, err))
+			writeFailure(w, guardFailure(r, err))
 			return
 		}
 		r, f := a.gate.admit(r)
@@ -84,8 +84,8 @@ func forgetBody(ctx context.Context) {
 	}
 }
 
-// recovered turns a panic into an error response, or aborts a response that has started.
-func (a *api) recovered(ctx context.Context, w *response, method, path string) {
+// recoverPanic turns a panic into an error response, or aborts a response that has started.
+func (a *api) recoverPanic(ctx context.Context, w *response, method, path string) {
 	v := recover()
 	if v == nil {
 		return
@@ -96,28 +96,28 @@ func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 	if ctx.Err() != nil || w.broken {
 		panic(http.ErrAbortHandler) // the client has disconnected, which broke the write
 	}
-	f := a.internal(ctx, fmt.Errorf("panic in %s %s: %v\n%s", method, path, v, debug.Stack()))
-	if w.begun {
+	f := a.internalFailure(ctx, fmt.Errorf("panic in %s %s: %v\n%s", method, path, v, debug.Stack()))
+	if w.started {
 		panic(http.ErrAbortHandler)
 	}
 	writeFailure(w, f)
 }
 
-// routed responds with a problem document if no route matches. For other requests it
+// withRouting responds with a problem document if no route matches. For other requests it
 // checks the scope, counts streams, and adds the request data to the context.
-func (a *api) routed(mux *http.ServeMux) http.Handler {
+func (a *api) withRouting(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern == "" {
-			unrouted(w, r, h)
+			serveUnrouted(w, r, h)
 			return
 		}
 		if f := a.gate.authorize(r, pattern); f != nil {
 			writeFailure(w, f)
 			return
 		}
-		if standing(r) {
-			held, release, f := a.gate.hold(r)
+		if isStream(r) {
+			held, release, f := a.gate.holdStream(r)
 			if f != nil {
 				writeFailure(w, f)
 				return
@@ -156,9 +156,9 @@ func apiHeader(all http.Header) http.Header {
 	return h
 }
 
-// unrouted answers a request without a route. It runs h, the handler of the mux, to get
+// serveUnrouted answers a request without a route. It runs h, the handler of the mux, to get
 // the status and the Allow header.
-func unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+func serveUnrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	probe := &probeWriter{header: http.Header{}}
 	h.ServeHTTP(probe, r)
 	switch {
@@ -191,8 +191,8 @@ func (p *probeWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// repeatable has the query parameters that a request may give more than once.
-var repeatable = map[string]bool{"tag": true, "type": true}
+// repeatableParams has the query parameters that a request may give more than once.
+var repeatableParams = map[string]bool{"tag": true, "type": true}
 
 // parseQuery parses a query. It refuses malformed escapes, repeated parameters, and
 // text that is not UTF-8 or holds NUL, which the standard parser drops or accepts
@@ -207,7 +207,7 @@ func parseQuery(raw string) (url.Values, *failure) {
 		return nil, invalid("query", "the query is not well formed: %v", err)
 	}
 	for name, values := range query {
-		if len(values) > 1 && !repeatable[name] {
+		if len(values) > 1 && !repeatableParams[name] {
 			return nil, invalid(name, "%s is given %d times in the query; give it once", name, len(values))
 		}
 		for _, v := range values {

@@ -95,10 +95,10 @@ func isLargePage(q projections.OutputQuery) bool {
 func (in *outputInput) page() (projections.OutputQuery, *failure) {
 	if in.ByteOffset.Set {
 		q := projections.OutputQuery{ByteOffset: &in.ByteOffset.Value, ByteLimit: in.ByteLimit.or(projections.DefaultByteLimit)}
-		return q, firstOf(atLeast("byte_offset", *q.ByteOffset, 0), atLeast("byte_limit", q.ByteLimit, 1))
+		return q, firstFailure(atLeast("byte_offset", *q.ByteOffset, 0), atLeast("byte_limit", q.ByteLimit, 1))
 	}
 	q := projections.OutputQuery{LineOffset: in.LineOffset.or(1), LineLimit: in.LineLimit.or(projections.DefaultLineLimit)}
-	return q, firstOf(atLeast("line_offset", q.LineOffset, 1), atLeast("line_limit", q.LineLimit, 1))
+	return q, firstFailure(atLeast("line_offset", q.LineOffset, 1), atLeast("line_limit", q.LineLimit, 1))
 }
 
 func atLeast(field string, v, low int64) *failure {
@@ -108,7 +108,7 @@ func atLeast(field string, v, low int64) *failure {
 	return nil
 }
 
-func firstOf(fs ...*failure) *failure {
+func firstFailure(fs ...*failure) *failure {
 	for _, f := range fs {
 		if f != nil {
 			return f
@@ -167,8 +167,8 @@ type truncated struct {
 	SHA256       *string `json:"sha256"`
 }
 
-// tellTruncated adds the event truncated if the output was cut.
-func (a *api) tellTruncated(ctx context.Context, s *sse, tenant, id string) error {
+// sendTruncated adds the event truncated if the output was cut.
+func (a *api) sendTruncated(ctx context.Context, s *sse, tenant, id string) error {
 	var from int64
 	page, err := a.q.Output(ctx, tenant, id, projections.OutputQuery{ByteOffset: &from, ByteLimit: 1})
 	if err != nil || !page.Truncated {
@@ -197,12 +197,12 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	// that other clients need too.
 	run, leave := a.outputs.join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
 	defer leave()
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	for {
 		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
 		if err == nil && !kept {
-			lines, status, err = a.linesBehind(ctx, run.runKey, from)
+			lines, status, err = a.readLinesBehind(ctx, run.runKey, from)
 		}
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			continue
 		}
 		if status.Terminal() {
-			if err := a.tellTruncated(ctx, s, r.tenant, id); err != nil {
+			if err := a.sendTruncated(ctx, s, r.tenant, id); err != nil {
 				return err
 			}
 			if err := s.event(endID, "end", end{id, status}); err != nil {
@@ -251,10 +251,10 @@ type lineKey struct {
 	from int64
 }
 
-// linesBehind reads lines for a client that is behind the lines that the feed keeps. It
+// readLinesBehind reads lines for a client that is behind the lines that the feed keeps. It
 // returns no lines if a new attempt has replaced the output and has not written as much
 // yet. If the status is terminal too, no more lines follow.
-func (a *api) linesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
+func (a *api) readLinesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
 	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
 		ctx, leave, err := a.reads.Enter(ctx, run.tenant)
 		if err != nil {

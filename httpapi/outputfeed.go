@@ -38,7 +38,7 @@ type followedRun struct {
 	runKey
 	followers atomic.Int64
 	stop      context.CancelFunc
-	gone      chan struct{} // closed when read has returned
+	stopped   chan struct{} // closed when read has returned
 
 	// kept holds the lines from first on; next is the number of the line after them.
 	kept        []outputLine
@@ -68,10 +68,10 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 	if f == nil {
 		// The reading serves all followers: it must not end with the request of the first one.
 		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
-		f = &followedRun{runKey: key, stop: stop, gone: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
+		f = &followedRun{runKey: key, stop: stop, stopped: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
 		o.runs[key] = f
 		go func() {
-			defer close(f.gone)
+			defer close(f.stopped)
 			o.read(reading, f)
 		}()
 	}
@@ -85,7 +85,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 		o.mu.Unlock()
 		if last {
 			f.stop()
-			<-f.gone
+			<-f.stopped
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	changed, stop := o.q.Watch(f.tenant, f.execution)
 	defer stop()
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	var pace readLimiter
 	for from := f.next; ctx.Err() == nil; {

@@ -75,7 +75,7 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	if err := landingPage.Execute(&b, data); err != nil {
-		writeFailure(w, a.internal(r.Context(), err))
+		writeFailure(w, a.internalFailure(r.Context(), err))
 		return
 	}
 	writePage(w, b.Bytes())

@@ -65,7 +65,7 @@ type response struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
 	progress progress
-	begun    bool
+	started  bool
 	// broken is true once a write to the client has failed. In HTTP/2 the context of the
 	// request may end later.
 	broken bool
@@ -97,8 +97,8 @@ func (w *response) renew() (start time.Time) {
 // WriteHeader starts the response. If reading the request body failed and code is an
 // error, it writes that failure instead and discards the body of the handler.
 func (w *response) WriteHeader(code int) {
-	if code >= http.StatusOK && !w.begun {
-		w.begun = true
+	if code >= http.StatusOK && !w.started {
+		w.started = true
 		if f := w.refused; f != nil && code >= http.StatusBadRequest {
 			w.ResponseWriter.Header().Del("Content-Length")
 			writeFailure(w, f)
@@ -115,7 +115,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.replaced {
 		return len(p), nil
 	}
-	w.begun = true
+	w.started = true
 	w.permit.Yield()
 	done := 0
 	for {
@@ -136,7 +136,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError sends the buffered bytes.
 func (w *response) FlushError() error {
-	w.begun = true
+	w.started = true
 	w.permit.Yield()
 	start := w.renew()
 	err := w.rc.Flush()
@@ -210,7 +210,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	b.size += int64(n)
 	if full := b.take(); full != nil {
-		b.w.refused = overBudget(full)
+		b.w.refused = budgetFailure(full)
 		return 0, b.w.refused
 	}
 	return n, err

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// readyFor is the time for which the result of a readiness check is shared. The check
+// readyShareTime is the time for which the result of a readiness check is shared. The check
 // queries each volume of the ledger, and clients without a token may request it.
-const readyFor = 100 * time.Millisecond
+const readyShareTime = 100 * time.Millisecond
 
 // sharedCheck runs a check once for the requests that need it at about the same time.
 // It is safe for concurrent use.
@@ -21,11 +21,11 @@ type sharedCheck struct {
 	err     error         // the result
 }
 
-// do returns the result of a check that ended less than readyFor ago, or runs a check.
+// do returns the result of a check that ended less than readyShareTime ago, or runs a check.
 func (s *sharedCheck) do(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		if !s.ended.IsZero() && time.Since(s.ended) < readyFor {
+		if !s.ended.IsZero() && time.Since(s.ended) < readyShareTime {
 			defer s.mu.Unlock()
 			return s.err
 		}

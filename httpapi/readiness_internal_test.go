@@ -40,7 +40,7 @@ func TestReadinessIsCheckedOnce(t *testing.T) {
 			t.Errorf("%d checks for 200 clients, want one and that of the client that left", checks)
 		}
 		answer = nil
-		time.Sleep(readyFor)
+		time.Sleep(readyShareTime)
 		if err := s.do(t.Context()); err != nil || checks != 3 {
 			t.Errorf("later: %v after %d checks", err, checks)
 		}

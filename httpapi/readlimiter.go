@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// leastPause and mostPause bound the time between two deliveries to a follower. A line
-	// must appear within mostPause.
-	leastPause = 10 * time.Millisecond
-	mostPause  = 50 * time.Millisecond
+	// minPause and maxPause bound the time between two deliveries to a follower. A line
+	// must appear within maxPause.
+	minPause = 10 * time.Millisecond
+	maxPause = 50 * time.Millisecond
 	// followerPause is added for each follower of the same events. It bounds the number of
 	// deliveries per second to all of them.
-	followerPause = mostPause / 64
+	followerPause = maxPause / 64
 )
 
 // livePause returns the minimum time between two deliveries to each of a number of
 // followers. The output of a busy script is recorded every millisecond, which would
 // keep its followers busy receiving.
 func livePause(followers int64) time.Duration {
-	return min(leastPause+time.Duration(followers)*followerPause, mostPause)
+	return min(minPause+time.Duration(followers)*followerPause, maxPause)
 }
 
 // readLimiter limits the rate of reads that follow a change signal. The first read is

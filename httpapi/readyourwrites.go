@@ -11,16 +11,16 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// freshWait bounds the wait of a read for the position that it needs.
-const freshWait = 5 * time.Second
+// positionTimeout bounds the wait of a read for the position that it needs.
+const positionTimeout = 5 * time.Second
 
-// edgeWait bounds the wait of a read for the newest position of the ledger.
-const edgeWait = 4500 * time.Millisecond
+// edgeTimeout bounds the wait of a read for the newest position of the ledger.
+const edgeTimeout = 4500 * time.Millisecond
 
 // highWater is the highest position that this handler has returned for a write.
 type highWater struct{ seq atomic.Uint64 }
 
-func (h *highWater) raise(seq uint64) {
+func (h *highWater) advance(seq uint64) {
 	for {
 		old := h.seq.Load()
 		if seq <= old || h.seq.CompareAndSwap(old, seq) {
@@ -39,7 +39,7 @@ type Written struct {
 
 // wroteAt notes the position of a write for later reads and returns its header.
 func (a *api) wroteAt(seq uint64) Written {
-	a.wrote.raise(seq)
+	a.wrote.advance(seq)
 	return Written{Sequence: seq}
 }
 
@@ -58,7 +58,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	if !errors.Is(err, events.ErrNotFound) {
 		return v, err
 	}
-	asking, stop := context.WithTimeout(ctx, edgeWait)
+	asking, stop := context.WithTimeout(ctx, edgeTimeout)
 	edge, edgeErr := a.events.LastSeq(asking)
 	stop()
 	if edgeErr != nil {
@@ -76,7 +76,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 
 // waitForPosition waits until the projections have applied the position that the client
 // asks for and all writes through this handler, so that clients read their own writes.
-// It waits at most freshWait.
+// It waits at most positionTimeout.
 func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	if err := a.q.Damage(); err != nil {
 		return fmt.Errorf("the projections have stopped: %w", errors.Join(err, events.ErrDamaged))
@@ -85,11 +85,11 @@ func (a *api) waitForPosition(ctx context.Context, in Reading) error {
 	if want <= a.q.Applied() {
 		return nil
 	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	err := reads.Wait(ctx, func() error { return a.q.Wait(waiting, want) })
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		a.sawLate(ctx, want)
+		a.countLateRead(ctx, want)
 		f := unavailable("the projections have applied position %d, not yet position %d; try again in a second", a.q.Applied(), want)
 		return fmt.Errorf("%w: %w", errLate, f)
 	}

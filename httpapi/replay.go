@@ -31,7 +31,7 @@ func (a *api) replayRoutes(r *router) {
 	one := mediaOf[CloudEvent](r)
 	op := func(method, id, summary, description string) huma.Operation {
 		return huma.Operation{
-			Metadata:    map[string]any{weight: true},
+			Metadata:    map[string]any{heavyKey: true},
 			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
 			Description: description + " The events have their recorded content and are marked with replayed: true. At the original speed, the pauses between them are those between their times; " +
 				"speed 10 makes them a tenth as long, and max removes them. During long pauses, empty lines or comments are sent as heartbeats.",
@@ -96,7 +96,7 @@ func checkReplaySubject(tenant, s string) *failure {
 // startReplay checks a request and returns its response. also is called with every
 // event before the event is sent to the client.
 func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(context.Context, events.Event) error) (*streamed, error) {
-	p, f := newPace(in.Speed, in.MaxPause)
+	p, f := newReplaySchedule(in.Speed, in.MaxPause)
 	if f != nil {
 		return nil, f
 	}
@@ -110,7 +110,7 @@ func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(contex
 	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
 		return nil, err
 	}
-	re.pace, re.also = p, also
+	re.schedule, re.onEvent = p, also
 	return stream(func(w http.ResponseWriter, hr *http.Request) { re.serve(ctx, w, hr) }), nil
 }
 
@@ -122,9 +122,9 @@ type replay struct {
 	after, edge uint64
 	selector    *events.Selector
 	// runs has the runs of the requested entries; nil for all runs of the session.
-	runs map[string]bool
-	pace *replaySchedule
-	also func(context.Context, events.Event) error
+	runs     map[string]bool
+	schedule *replaySchedule
+	onEvent  func(context.Context, events.Event) error
 }
 
 func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
@@ -150,11 +150,11 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 		}
 		re.after = n
 	}
-	return re, re.choose(ctx, in, session)
+	return re, re.selectRuns(ctx, in, session)
 }
 
-// choose sets runs to those of the requested entries, and after to the start of the first.
-func (re *replay) choose(ctx context.Context, in *ReplayInput, session projections.Session) error {
+// selectRuns sets runs to those of the requested entries, and after to the start of the first.
+func (re *replay) selectRuns(ctx context.Context, in *ReplayInput, session projections.Session) error {
 	if !in.FromEntry.Set && !in.ToEntry.Set {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if err != nil || r.Method == http.MethodHead {
 		return
 	}
-	err = re.tell(ctx, s)
+	err = re.sendEvents(ctx, s)
 	if err == nil {
 		if out, ok := s.(sseEvents); ok {
 			err = errors.Join(out.sse.event("", "end", edgeReached{strconv.FormatUint(re.after, 10)}), out.flush())
@@ -241,8 +241,8 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 }
 
-// tell writes the selected events up to the position edge.
-func (re *replay) tell(ctx context.Context, s eventStream) error {
+// sendEvents writes the selected events up to the position edge.
+func (re *replay) sendEvents(ctx context.Context, s eventStream) error {
 	for re.after < re.edge {
 		if err := errors.Join(continueReading(ctx), reads.Pass(ctx)); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (re *replay) tell(ctx context.Context, s eventStream) error {
 			if e.Seq > re.edge {
 				break
 			}
-			if err := re.one(ctx, s, e); err != nil {
+			if err := re.sendEvent(ctx, s, e); err != nil {
 				return err
 			}
 			re.after = e.Seq
@@ -270,12 +270,12 @@ func (re *replay) tell(ctx context.Context, s eventStream) error {
 	return nil
 }
 
-func (re *replay) one(ctx context.Context, s eventStream, e events.Event) error {
+func (re *replay) sendEvent(ctx context.Context, s eventStream, e events.Event) error {
 	wanted, err := re.wants(ctx, e)
 	if err != nil || !wanted {
 		return err
 	}
-	if pause := re.pace.before(e.Time, time.Now()); pause > 0 {
+	if pause := re.schedule.pauseBefore(e.Time, time.Now()); pause > 0 {
 		if err := s.flush(); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (re *replay) one(ctx context.Context, s eventStream, e events.Event) error 
 		return err
 	}
 	ce.Replayed = true
-	if err := re.also(ctx, e); err != nil {
+	if err := re.onEvent(ctx, e); err != nil {
 		return err
 	}
 	return s.event(ce)
@@ -303,7 +303,7 @@ var errDraining = errors.New("the server is shutting down")
 // clients do not see as events.
 func (re *replay) sleep(ctx context.Context, s eventStream, d time.Duration) error {
 	reads.From(ctx).Yield()
-	t, beat := time.NewTimer(d), time.NewTicker(heartbeat)
+	t, beat := time.NewTimer(d), time.NewTicker(heartbeatInterval)
 	defer t.Stop()
 	defer beat.Stop()
 	for {

@@ -18,10 +18,10 @@ func TestReplayShowsLifeInPauses(t *testing.T) {
 		}
 		re := &replay{r: &request{}}
 		begun := time.Now()
-		if err := re.sleep(t.Context(), s, 3*heartbeat+time.Second); err != nil {
+		if err := re.sleep(t.Context(), s, 3*heartbeatInterval+time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.Body.String(); got != "\n\n\n" || time.Since(begun) != 3*heartbeat+time.Second {
+		if got := w.Body.String(); got != "\n\n\n" || time.Since(begun) != 3*heartbeatInterval+time.Second {
 			t.Errorf("%q in %s", got, time.Since(begun))
 		}
 	})

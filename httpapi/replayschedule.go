@@ -13,15 +13,15 @@ import (
 type replaySchedule struct {
 	// speed divides the pauses. +Inf removes them.
 	speed float64
-	// longest bounds a pause. 0 means no limit.
-	longest time.Duration
+	// maxPause bounds a pause. 0 means no limit.
+	maxPause time.Duration
 	// last is the recorded time of the previous event, due the time at which the replay
 	// had to send it.
 	last, due time.Time
 }
 
-// newPace parses the parameters speed and max_pause.
-func newPace(speed, longest string) (*replaySchedule, *failure) {
+// newReplaySchedule parses the parameters speed and max_pause.
+func newReplaySchedule(speed, longest string) (*replaySchedule, *failure) {
 	p := &replaySchedule{speed: math.Inf(1)}
 	if speed != "max" {
 		var err error
@@ -31,21 +31,21 @@ func newPace(speed, longest string) (*replaySchedule, *failure) {
 	}
 	if longest != "" {
 		var err error
-		if p.longest, err = time.ParseDuration(longest); err != nil || p.longest <= 0 {
+		if p.maxPause, err = time.ParseDuration(longest); err != nil || p.maxPause <= 0 {
 			return nil, invalid("max_pause", `max_pause must be a duration such as 5s or 500ms, not "%s"`, ledger.Excerpt(longest))
 		}
 	}
 	return p, nil
 }
 
-// before returns the pause before the next event. at is its recorded time. Delays do
+// pauseBefore returns the pause before the next event. at is its recorded time. Delays do
 // not add up: a late event does not delay the next one.
-func (p *replaySchedule) before(at, now time.Time) time.Duration {
+func (p *replaySchedule) pauseBefore(at, now time.Time) time.Duration {
 	pause := time.Duration(0)
 	if !p.last.IsZero() && at.After(p.last) {
 		pause = time.Duration(min(float64(at.Sub(p.last))/p.speed, math.MaxInt64/4))
-		if p.longest > 0 {
-			pause = min(pause, p.longest)
+		if p.maxPause > 0 {
+			pause = min(pause, p.maxPause)
 		}
 	}
 	if at.After(p.last) {

@@ -47,7 +47,7 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 	mux.HandleFunc("GET /openapi.json", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := doc.json()
 		if err != nil {
-			writeFailure(w, a.internal(r.Context(), err))
+			writeFailure(w, a.internalFailure(r.Context(), err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json;version=3.1")
@@ -64,7 +64,7 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 	mux.HandleFunc("GET /docs", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		reference, err := doc.page()
 		if err != nil {
-			writeFailure(w, a.internal(r.Context(), fmt.Errorf("render the reference page: %w", err)))
+			writeFailure(w, a.internalFailure(r.Context(), fmt.Errorf("render the reference page: %w", err)))
 			return
 		}
 		writePage(w, reference)

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// pageLife is the time for which a page is shared after it was read. Clients that
+	// pageShareTime is the time for which a page is shared after it was read. Clients that
 	// start together ask for the same pages within a few milliseconds.
-	pageLife = time.Second
+	pageShareTime = time.Second
 	// maxShared bounds the number of shared pages. A page takes about 256 KiB.
 	maxShared = 64
 )
@@ -63,7 +63,7 @@ func (s *sharedPages[K, P]) get(ctx context.Context, key K, load func() (P, erro
 	}
 }
 
-// keep removes a loaded page after pageLife, or at once if it must not be shared.
+// keep removes a loaded page after pageShareTime, or at once if it must not be shared.
 func (s *sharedPages[K, P]) keep(key K, p *sharedPage[P]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *sharedPages[K, P]) keep(key K, p *sharedPage[P]) {
 		delete(s.pages, key)
 		return
 	}
-	time.AfterFunc(pageLife, func() {
+	time.AfterFunc(pageShareTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.pages, key)

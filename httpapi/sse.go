@@ -12,13 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// heartbeat is the interval of heartbeats on idle streams. Proxies cut connections
+// heartbeatInterval is the interval of heartbeats on idle streams. Proxies cut connections
 // after about a minute without data.
-const heartbeat = 15 * time.Second
+const heartbeatInterval = 15 * time.Second
 
-// keptBuffer is the largest buffer that a stream keeps between two writes, in bytes:
+// maxKeptBuffer is the largest buffer that a stream keeps between two writes, in bytes:
 // most streams are idle most of the time.
-const keptBuffer = 64 << 10
+const maxKeptBuffer = 64 << 10
 
 // sse writes server-sent events. It buffers them until flush, so that a batch costs one
 // write.
@@ -78,7 +78,7 @@ func (s *sse) flush() error {
 		return nil
 	}
 	_, err := s.w.Write(s.buf.Bytes())
-	if s.buf.Cap() > keptBuffer {
+	if s.buf.Cap() > maxKeptBuffer {
 		s.buf = bytes.Buffer{}
 	}
 	s.buf.Reset()

@@ -37,7 +37,7 @@ func (a *api) tileRoutes(mux *http.ServeMux) {
 }
 
 func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
-	if err := a.unproven(); err != nil {
+	if err := a.checkProofs(); err != nil {
 		return nil, false, err
 	}
 	t, err := proof.ParseTilePath("tile/" + r.PathValue("path"))
@@ -71,7 +71,7 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 		return nil, err
 	}
 	var raw []byte
-	tenant := a.visible(r.Context())
+	tenant := a.visibleTenant(r.Context())
 	for after := first - 1; after < last; {
 		batch, err := a.audit.Stream.ReadRaw(r.Context(), after, int(last-after))
 		if err != nil {
