@@ -41,7 +41,7 @@ func isPublicPath(path string) bool {
 }
 
 // admit puts the identity of the caller into the context of the request, or refuses the
-// request. On open paths a valid token is used and an invalid one ignored.
+// request. On public paths a valid token is used and an invalid one ignored.
 func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
 	id, f := g.identify(r)
 	switch {

@@ -13,11 +13,11 @@
 //     of header and body, deadlines for each read and write, security headers, and, with
 //     authentication, a valid token. Each documented operation needs a scope, by default
 //     that of its method. Handlers find the caller in the context of the request.
-//   - Every error is a problem document (RFC 9457).
-//   - A read includes the writes that were made through the same handler before.
-//   - A response is never complete in form and incomplete in content: if a response breaks
-//     off, the connection is cut, or the stream lacks its last event.
-//   - No client delays another one, and all clients together hold bounded memory.
+//   - Every error response of this package is a problem document (RFC 9457).
+//   - A read includes all earlier writes through the same handler.
+//   - A response that ends early does not look complete: the connection is cut, or the
+//     last event of the stream is missing.
+//   - A slow follower of events or output does not delay the other followers.
 //
 // The files, in reading order:
 //
@@ -25,7 +25,7 @@
 //   - api.go: New, the state of the handlers, and the OpenAPI document
 //   - router.go: registers operations and completes their documentation
 //   - server.go: the limits of the HTTP server, and its shutdown
-//   - middleware.go: the checks before and after routing
+//   - middleware.go: checks of requests, and the responses to those without a route
 //   - guard.go: hosts, origins, security headers, and the address to listen on
 //   - auth.go: the callers of requests, their scopes and limits
 //   - progress.go: the minimum speed of clients, and the memory of request bodies
@@ -34,9 +34,9 @@
 //   - strictjson.go, optional.go: decodes bodies and parameters strictly
 //   - accept.go: the stream type that an Accept header asks for
 //   - errors.go: error responses, and the mapping of errors to them
-//   - readyourwrites.go, late.go: reads that wait for a position, and those that are late
+//   - readyourwrites.go, late.go: reads that wait for a position; counts late reads
 //   - exec.go, wait.go: submissions, and requests that wait for the end of a run
-//   - executions.go, executiontext.go, calls.go: executions, their long texts and host calls
+//   - executions.go, executiontext.go, calls.go: executions, their texts and host calls
 //   - largetext.go, array.go: encodes large responses in pieces
 //   - output.go, outputfeed.go: output by page and as a stream, read once for all followers
 //   - sse.go, eventstreams.go: writes server-sent events and JSON lines
@@ -50,13 +50,12 @@
 //   - damage.go, anomalies.go: damage, the scrub, and anomalies
 //   - heaps.go, collect.go: heaps and their tags; deletes unused heaps
 //   - resolve.go: finds ids by a prefix
-//   - sessions.go, sessionturns.go, sessionreset.go: sessions of every kind, their runs, and
-//     resets
+//   - sessions.go, sessionturns.go, sessionreset.go: sessions of every kind, and resets
 //   - logical.go, context.go: logical sessions and conversation contexts
 //   - shred.go: shreds the content of a session
 //   - replay.go, replayschedule.go: sends the events of a session again, with their pauses
 //   - webhooks.go: webhooks and their dead letters
-//   - service.go, readiness.go: version, health, readiness, and routes outside of the document
+//   - service.go, readiness.go: version, health, and routes outside of the document
 //   - pages.go, eventspage.go, markdown.go: the HTML pages
 //   - schemas.go: completes the schemas of the document
 package httpapi

@@ -96,7 +96,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	}
 	switch gone := a.removal(); {
 	case reader.after == 0:
-		reader.after = gone.UpTo() // the first event that is not removed
+		reader.after = gone.UpTo() // start with the first event that is not removed
 	case reader.after < gone.UpTo():
 		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
 	}

@@ -66,7 +66,8 @@ type audience struct {
 	changed    chan struct{} // closed and replaced when kept or end changes
 }
 
-// liveEvent is an event that is encoded once for all clients. It is safe for concurrent use.
+// liveEvent is an event that is encoded once for all clients. It is safe for concurrent
+// use.
 type liveEvent struct {
 	event events.Event
 	at    time.Time // when it was read

@@ -176,7 +176,7 @@ type Options struct {
 	Volumes Volumes
 	// Shredder serves DELETE /api/sessions/{name}/content.
 	Shredder Shredder
-	// Replay publishes events of the past under subjects, for POST /api/sessions/{name}/replay.
+	// Replay serves POST /api/sessions/{name}/replay.
 	Replay Publisher
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
 	// SessionOf of Audit is not used.
@@ -216,7 +216,8 @@ type Options struct {
 	PublicURL string
 	// Version is the response of /api/version.
 	Version Version
-	// CountLate, if set, is called for each late read: 503 after 5 s, see Reading.
+	// CountLate, if set, is called for each read that fails because its position was not
+	// applied within 5 s.
 	CountLate func()
 	// Logger receives errors that clients do not see. Default: they are discarded.
 	Logger *slog.Logger

@@ -50,7 +50,8 @@ func (a *api) replayRoutes(r *router) {
 	register(r, publish, errs, a.republishSession)
 }
 
-// ReplayInput is the input of a replay. It is embedded in the input of the form that publishes.
+// ReplayInput is the input of a replay. It is embedded in the input of the operation
+// that publishes the events.
 type ReplayInput struct {
 	Reading
 	OneSession

@@ -48,7 +48,7 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 		op.Security = []map[string][]string{{bearerScheme: {string(scope)}}, {}}
 	}
 	op.BodyReadTimeout = bodyTimeout
-	op.MaxBodyBytes = -1       // outer sets the limit
+	op.MaxBodyBytes = -1       // withChecks sets the limit
 	op.SkipValidateBody = true // decodeObject validates bodies
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, op, func() (*O, error) { return handler(ctx, in) })
