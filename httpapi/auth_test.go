@@ -120,7 +120,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 		}
 	}
 	if got := s.do(http.MethodGet, "/mounted", "", bearer(reader)...); string(got.body) != "acme/reader" {
-		t.Errorf("a mounted handler was told %q", got.body)
+		t.Errorf("a mounted handler got %q", got.body)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestTenantsAreApart(t *testing.T) {
 		}
 		s.do(http.MethodGet, "/api/executions/"+out.ExecutionID, "", bearer(token)...).into(t, http.StatusOK, &d)
 		if d.Actor.Principal != "ada" || d.Actor.Transport != "http" || d.Actor.Address != "127.0.0.1" || !strings.HasPrefix(d.Actor.Client, "Go-http-client") {
-			t.Errorf("the actor on record is %+v", d.Actor)
+			t.Errorf("the recorded actor is %+v", d.Actor)
 		}
 	}
 	if ids["acme"] == ids["other"] {

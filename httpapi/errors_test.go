@@ -32,7 +32,7 @@ func (f failing) Submit(context.Context, ledger.Submission) (ledger.Receipt, err
 func TestErrorTable(t *testing.T) {
 	t.Parallel()
 	code := func(c ledger.Code) error {
-		return fmt.Errorf("submit: %w", &ledger.Error{Code: c, Field: "code", Message: "told to the client", Err: errors.New("secret")})
+		return fmt.Errorf("submit: %w", &ledger.Error{Code: c, Field: "code", Message: "visible to the client", Err: errors.New("secret")})
 	}
 	for _, tc := range []struct {
 		name   string

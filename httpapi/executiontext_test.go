@@ -35,7 +35,7 @@ func TestResultLargerThanAnAnswer(t *testing.T) {
 		}
 	}
 	if a := s.do("GET", path+"/texts/result", ""); a.StatusCode != http.StatusOK || string(a.body) != result || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
-		t.Errorf("the whole result: %s with %d bytes, %s", a.Status, len(a.body), a.Header.Get("Content-Type"))
+		t.Errorf("the complete result: %s with %d bytes, %s", a.Status, len(a.body), a.Header.Get("Content-Type"))
 	}
 	if a := s.do("GET", path+"/texts/result", "", "Range", "bytes=100003-100008"); a.StatusCode != http.StatusPartialContent || string(a.body) != "345678" {
 		t.Errorf("a piece of the result: %s %q", a.Status, a.body)

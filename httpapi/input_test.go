@@ -180,7 +180,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("field %q, error %q; want field %q and %q", p.Field, p.Error, tc.field, tc.text)
 			}
 			if p.Detail != p.Error || p.Title != http.StatusText(tc.status) || p.Type != "about:blank" || p.Code == "" {
-				t.Errorf("not a whole problem document: %s", a.body)
+				t.Errorf("not a complete problem document: %s", a.body)
 			}
 			if len(a.body) > 64<<10 {
 				t.Errorf("the answer has %d bytes", len(a.body))

@@ -209,7 +209,7 @@ func TestReplaySpeed(t *testing.T) {
 	}
 	hangUp()
 	if _, err := io.ReadAll(in); err == nil {
-		t.Error("an interrupted replay ended as if it were whole")
+		t.Error("an interrupted replay ended like a complete one")
 	}
 }
 
@@ -233,7 +233,7 @@ func TestRepublish(t *testing.T) {
 	overlapping(t, s)
 	recorded, _ := s.ndjson("?session=s1")
 	if got := s.replayed("POST", "/api/sessions/s1/replay?speed=max&subject=replay.default.review.1"); len(got) != len(recorded) {
-		t.Errorf("%d events told, %d on record", len(got), len(recorded))
+		t.Errorf("%d events sent, %d recorded", len(got), len(recorded))
 	}
 	var want []string
 	for _, e := range recorded {

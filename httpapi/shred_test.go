@@ -62,7 +62,7 @@ func TestShredSession(t *testing.T) {
 				t.Errorf("sequence %q", a.Header.Get("Daybook-Sequence"))
 			}
 			if strings.Contains(string(a.body), "disk on fire") {
-				t.Errorf("it tells what is inside: %s", a.body)
+				t.Errorf("the response reveals the internal error: %s", a.body)
 			}
 		})
 	}

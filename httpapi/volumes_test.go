@@ -33,7 +33,7 @@ func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (events.Vo
 // RemoveVolume removes the first volume, once.
 func (s *stretches) RemoveVolume(_ context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
 	if n != 1 || s.removed.UpTo() > 0 {
-		return events.Removal{}, &events.NotRemovableError{Volume: n, Reasons: []string{"it is gone", "it never was"}}
+		return events.Removal{}, &events.NotRemovableError{Volume: n, Reasons: []string{"the volume is removed", "the volume is unknown"}}
 	}
 	s.removed = events.Removal{Seq: 12, At: time.Unix(0, 0), LedgerVolumeRemoved: &events.LedgerVolumeRemoved{
 		Volume: 1, First: 1, Last: 9, RootHash: "r", Export: events.VolumeExport{SHA256: export}, Actor: actor,

@@ -176,7 +176,7 @@ func TestWaitReadsTwice(t *testing.T) {
 	go func() { got <- s.do("GET", "/api/executions/"+id+"?wait=60", "") }()
 	for deadline := time.Now().Add(patience); reads.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody reads")
+			t.Fatal("no request reads the execution")
 		}
 	}
 	for range 30 {

@@ -133,7 +133,7 @@ func TestWebhookMistakes(t *testing.T) {
 		t.Errorf("a form: %d %s", a.StatusCode, a.body)
 	}
 	if s.lastSeq() != 0 {
-		t.Errorf("%d events on record", s.lastSeq())
+		t.Errorf("%d events recorded", s.lastSeq())
 	}
 	without := start(t)
 	if a := without.do("GET", "/api/webhooks", ""); a.StatusCode != 503 {
