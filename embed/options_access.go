@@ -19,13 +19,13 @@ type AccessOptions struct {
 // validate returns the errors of the fields.
 func (o AccessOptions) validate() error {
 	return errors.Join(
-		o.Limits.validate(),
+		validateLimits(o.Limits),
 		optionRange[int]{least: 1, most: maxCount, negative: "unlimited"}.check("Access.SessionTurns", o.SessionTurns),
 	)
 }
 
-// validate returns the errors of the fields.
-func (l Limits) validate() error {
+// validateLimits returns the errors of the limits.
+func validateLimits(l Limits) error {
 	count, bytes := optionRange[int]{most: maxCount, zero: "unlimited"}, optionRange[int64]{most: maxStoredBytes, zero: "unlimited"}
 	return errors.Join(
 		optionRange[float64]{least: minRate, most: maxRate, unit: " a second", zero: "unlimited"}.check("Access.Limits.RequestsPerSecond", l.RequestsPerSecond),
