@@ -178,9 +178,9 @@ func (g *gatekeeper) holdStream(r *http.Request) (_ *http.Request, release func(
 		return r, done, nil //nolint:nilerr // without a token, none can be revoked
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	gone := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
-		defer close(gone)
+		defer close(stopped)
 		again := time.NewTicker(recheckInterval)
 		defer again.Stop()
 		for {
@@ -196,7 +196,7 @@ func (g *gatekeeper) holdStream(r *http.Request) (_ *http.Request, release func(
 			}
 		}
 	}()
-	return r.WithContext(ctx), func() { cancel(); <-gone; done() }, nil
+	return r.WithContext(ctx), func() { cancel(); <-stopped; done() }, nil
 }
 
 // resourceMetadata is the metadata of a protected resource (RFC 9728).

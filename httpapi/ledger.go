@@ -448,12 +448,12 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		return nil, err
 	}
 	s.Tenant = a.visibleTenant(ctx)
-	switch gone := a.removal(); {
-	case gone.UpTo() == 0 || s.From > gone.UpTo():
+	switch removal := a.removal(); {
+	case removal.UpTo() == 0 || s.From > removal.UpTo():
 	case s.From != 0:
-		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", s.From, gone.UpTo()))
+		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", s.From, removal.UpTo()))
 	default:
-		s.From = gone.UpTo() + 1
+		s.From = removal.UpTo() + 1
 	}
 	if c.Size > latest.Size || max(s.To, s.From) > c.Size || s.To != 0 && s.From > s.To {
 		return nil, invalid("to", "from is %d and to is %d, but the tree has %d events, and checkpoints cover %d", s.From, s.To, c.Size, latest.Size)

@@ -94,11 +94,11 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		}
 		reader.after = n
 	}
-	switch gone := a.removal(); {
+	switch removal := a.removal(); {
 	case reader.after == 0:
-		reader.after = gone.UpTo() // start with the first event that is not removed
-	case reader.after < gone.UpTo():
-		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
+		reader.after = removal.UpTo() // start with the first event that is not removed
+	case reader.after < removal.UpTo():
+		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, removal.UpTo()))
 	}
 	if reader.whole = !in.Follow && r.accept != typeSSE; reader.whole {
 		if err := budget.TakeOnce(ctx, eventPageBytes); err != nil {

@@ -94,9 +94,9 @@ func checkReplaySubject(tenant, s string) *failure {
 	return nil
 }
 
-// startReplay checks a request and returns its response. also is called with every
+// startReplay checks a request and returns its response. onEvent is called with every
 // event before the event is sent to the client.
-func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(context.Context, events.Event) error) (*streamed, error) {
+func (a *api) startReplay(ctx context.Context, in *ReplayInput, onEvent func(context.Context, events.Event) error) (*streamed, error) {
 	p, f := newReplaySchedule(in.Speed, in.MaxPause)
 	if f != nil {
 		return nil, f
@@ -111,7 +111,7 @@ func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(contex
 	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
 		return nil, err
 	}
-	re.schedule, re.onEvent = p, also
+	re.schedule, re.onEvent = p, onEvent
 	return stream(func(w http.ResponseWriter, hr *http.Request) { re.serve(ctx, w, hr) }), nil
 }
 

@@ -17,12 +17,12 @@ func TestReplayShowsLifeInPauses(t *testing.T) {
 			t.Fatal(err)
 		}
 		re := &replay{r: &request{}}
-		begun := time.Now()
+		start := time.Now()
 		if err := re.sleep(t.Context(), s, 3*heartbeatInterval+time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.Body.String(); got != "\n\n\n" || time.Since(begun) != 3*heartbeatInterval+time.Second {
-			t.Errorf("%q in %s", got, time.Since(begun))
+		if got := w.Body.String(); got != "\n\n\n" || time.Since(start) != 3*heartbeatInterval+time.Second {
+			t.Errorf("%q in %s", got, time.Since(start))
 		}
 	})
 }

@@ -64,8 +64,8 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 	if t.Index > 1<<50 || last > a.proofs.Size() {
 		return nil, fs.ErrNotExist
 	}
-	if gone := a.removal(); first <= gone.UpTo() {
-		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", first, min(last, gone.UpTo())))
+	if removal := a.removal(); first <= removal.UpTo() {
+		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", first, min(last, removal.UpTo())))
 	}
 	if err := budget.TakeOnce(r.Context(), eventStreamBytes); err != nil {
 		return nil, err
