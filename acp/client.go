@@ -342,8 +342,8 @@ func (c *client) write(text []byte) (int, error) {
 	return n, err
 }
 
-// completeRequest removes a request that is about to be answered and ends its turn; its id can
-// be used again. It returns nil for an unknown request.
+// completeRequest removes a request that is about to be answered and ends its turn. The id
+// can then be used again. It returns nil for an unknown request.
 func (c *client) completeRequest(key string) *pendingRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

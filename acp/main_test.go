@@ -225,7 +225,7 @@ func (p *peer) call(method string, params any) message {
 	return p.awaitAnswer(p.ask(method, params))
 }
 
-// mustCall is call for a request that must succeed.
+// mustCall sends a request that must succeed, and decodes the result.
 func (p *peer) mustCall(method string, params, result any) message {
 	p.t.Helper()
 	m := p.call(method, params)
@@ -240,7 +240,7 @@ func (p *peer) mustCall(method string, params, result any) message {
 	return m
 }
 
-// mustFail is call for a request that must fail with a code.
+// mustFail sends a request that must fail with a code.
 func (p *peer) mustFail(code int, method string, params any) {
 	p.t.Helper()
 	m := p.call(method, params)

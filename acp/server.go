@@ -37,8 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server serves any number of clients. Each client has at most maxOpenSessions sessions open.
-// The caller MUST call Close. A Server is safe for concurrent use.
+// Server serves any number of clients. A client has at most 256 sessions open. The caller
+// MUST call Close. A Server is safe for concurrent use.
 type Server struct {
 	opts Options
 	// ctx is done when Close is called.

@@ -53,8 +53,8 @@ func (n *session) settings() events.AgentConfig {
 // conversation and close few of them.
 const maxOpenSessions = 256
 
-// makeSpace ends the least recently used session of a client that has maxOpenSessions sessions
-// open. The client can load or resume it later. It returns an error if every session
+// makeSpace ends the least recently used session of a client with maxOpenSessions open
+// sessions. The client can load or resume it later. It returns an error if every session
 // runs a prompt.
 func (c *client) makeSpace() error {
 	s := c.server

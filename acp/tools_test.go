@@ -116,7 +116,7 @@ func TestACP28_StdioServers(t *testing.T) {
 	p := connect(t, book).initialize()
 	id := p.newSession(obj{"cwd": dir, "mcpServers": []obj{child(t, "local", "local")}})
 	if got := p.promptTexts(id, `await mcp.local.echo({text: "hello"})`); !slices.Equal(got, []string{"local says hello"}) {
-		t.Errorf("a tool says %q", got)
+		t.Errorf("a tool returns %q", got)
 	}
 	if got := p.promptTexts(id, `await mcp.local.where({})`); !slices.Equal(got, []string{real}) {
 		t.Errorf("the server runs in %q, want %q", got, real)
@@ -159,7 +159,7 @@ func testRemote(t *testing.T, kind string) {
 	p := shared(t)
 	id := p.newSession(obj{"mcpServers": []obj{server}})
 	if got := p.promptTexts(id, `await mcp.far.echo({text: "hello"})`); !slices.Equal(got, []string{"far says hello"}) {
-		t.Errorf("a tool says %q", got)
+		t.Errorf("a tool returns %q", got)
 	}
 	if with.Load() == 0 || without.Load() != 0 {
 		t.Errorf("%d requests have the header, and %d do not", with.Load(), without.Load())

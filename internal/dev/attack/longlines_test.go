@@ -42,7 +42,7 @@ func TestLongLines(t *testing.T) {
 		}
 		slices.Sort(probes)
 		if p99 := percentile(probes, 99); p99 > slack(2*time.Second) {
-			t.Errorf("beside long lines a quiet tenant waits %v", p99)
+			t.Errorf("a quiet tenant waits %v beside long lines", p99)
 		}
 		for i := range ids {
 			for _, id := range ids[i] {

@@ -151,7 +151,7 @@ func TestNATSDoor(t *testing.T) {
 		}
 	}
 	if grown := peak() - idle; made != 31 || grown > 50<<20 {
-		t.Errorf("%d consumers were made beside the ordered one, want 31; the server grew by %d MiB", made, grown>>20)
+		t.Errorf("%d consumers were created besides the ordered one, want 31; the server grew by %d MiB", made, grown>>20)
 	}
 
 	// Eight connections send requests as fast as they can.
@@ -176,7 +176,7 @@ func TestNATSDoor(t *testing.T) {
 	close(stop)
 	flood.Wait()
 	grown := peak() - idle
-	t.Logf("consumers made: %d; grown by %d MiB", made, grown>>20)
+	t.Logf("%d consumers were created; the server grew by %d MiB", made, grown>>20)
 	s.compare("a flood of NATS requests", alone, beside)
 	if grown > maxGrowth {
 		t.Errorf("the server grew by %d MiB", grown>>20)

@@ -40,8 +40,8 @@ func choose[T any](short, full T) T {
 // ten times the promised limit.
 func slack(d time.Duration) time.Duration { return time.Duration(choose[int64](10, 1) * int64(d)) }
 
-// runInParallel runs the short attack in parallel with others. It is for tests that compare no
-// latencies; most of them wait for something.
+// runInParallel runs the short attack in parallel with others. It is for tests that compare
+// no latencies; most of them wait for something.
 func runInParallel(t *testing.T) {
 	if *attackSize != "full" {
 		t.Parallel()

@@ -139,7 +139,7 @@ func TestStorms(t *testing.T) {
 		t.Logf("%6d %s", answers[key], key)
 	}
 	if done < 10*clients {
-		t.Errorf("the storm made %d requests", done)
+		t.Errorf("the storm sent only %d requests", done)
 	}
 	s.compare("storms of changes", alone, beside)
 	if grown := peak() - idle; grown > maxGrowth {

@@ -26,10 +26,10 @@ func TestModulePath(t *testing.T) {
 	dir := copyTree(t)
 	from := pathOf(t, dir)
 	if out := command(t, dir, "make", "--no-print-directory", "module-path", "PATH="+published); !strings.Contains(out, published) {
-		t.Errorf("make says %q", out)
+		t.Errorf("make prints %q", out)
 	}
 	if got := pathOf(t, dir); got != published {
-		t.Errorf("go.mod says %s", got)
+		t.Errorf("go.mod has the path %s", got)
 	}
 	if out := command(t, dir, "gofmt", "-l", "."); out != "" {
 		t.Errorf("these files are not formatted: %s", out)
@@ -107,7 +107,7 @@ func TestMakeWithoutPath(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "make", "module-path")
 	cmd.Dir = "../../.."
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "usage: make module-path PATH=") {
-		t.Errorf("it says %q, %v", out, err)
+		t.Errorf("make prints %q, %v", out, err)
 	}
 }
 

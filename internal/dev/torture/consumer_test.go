@@ -178,8 +178,8 @@ func (c *consumer) size() int64 {
 	return info.Size()
 }
 
-// killRepeatedly kills the consumer repeatedly, at a random time after it has recorded an event,
-// and then starts it a last time.
+// killRepeatedly kills the consumer a number of times, at a random time after it has
+// recorded an event, and then starts it a last time.
 func (c *consumer) killRepeatedly(kills int, random *rand.Rand) {
 	for range kills {
 		before := c.size()
@@ -276,8 +276,8 @@ func submitRuns(ctx context.Context, s *server, n int) {
 	}
 }
 
-// settledLedger reads the ledger once no more events are added. It returns the events in the form
-// of a notebook, and the positions of the ledger's own events.
+// settledLedger reads the ledger once no more events are added. It returns the events in
+// the form of a notebook, and the positions of the ledger's own events.
 func settledLedger(t *testing.T, s *server) (lines []string, ofLedger map[uint64]bool) {
 	t.Helper()
 	for last := -1; ; {

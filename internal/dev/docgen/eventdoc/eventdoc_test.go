@@ -47,7 +47,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 	for _, path := range list {
 		if _, ok := files["reference/events/"+filepath.Base(path)]; !ok {
-			t.Errorf("%s is generated from nothing", path)
+			t.Errorf("no source generates %s", path)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 			t.Errorf("%s: meaning %q, about %q", e.Type, e.Meaning, e.About)
 		}
 		if e.Appended == "" {
-			t.Errorf("%s: its type needs a paragraph that begins with \"Appended\" and says when", e.Type)
+			t.Errorf("%s: its type needs a paragraph that starts with \"Appended\" and describes when", e.Type)
 		}
 		for _, p := range e.Params {
 			if strings.HasPrefix(p.Name, "part") {
@@ -83,7 +83,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 				t.Errorf("%s.%s has no doc comment, nor does one before it name it", o.Name, m.Name)
 			}
 			if strings.Contains(m.Doc, "nil") {
-				t.Errorf("%s.%s speaks of nil to readers of JSON: %s", o.Name, m.Name, m.Doc)
+				t.Errorf("the comment of %s.%s has nil, a word of Go, for readers of JSON: %s", o.Name, m.Name, m.Doc)
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func TestAsyncAPI(t *testing.T) {
 		for _, part := range strings.Split(string(m[1]), "/") {
 			next, ok := at.(map[string]any)[part]
 			if !ok {
-				t.Fatalf("nothing is at #/%s", m[1])
+				t.Fatalf("the document has no #/%s", m[1])
 			}
 			at = next
 		}
