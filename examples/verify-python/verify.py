@@ -133,7 +133,7 @@ class Tree:
 
     def add_full(self, subtree, leaves):
         """Adds a subtree with a known hash; leaves is its size, a power of two."""
-        need(self.size % leaves == 0, "a subtree does not begin where one can")
+        need(self.size % leaves == 0, "a subtree starts at a position that is not aligned")
         size, self.size = self.size // leaves, self.size + leaves
         while size & 1:
             subtree = node_hash(self.parts.pop(), subtree)
@@ -175,7 +175,7 @@ def unbase64(text, what):
         raw = base64.b64decode(text.encode("ascii"), validate=True)
     except ValueError:
         raise Bad(what + " is not base64") from None
-    need(base64.b64encode(raw).decode() == text, what + " is not written as it should be")
+    need(base64.b64encode(raw).decode() == text, what + " is not in its canonical form")
     return raw
 
 
@@ -188,7 +188,7 @@ def unhash(text, what):
 def once(pairs):
     """Builds an object and refuses duplicate members."""
     members = dict(pairs)
-    need(len(members) == len(pairs), "an object has a member twice")
+    need(len(members) == len(pairs), "an object has a duplicate member")
     return members
 
 
@@ -221,31 +221,31 @@ def read(directory, name):
 def read_manifest(directory):
     raw = read(directory, "manifest.json")
     m = parse(raw, "the manifest")
-    need(isinstance(m, dict) and list(m) == list(MANIFEST), "the manifest does not have its members in their order")
+    need(isinstance(m, dict) and list(m) == list(MANIFEST), "the members of the manifest are missing or out of order")
     for name, kind in MANIFEST.items():
-        need(type(m[name]) is kind, f"the manifest's {name} is not what it should be")
-    need(m["format"] == "daybook-export-v1", "the export is of another format")
+        need(type(m[name]) is kind, f"the manifest's {name} has the wrong type")
+    need(m["format"] == "daybook-export-v1", "the export has an unknown format")
     for f in m["files"]:
-        need(isinstance(f, dict) and list(f) == ["name", "bytes", "sha256"], "the manifest lists something that is no file")
-        need(type(f["name"]) is str and type(f["bytes"]) is int and type(f["sha256"]) is str, "the manifest lists something that is no file")
-    need(dump(m) + b"\n" == raw, "the manifest is not written as an export writes it")
+        need(isinstance(f, dict) and list(f) == ["name", "bytes", "sha256"], "the manifest has an invalid file entry")
+        need(type(f["name"]) is str and type(f["bytes"]) is int and type(f["sha256"]) is str, "the manifest has an invalid file entry")
+    need(dump(m) + b"\n" == raw, "the manifest is not in its canonical form")
     for name in ("size", "from", "to", "events"):
         need(0 < m[name] < 2**63, f"the manifest's {name} is out of range")
     need(m["from"] <= m["to"] <= m["size"], "the manifest's range is empty or beyond its checkpoint")
     for name in ("since", "until"):
-        need(m[name] == "" or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", m[name]), f"the manifest's {name} is no time")
-    need(not m["since"] or not m["until"] or m["since"] <= m["until"], "the manifest's times are the wrong way round")
+        need(m[name] == "" or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", m[name]), f"the manifest's {name} is not a time")
+    need(not m["since"] or not m["until"] or m["since"] <= m["until"], "the manifest's since is after its until")
     return m
 
 
 def parse_key(text, origin):
     """The public key in name+hash+base64 (golang.org/x/mod/sumdb/note)."""
     parts = text.split("+", 2)
-    need(len(parts) == 3 and parts[0] == origin, f"{text!r} is no key of {origin}")
+    need(len(parts) == 3 and parts[0] == origin, f"{text!r} is not a key of {origin}")
     raw = unbase64(parts[2], "a key")
-    need(len(raw) == 33 and raw[0] == 1, "a key is not of the kind Ed25519")
+    need(len(raw) == 33 and raw[0] == 1, "a key is not an Ed25519 key")
     number = sha256(parts[0].encode() + b"\n" + raw)[:4]
-    need(number.hex() == parts[1], "a key has another number than it says")
+    need(number.hex() == parts[1], "the number of a key does not match the key")
     return number, raw[1:]
 
 
@@ -257,7 +257,7 @@ def open_checkpoint(raw, m, keys):
         raise Bad("the checkpoint is not a text and a signature") from None
     lines = text.split("\n")
     need(len(lines) == 3, "the checkpoint does not have three lines")
-    need(lines == [m["origin"], str(m["size"]), m["root"]], "the manifest is not of the checkpoint beside it")
+    need(lines == [m["origin"], str(m["size"]), m["root"]], "the manifest does not match the checkpoint")
     prefix = "\u2014 " + lines[0] + " "
     need(signature.startswith(prefix) and signature.endswith("\n"), "the checkpoint is not signed by the ledger it names")
     sig = unbase64(signature[len(prefix):-1], "the signature")
@@ -273,7 +273,7 @@ def check_files(directory, m, complete):
     names = [f["name"] for f in m["files"]]
     blobs = names[len(wanted):]
     need(names[:len(wanted)] == wanted, "the manifest does not list the files that an export has")
-    need(all(re.fullmatch(r"blobs/(heap|text)-[0-9a-f]{64}", b) for b in blobs), "the manifest lists a file that does not belong there")
+    need(all(re.fullmatch(r"blobs/(heap|text)-[0-9a-f]{64}", b) for b in blobs), "the manifest lists a file that an export does not have")
     need(blobs == sorted(set(blobs)), "the manifest lists blobs twice or out of order")
     for f in m["files"]:
         digest, size = hashlib.sha256(), 0
@@ -288,7 +288,7 @@ def check_files(directory, m, complete):
     there = set()
     for folder, folders, files in os.walk(directory):
         rel = os.path.relpath(folder, directory)
-        need(rel in (".", "blobs"), f"the folder {rel} does not belong there")
+        need(rel in (".", "blobs"), f"the directory {rel} is not part of an export")
         there |= {f if rel == "." else rel + "/" + f for f in files}
     need(there == set(names) | {"manifest.json"}, "there are files that the manifest does not list")
     return blobs
@@ -327,7 +327,7 @@ class Event:
             need(len(text) >= 2 and text[:1] == b'"' == text[-1:] and b'"' not in text[1:-1], "the data of a line is not text")
             self.data = unbase64(text[1:-1].decode("ascii", "replace"), "the data of a line")
         members = parse(head + b"}", "a line")
-        need(isinstance(members, dict) and all(isinstance(v, str) for v in members.values()), "a line holds something else than text")
+        need(isinstance(members, dict) and all(isinstance(v, str) for v in members.values()), "a member of a line is not text")
         for name in ("sequence", "natssubject", "natsheaders"):
             need(name in members, f"a line has no {name}")
         self.subject, self.headers = members["natssubject"], members["natsheaders"]
@@ -340,15 +340,15 @@ class Event:
             if header in self.header:
                 again[name] = self.header[header][0]
         again.update(sequence=members["sequence"], natssubject=self.subject, natsheaders=self.headers)
-        need(dump(again)[:-1] == head, f"event {self.seq} is not written as an export writes it, or says two things")
+        need(dump(again)[:-1] == head, f"event {self.seq} is not in its canonical form, or contradicts itself")
 
     def parse_headers(self):
         header, names = {}, []
         need(self.headers == "" or self.headers.endswith("\n"), "the last header has no end")
         for text in self.headers.split("\n")[:-1]:
             name, sep, value = text.partition(": ")
-            need(sep and name and not re.search(r"[: \t\r\n]", name) and name not in DELIVERY, f"{text!r} is no stored header")
-            need("\r" not in value and value == value.strip(" \t"), f"{text!r} is no stored header")
+            need(sep and name and not re.search(r"[: \t\r\n]", name) and name not in DELIVERY, f"{text!r} is not a stored header")
+            need("\r" not in value and value == value.strip(" \t"), f"{text!r} is not a stored header")
             header.setdefault(name, []).append(value)
             names.append(name.encode())
         need(names == sorted(names), "headers are not in order")
@@ -409,7 +409,7 @@ class Selection:
         try:
             return datetime.fromisoformat(text.replace("Z", "+00:00"))
         except ValueError:
-            raise Bad(f"{text!r} is no time") from None
+            raise Bad(f"{text!r} is not a time") from None
 
 
 TERMINAL = {"daybook.execution." + s + ".v1" for s in ("completed", "failed", "timed_out", "cancelled")}
@@ -429,7 +429,7 @@ def blobs_named(e):
     if kind not in TEXTS and kind not in ("daybook.execution.started.v1", "daybook.ledger.volume_removed.v1"):
         return
     data = parse(e.data, "the data of an event")
-    need(isinstance(data, dict), "the data of an event is no object")
+    need(isinstance(data, dict), "the data of an event is not an object")
     plain = (data.get("content") or {}).get("plain") or {}
     texts = [plain.get(member) for member in TEXTS.get(kind, ())]
     if kind == "daybook.execution.started.v1":
@@ -458,14 +458,14 @@ def losses(e):
         return None
     ranges, last = data.get("lost") or ([dict(data["hole"], named_at=e.seq)] if data.get("hole") else []), 0
     for r in ranges:
-        need(last < r["from"] <= r["to"] < r["named_at"] <= e.seq, "an event names what cannot be lost")
+        need(last < r["from"] <= r["to"] < r["named_at"] <= e.seq, "an event names lost positions that cannot be lost")
         last = r["to"]
     return ranges, {(b["tenant"], f"blobs/{b['kind']}-{b['sha256']}") for b in data.get("lost_blobs") or []}
 
 
 def add_lost(tree, r):
     """Adds the leaves of lost events: their recorded hashes, or the leaves of holes."""
-    need(tree.size + 1 == r["from"], "what is lost does not begin where events are missing")
+    need(tree.size + 1 == r["from"], "the lost range does not start at the first missing event")
     hashes = [unhash(h, "the hash of a lost event") for h in r.get("hashes") or []]
     at = r["from"]
     while at <= r["to"]:
@@ -516,8 +516,8 @@ def verify(directory, keys):
     for line in lines_of(directory, "events.ndjson"):
         e = Event(line)
         need(e.seq > last and (not whole or e.seq == last + 1 or missing_as_named(last + 1, e.seq)), f"event {last} is followed by {e.seq}")
-        need(count or e.seq == m["from"] or whole and missing_as_named(m["from"], e.seq), "the first event is not the one that the manifest says")
-        need(selection.has(e), f"event {e.seq} is not of what was selected")
+        need(count or e.seq == m["from"] or whole and missing_as_named(m["from"], e.seq), "the first event is not the one in the manifest")
+        need(selection.has(e), f"event {e.seq} does not match the selection")
         if m["since"] or m["until"]:
             at = Selection.instant(e.attribute("ce-time"))
             times = [min(times + [at]), max(times + [at])]
@@ -531,10 +531,10 @@ def verify(directory, keys):
             raw = next(proofs, None)
             need(raw is not None, f"event {e.seq} has no proof")
             p = parse(raw, "a proof")
-            need(isinstance(p, dict) and list(p) == ["sequence", "hashes"] and isinstance(p["hashes"], list), "a proof is not one")
-            need(dump(p) == raw and p["sequence"] == str(e.seq), f"the proof beside event {e.seq} is not its own")
+            need(isinstance(p, dict) and list(p) == ["sequence", "hashes"] and isinstance(p["hashes"], list), "a proof has the wrong form")
+            need(dump(p) == raw and p["sequence"] == str(e.seq), f"the proof of event {e.seq} is for another event")
             hashes = [unhash(h, "a hash of a proof") for h in p["hashes"]]
-            need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not on record")
+            need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not in the signed tree")
         tenant, gone = e.attribute("ce-tenant"), losses(e)
         named.update(blobs_named(e))
         if gone:
@@ -543,14 +543,14 @@ def verify(directory, keys):
             named.discard((tenant, "blobs/heap-" + parse(e.data, "the data of an event")["heap"]))
         last, count = e.seq, count + 1
     if complete:
-        need(tree.size == m["size"] and tree.root() == root, "the events do not have the tree hash that was signed")
+        need(tree.size == m["size"] and tree.root() == root, "the tree hash of the events is not the signed one")
     else:
         need(next(proofs, None) is None, "there are more proofs than events")
-    need(count == m["events"], "there are not as many events as the manifest says")
-    need(last == m["to"], "the last event is not the one that the manifest says")
+    need(count == m["events"], "the number of events is not the one in the manifest")
+    need(last == m["to"], "the last event is not the one in the manifest")
     for name, i in (("since", 0), ("until", 1)):
         need(not m[name] or times[i] == Selection.instant(m[name]), "the manifest's times are not those of the events")
-    need(blobs == ({name for _, name in named} if m["blobs"] else set()), "the blobs are not those that the events name")
+    need(blobs == ({name for _, name in named} if m["blobs"] else set()), "the blobs are not the ones that the events name")
     for name in blobs:
         listed_hash = next(f["sha256"] for f in m["files"] if f["name"] == name)
         need(name.endswith(listed_hash), f"{name} has another hash")

@@ -254,7 +254,7 @@ func TestHonestExports(t *testing.T) {
 			t.Fatalf("%v\n%v", err, report)
 		}
 		if !intact(t, dir, vkey) {
-			t.Error("with its key given it is not intact")
+			t.Error("an unchanged export is not intact under its key")
 		}
 	}
 	other := "daybook/other+2f1ab2d3+AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAh"
