@@ -27,8 +27,8 @@ type command struct {
 // reply is the answer to a command, in Markdown.
 type reply struct {
 	text string
-	// cleared is set if the conversation starts after this command.
-	cleared bool
+	// clearsConversation is set if the conversation starts after this command.
+	clearsConversation bool
 }
 
 // commandList returns the commands, in the order in which clients list them.
@@ -82,7 +82,7 @@ func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.Prom
 			answer = reply{text: "The command failed: " + err.Error()}
 		}
 	}
-	seq, err := c.server.opts.Commands.AnswerCommand(ctx, tenant, n.id, r.prompt.PromptID, answer.text, answer.cleared)
+	seq, err := c.server.opts.Commands.AnswerCommand(ctx, tenant, n.id, r.prompt.PromptID, answer.text, answer.clearsConversation)
 	if err != nil {
 		return sdk.PromptResponse{}, err
 	}
@@ -229,7 +229,7 @@ func (c *client) reset(ctx context.Context, n *session, _ string) (reply, error)
 }
 
 func (c *client) clear(context.Context, *session, string) (reply, error) {
-	return reply{text: "The conversation starts here. The ledger keeps the earlier prompts, and the heap stays.", cleared: true}, nil
+	return reply{text: "The conversation starts here. The ledger keeps the earlier prompts, and the heap stays.", clearsConversation: true}, nil
 }
 
 func (c *client) listTools(ctx context.Context, n *session, _ string) (reply, error) {

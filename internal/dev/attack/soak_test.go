@@ -210,9 +210,9 @@ func (k *soak) killsSince(since time.Time) (n int) {
 	return n
 }
 
-// explained reports whether the server was down between a request and now, or shortly
+// isExplained reports whether the server was down between a request and now, or shortly
 // before.
-func (k *soak) explained(asked time.Time) bool {
+func (k *soak) isExplained(asked time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, d := range k.downs {

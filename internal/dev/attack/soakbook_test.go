@@ -86,7 +86,7 @@ func (b *book) ask(ctx context.Context, method, path, key string, body any) (int
 		case ctx.Err() != nil:
 			return 0, nil, false
 		case err != nil:
-			if !b.k.explained(asked) {
+			if !b.k.isExplained(asked) {
 				b.k.failf("%s: %s %s: %v", b.tenant, method, path, err)
 			}
 			sleep(ctx, 50*time.Millisecond) // until the server is started again
@@ -374,7 +374,7 @@ func (b *book) follow(ctx context.Context) {
 			resp.Body.Close()
 			asked = time.Now()
 		}
-		if ctx.Err() == nil && !b.k.explained(asked) {
+		if ctx.Err() == nil && !b.k.isExplained(asked) {
 			b.k.failf("%s: follow events: %v", b.tenant, err)
 		}
 		sleep(ctx, 50*time.Millisecond) // until the server is started again

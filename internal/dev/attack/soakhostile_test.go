@@ -257,7 +257,7 @@ func (h *hostile) reads(ctx context.Context) {
 func (h *hostile) consumers(ctx context.Context) {
 	nc, err := connectNATS(h.nats, strings.TrimSpace(h.credentials))
 	if err != nil {
-		if !h.k.explained(time.Now()) {
+		if !h.k.isExplained(time.Now()) {
 			h.k.failf("hostile: connect to NATS: %v", err)
 		}
 		return

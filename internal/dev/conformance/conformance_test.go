@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-func TestSeal(t *testing.T) {
+func TestStateKey(t *testing.T) {
 	t.Parallel()
-	s := newSeal()
+	s := newStateKey()
 	for _, state := range []string{"", "first", "name=A.B. C"} {
-		sealed := s.close(state)
-		if got, err := s.open(sealed); err != nil || got != state {
+		sealed := s.sign(state)
+		if got, err := s.verify(sealed); err != nil || got != state {
 			t.Errorf("%q came back as %q, %v", state, got, err)
 		}
-		for _, other := range []string{"", state, sealed + "-TAMPERED", "x" + sealed, strings.TrimSuffix(sealed, sealed[len(sealed)-1:]), newSeal().close(state)} {
-			if got, err := s.open(other); err == nil {
+		for _, other := range []string{"", state, sealed + "-TAMPERED", "x" + sealed, strings.TrimSuffix(sealed, sealed[len(sealed)-1:]), newStateKey().sign(state)} {
+			if got, err := s.verify(other); err == nil {
 				t.Errorf("%q was taken for %q", other, got)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 const scheme = "test://"
 
 func mount(s *sdk.Server) {
-	f := &fixtures{server: s, seal: newSeal()}
+	f := &fixtures{server: s, key: newStateKey()}
 	for _, group := range [][]fixture{f.contentTools(), f.streamingTools(), f.wireTools(), f.inputTools()} {
 		for _, t := range group {
 			f.add(t)
@@ -28,7 +28,7 @@ func complete(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error
 
 type fixtures struct {
 	server *sdk.Server
-	seal   seal
+	key    stateKey
 }
 
 // fixture is a tool that the suite expects.

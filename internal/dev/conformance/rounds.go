@@ -15,24 +15,24 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// seal is the key that authenticates state which the client sends back.
-type seal []byte
+// stateKey is the key that authenticates state which the client sends back.
+type stateKey []byte
 
-func newSeal() seal {
-	key := make(seal, 32)
+func newStateKey() stateKey {
+	key := make(stateKey, 32)
 	_, _ = rand.Read(key) // crashes the program if it fails
 	return key
 }
 
-func (s seal) close(state string) string {
+func (s stateKey) sign(state string) string {
 	h := hmac.New(sha256.New, s)
 	h.Write([]byte(state))
 	return state + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-func (s seal) open(sealed string) (string, error) {
+func (s stateKey) verify(sealed string) (string, error) {
 	i := strings.LastIndexByte(sealed, '.')
-	if i < 0 || !hmac.Equal([]byte(s.close(sealed[:i])), []byte(sealed)) {
+	if i < 0 || !hmac.Equal([]byte(s.sign(sealed[:i])), []byte(sealed)) {
 		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not one that was given out"}
 	}
 	return sealed[:i], nil
@@ -86,7 +86,7 @@ func (f *fixtures) inputTools() []fixture {
 			state := ""
 			if req.Params.RequestState != "" {
 				var err error
-				if state, err = f.seal.open(req.Params.RequestState); err != nil {
+				if state, err = f.key.verify(req.Params.RequestState); err != nil {
 					return nil, err
 				}
 			}
@@ -116,13 +116,13 @@ func (f *fixtures) inputTools() []fixture {
 			if userValues(in, "confirm") != nil && state == "confirming" {
 				return textResult("state-ok: the state came back")
 			}
-			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.seal.close("confirming"))
+			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.key.sign("confirming"))
 		}),
 		tool("tampered_state", "Asks for a confirmation, with state that must not change", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
 			if userValues(in, "confirm") != nil && state == "sealed" {
 				return textResult("state-ok: the state came back")
 			}
-			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.seal.close("sealed"))
+			return inputRequired(sdk.InputRequestMap{"confirm": elicitation("Please confirm", "ok", "boolean")}, f.key.sign("sealed"))
 		}),
 		tool("multiple_inputs", "Asks for three things at once", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
 			name := userText(in, "user_name", "name")
@@ -131,7 +131,7 @@ func (f *fixtures) inputTools() []fixture {
 			if name != "" && greeted && listed && list != nil {
 				return textResult(fmt.Sprintf("%s %s, %d roots", greeting, name, len(list.Roots)))
 			}
-			return inputRequired(sdk.InputRequestMap{"user_name": askName, "greeting": sampling("Generate a greeting"), "client_roots": roots}, f.seal.close("several"))
+			return inputRequired(sdk.InputRequestMap{"user_name": askName, "greeting": sampling("Generate a greeting"), "client_roots": roots}, f.key.sign("several"))
 		}),
 		tool("multi_round", "Asks twice", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
 			name, second := strings.CutPrefix(state, "name=")
@@ -139,9 +139,9 @@ func (f *fixtures) inputTools() []fixture {
 			case second:
 				return textResult(fmt.Sprintf("%s likes %s", name, userText(in, "step2", "color")))
 			case state == "first":
-				return inputRequired(sdk.InputRequestMap{"step2": elicitation("What is your favorite color?", "color", "string")}, f.seal.close("name="+userText(in, "step1", "name")))
+				return inputRequired(sdk.InputRequestMap{"step2": elicitation("What is your favorite color?", "color", "string")}, f.key.sign("name="+userText(in, "step1", "name")))
 			default:
-				return inputRequired(sdk.InputRequestMap{"step1": askName}, f.seal.close("first"))
+				return inputRequired(sdk.InputRequestMap{"step1": askName}, f.key.sign("first"))
 			}
 		}),
 		{name: prefix + "capabilities", about: "Asks for what the client can give", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

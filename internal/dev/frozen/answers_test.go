@@ -15,9 +15,9 @@ import (
 	"daybook/internal/dev/tier"
 )
 
-// quiet returns options under which a Daybook appends no event of its own, and answers
+// quietOptions returns options under which a Daybook appends no event of its own, and answers
 // the same on every machine.
-func (d directory) quiet() embed.Options {
+func (d directory) quietOptions() embed.Options {
 	return embed.Options{
 		DataDir: d.data, Access: embed.AccessOptions{TokenFile: d.tokenFile}, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{NoSync: true}, Storage: embed.StorageOptions{SealEvery: "never", SealBytes: -1}, Proof: embed.ProofOptions{ScrubEvents: -1}, Resources: embed.ResourceOptions{DiskReserve: -1, MemoryMB: 256}, Version: "frozen", Contexts: embed.ContextOptions{Idle: 100 * 365 * 24 * time.Hour},
 	}
@@ -36,7 +36,7 @@ func TestAnswers(t *testing.T) {
 	checkGroups(t, first)
 
 	t.Run("Rebuild", func(t *testing.T) {
-		if _, err := embed.Rebuild(within(t), dir.quiet()); err != nil {
+		if _, err := embed.Rebuild(within(t), dir.quietOptions()); err != nil {
 			t.Fatal(err)
 		}
 		sameAnswers(t, first, answersOf(t, dir))
@@ -68,7 +68,7 @@ func removeProjections(t *testing.T, dir directory) {
 func answersOf(t *testing.T, dir directory) map[string][]byte {
 	t.Helper()
 	q := &inquiry{T: t, dir: dir, groups: map[string]*bytes.Buffer{}, asked: map[string]map[string]bool{}}
-	q.book = start(t, dir.quiet())
+	q.book = start(t, dir.quietOptions())
 	list := ledgerOf(t, q.book)
 	q.awaitWebhooks(list[len(list)-1].Seq)
 	q.times = map[int64]bool{}
@@ -85,7 +85,7 @@ func answersOf(t *testing.T, dir directory) map[string][]byte {
 	q.service()
 	closeBook(t, q.book)
 
-	opts := dir.quiet()
+	opts := dir.quietOptions()
 	opts.Access.TokenFile = ""
 	q.book = start(t, opts)
 	q.allTenants(list)

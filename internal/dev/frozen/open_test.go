@@ -18,7 +18,7 @@ import (
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
 	dir := unpack(t)
-	book := start(t, dir.quiet())
+	book := start(t, dir.quietOptions())
 	before := ledgerOf(t, book)
 	open := executionsOf(t, dir, book, "running")
 	closeBook(t, book)
@@ -27,11 +27,11 @@ func TestOpenRuns(t *testing.T) {
 	}
 
 	// Cancel one of them before the runner starts.
-	book = start(t, dir.quiet())
+	book = start(t, dir.quietOptions())
 	dir.tokens.must(t, book, operator, http.MethodPost, "/api/executions/"+open[5]+"/cancel", "", nil)
 	closeBook(t, book)
 
-	opts := dir.quiet()
+	opts := dir.quietOptions()
 	opts.Runs.Elsewhere, opts.Slots.Total, opts.Slots.Extra, opts.Workers.Sandbox = false, 2, -1, "best-effort"
 	book = start(t, opts)
 	var b strings.Builder
