@@ -29,7 +29,7 @@
 //   - guard.go: hosts, origins, security headers, and the address to listen on
 //   - auth.go: the callers of requests, their scopes and limits
 //   - progress.go: the minimum speed of clients, and the memory of request bodies
-//   - heavyreads.go: permits of operations that read much
+//   - heavyreads.go: permits of operations that cost far more than their request
 //   - request.go: the data of a request that handlers use
 //   - strictjson.go, optional.go: decodes bodies and parameters strictly
 //   - accept.go: the stream type that an Accept header asks for

@@ -52,7 +52,7 @@ func TestBodiesAreCounted(t *testing.T) {
 		}
 		req.ContentLength = length
 		req.Header.Set("Content-Type", "text/plain")
-		want := max(4*length, 8<<20) // four copies of it, or of twice what has come
+		want := max(4*length, 8<<20) // four copies of the body, or of twice the received part
 		used := make(chan int64, 1)
 		go func() {
 			io.WriteString(w, code[:1<<20+writePiece])

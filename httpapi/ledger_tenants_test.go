@@ -48,7 +48,7 @@ func TestTenantsProveTheirOwn(t *testing.T) {
 		t.Errorf("the server: %v\n%s", err, r)
 	}
 	for path, status := range map[string]int{
-		"tile/0/000":           http.StatusOK, // hashes tell nothing
+		"tile/0/000":           http.StatusOK, // hashes reveal no content
 		"tile/entries/000.p/5": http.StatusOK,
 		"tile/entries/000":     http.StatusForbidden,
 		"proof?seq=7":          http.StatusOK,

@@ -177,7 +177,7 @@ func TestLiveFeedExpires(t *testing.T) {
 		for deadline := time.Now().Add(30 * time.Second); ; {
 			list, end, changed, ok := w.next(begin)
 			if !ok && end == last {
-				break // all have gone
+				break // the feed keeps none of the events
 			}
 			if ok && len(list) == 0 {
 				<-changed

@@ -129,8 +129,8 @@ type Proofs interface {
 	// Covers reports whether a checkpoint covers all events up to last, except checkpoints
 	// at the end. It waits until last is hashed.
 	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool
-	// Leaves returns the leaf hashes of the positions from to to, both included, as far as
-	// they are hashed.
+	// Leaves returns the leaf hashes of a range of positions, both ends included, as far
+	// as they are hashed.
 	Leaves(from, to uint64) ([]proof.Hash, error)
 	// Tile returns the hashes of a tile, 32 bytes each, or fs.ErrNotExist.
 	Tile(t proof.Tile) ([]byte, error)
@@ -146,7 +146,7 @@ type EventLog interface {
 	// LastSeq returns the position of the newest event.
 	LastSeq(ctx context.Context) (uint64, error)
 	// Follow calls fn with each batch of events after a position until ctx is done or fn
-	// returns an error. fn MUST NOT keep batch.
+	// returns an error. batch is valid until fn returns.
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 

@@ -199,8 +199,8 @@ func TestOutputPages(t *testing.T) {
 		{"?line_offset=4", "", 4, 15, false},
 		{"?byte_offset=0&byte_limit=4", "one\n", 1, 0, true},
 		{"?byte_offset=4&byte_limit=3", "zw", 2, 4, true},         // does not split the ö
-		{"?byte_offset=7&byte_limit=1", "ö", 2, 6, true},          // begins with the whole ö
-		{"?byte_offset=9&line_offset=-1", "three\n", 3, 9, false}, // lines do not count here
+		{"?byte_offset=7&byte_limit=1", "ö", 2, 6, true},          // starts with the complete ö
+		{"?byte_offset=9&line_offset=-1", "three\n", 3, 9, false}, // line_offset is ignored
 	} {
 		var p projections.OutputPage
 		s.do("GET", "/api/executions/"+id+"/output"+tc.query, "").into(t, 200, &p)
@@ -254,7 +254,7 @@ func (w watched) Execution(ctx context.Context, tenant, id string) (projections.
 	defer func() {
 		select {
 		case w.reading <- struct{}{}:
-		default: // nobody counts that far
+		default: // the test counts no more reads
 		}
 	}()
 	return w.Queries.Execution(ctx, tenant, id)
