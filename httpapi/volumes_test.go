@@ -12,17 +12,17 @@ import (
 	"daybook/internal/web/access"
 )
 
-// stretches is a ledger whose volumes hold no events.
-type stretches struct {
+// fakeVolumes is a ledger whose volumes hold no events.
+type fakeVolumes struct {
 	sealed  int
 	removed events.Removal
 }
 
-func (s *stretches) Volumes(context.Context) ([]events.VolumeInfo, error) {
+func (s *fakeVolumes) Volumes(context.Context) ([]events.VolumeInfo, error) {
 	return []events.VolumeInfo{{Number: events.Volume(s.sealed + 1), First: 1}}, nil
 }
 
-func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (events.VolumeInfo, error) {
+func (s *fakeVolumes) SealVolume(_ context.Context, actor events.Actor) (events.VolumeInfo, error) {
 	if s.sealed > 0 {
 		return events.VolumeInfo{}, events.ErrEmptyVolume
 	}
@@ -31,7 +31,7 @@ func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (events.Vo
 }
 
 // RemoveVolume removes the first volume, once.
-func (s *stretches) RemoveVolume(_ context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
+func (s *fakeVolumes) RemoveVolume(_ context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
 	if n != 1 || s.removed.UpTo() > 0 {
 		return events.Removal{}, &events.NotRemovableError{Volume: n, Reasons: []string{"the volume is removed", "the volume is unknown"}}
 	}
@@ -41,7 +41,7 @@ func (s *stretches) RemoveVolume(_ context.Context, n events.Volume, export stri
 	return s.removed, nil
 }
 
-func (s *stretches) Removed() events.Removal { return s.removed }
+func (s *fakeVolumes) Removed() events.Removal { return s.removed }
 
 // TestRemoval tests the removal of a volume, and requests for its events.
 func TestRemoval(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRemoval(t *testing.T) {
 	without := start(t)
 	sum := `{"export_sha256": "` + events.Hash([]byte("an export")) + `"}`
 	without.do("POST", "/api/ledger/volumes/1/remove", sum).into(t, http.StatusServiceUnavailable, nil)
-	s := start(t, func(o *httpapi.Options) { o.Volumes = &stretches{} })
+	s := start(t, func(o *httpapi.Options) { o.Volumes = &fakeVolumes{} })
 	s.do("POST", "/api/ledger/volumes/1/remove", `{"export_sha256": "ab"}`).into(t, http.StatusBadRequest, nil)
 	s.do("POST", "/api/ledger/volumes/7/remove", sum).into(t, http.StatusConflict, nil)
 	var v httpapi.RemovedVolume
@@ -73,7 +73,7 @@ func TestVolumes(t *testing.T) {
 	without.do("GET", "/api/ledger/volumes", "").into(t, http.StatusServiceUnavailable, nil)
 	without.do("POST", "/api/ledger/volumes/seal", "").into(t, http.StatusServiceUnavailable, nil)
 
-	s := start(t, func(o *httpapi.Options) { o.Volumes = &stretches{} })
+	s := start(t, func(o *httpapi.Options) { o.Volumes = &fakeVolumes{} })
 	var v httpapi.Volume
 	sealed := s.do("POST", "/api/ledger/volumes/seal", "")
 	if sealed.into(t, http.StatusOK, &v); v.Volume != 1 || v.Last != 9 || !v.Sealed {
