@@ -63,7 +63,7 @@ func TestWebhooks(t *testing.T) {
 	for late := time.After(patience); len(letters.DeadLetters) == 0; {
 		s.do("GET", "/api/webhooks/"+added.ID+"/dead-letters", "").into(t, 200, &letters)
 		select {
-		case <-time.After(5 * time.Millisecond): // like a client
+		case <-time.After(5 * time.Millisecond): // polls as a client does
 		case <-late:
 			t.Fatal("no dead letter")
 		}
