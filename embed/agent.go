@@ -17,7 +17,7 @@ func (d *Daybook) newAgent() *acp.Server {
 	return acp.New(acp.Options{
 		Commands:            agentGate{admission{d.ledger, d}},
 		Queries:             d.projections,
-		Contexts:            d.agentContexts(),
+		Contexts:            onlyIf[acp.Contexts](d.contexts != nil, d.contexts),
 		Connect:             d.connectTools,
 		Count:               func() error { return countAgentRequest(d.quotas) },
 		Stateless:           d.opts.Runs.Stateless,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"daybook/audit"
-	"daybook/httpapi"
 	"daybook/internal/translog"
 )
 
@@ -132,14 +131,6 @@ func (d *Daybook) localProofs() *audit.Local {
 		return nil
 	}
 	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
-}
-
-// blobs returns a reader of the referenced blobs for proofs, or nil without proofs.
-func (d *Daybook) blobs() httpapi.Blobs {
-	if d.audit == nil {
-		return nil
-	}
-	return d.store
 }
 
 // auditDamage returns the reason why nothing is signed, or nil.

@@ -9,11 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"daybook/acp"
-	"daybook/httpapi"
 	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
-	"daybook/mcp"
 )
 
 // ContextOptions bound the conversation contexts. The zero value selects the defaults.
@@ -97,29 +94,6 @@ func (d *Daybook) contextHealth(ctx context.Context) error {
 		return fmt.Errorf("the ledger: %w", err)
 	}
 	return nil
-}
-
-// mcpContexts, agentContexts and httpContexts return the contexts, or a nil interface
-// in stateless mode.
-func (d *Daybook) mcpContexts() mcp.Contexts {
-	if d.contexts == nil {
-		return nil
-	}
-	return d.contexts
-}
-
-func (d *Daybook) agentContexts() acp.Contexts {
-	if d.contexts == nil {
-		return nil
-	}
-	return d.contexts
-}
-
-func (d *Daybook) httpContexts() httpapi.Contexts {
-	if d.contexts == nil {
-		return nil
-	}
-	return d.contexts
 }
 
 // contextMetrics sends the metrics of the contexts.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/httpapi"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
@@ -405,14 +404,6 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 		return
 	}
 	d.fail(err)
-}
-
-// webhooksOrNone returns a nil interface, not a nil service, if there are no webhooks.
-func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
-	if d.webhooks == nil {
-		return nil
-	}
-	return webhookGate{d.webhooks, d}
 }
 
 // checkFiles returns the damage of the files of a ledger that no process uses, or nil.

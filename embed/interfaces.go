@@ -26,7 +26,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Commands:         commands,
 		Queries:          d.projections,
 		Catalog:          d.catalog(),
-		Contexts:         d.mcpContexts(),
+		Contexts:         onlyIf[mcp.Contexts](d.contexts != nil, d.contexts),
 		Stateless:        d.opts.Runs.Stateless,
 		Instructions:     d.opts.MCP.Instructions,
 		RunJSDescription: d.opts.MCP.RunJSDescription,
@@ -56,16 +56,16 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Commands:  commands,
 		Queries:   d.projections,
 		Catalog:   d.catalog(),
-		Contexts:  d.httpContexts(),
+		Contexts:  onlyIf[httpapi.Contexts](d.contexts != nil, d.contexts),
 		Events:    eventLog{d.store, d.tail},
 		Collector: d.retention,
 		Shredder:  d,
 		Volumes:   ledgerVolumes{d},
-		Webhooks:  d.webhooksOrNone(),
+		Webhooks:  onlyIf[httpapi.Webhooks](d.webhooks != nil, webhookGate{d.webhooks, d}),
 		Replay:    d.store,
 		Audit:     d.localProofs(),
 		Proofs:    d.audit,
-		Blobs:     d.blobs(),
+		Blobs:     onlyIf[httpapi.Blobs](d.audit != nil, d.store),
 		Damage:    d.damage,
 		Scrub:     d.scrubProgress(),
 		Ready:     d.Ready,
@@ -198,6 +198,16 @@ func Versions(ctx context.Context) (_ VersionInfo, err error) {
 		return VersionInfo{}, err
 	}
 	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID, SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
+}
+
+// onlyIf returns v, or a nil I if v is absent: a nil pointer in an interface is not a nil
+// interface.
+func onlyIf[I any](present bool, v I) I {
+	if !present {
+		var none I
+		return none
+	}
+	return v
 }
 
 // pageBytes is the approximate size of the part of the ledger that an answer holds in
