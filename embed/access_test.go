@@ -240,9 +240,9 @@ func TestStartRefusesAccess(t *testing.T) {
 		"no authentication is configured": {HTTP: embed.HTTPOptions{Addr: "0.0.0.0:0"}},
 		"there is no token file":          {Access: embed.AccessOptions{TokenFile: filepath.Join(t.TempDir(), "none")}},
 		"OIDC needs an audience":          {Access: embed.AccessOptions{OIDC: embed.OIDC{Issuer: "https://login.example.com"}}},
-		"CertFile and KeyFile":            {HTTP: embed.HTTPOptions{CertFile: "x"}},
+		"HTTP.CertFile and HTTP.KeyFile":  {HTTP: embed.HTTPOptions{CertFile: "x"}},
 		"PublicURL":                       {HTTP: embed.HTTPOptions{PublicURL: "book.example.com"}},
-		"negative":                        {Access: embed.AccessOptions{Limits: embed.Limits{Runs: -1}}},
+		"Access.Limits.Runs is -1":        {Access: embed.AccessOptions{Limits: embed.Limits{Runs: -1}}},
 	} {
 		opts.DataDir, opts.NATS.NoSync, opts.Runs.Elsewhere = t.TempDir(), true, true
 		book, err := embed.Start(within(t), opts)

@@ -12,7 +12,7 @@ import (
 // without a restart, and heaps take little space then.
 func TestBaseHeapIsStoredLater(t *testing.T) {
 	t.Parallel()
-	book, err := Start(t.Context(), Options{DataDir: t.TempDir(), Resources: ResourceOptions{DiskReserve: 1 << 60}, NATS: NATSOptions{NoSync: true}, Runs: RunOptions{DrainWait: -1}})
+	book, err := Start(t.Context(), Options{DataDir: t.TempDir(), Resources: ResourceOptions{DiskReserve: 1 << 50}, NATS: NATSOptions{NoSync: true}, Runs: RunOptions{DrainWait: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 60}})
+	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 50}})
 	if _, err := os.Stat(filepath.Join(dir, "ballast")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file that keeps space is still there: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestDisk(t *testing.T) {
 func TestNewDirectoryOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 60}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
+	book := start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 50}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	_, err := book.Submit(within(t), embed.Script{Code: "1"})
 	if err == nil || !strings.Contains(err.Error(), "too little of the disk is free: ") || !strings.Contains(err.Error(), "smaller --disk-reserve") {
 		t.Errorf("a run on a full disk: %v", err)

@@ -14,19 +14,15 @@ type Range struct {
 	Least, Most any
 	// Unit follows the bounds, such as " MB".
 	Unit string
-	// Zero is the meaning of 0, and Negative that of a negative value. If Negative is
-	// empty, a negative value is refused.
+	// Zero is the meaning of 0, such as "is unlimited", and Negative that of a negative
+	// value. If Negative is empty, a negative value is refused.
 	Zero, Negative string
 }
 
 // String returns the rule as the end of a sentence: "the range is 1 to 300".
 func (r Range) String() string {
 	var text string
-	least, fromZero := boundText(r.Least), false
-	switch r.Least {
-	case 0, int64(0), 0.0, time.Duration(0):
-		fromZero = true
-	}
+	least := boundText(r.Least)
 	switch {
 	case r.Most != nil:
 		text = "the range is " + least + " to " + boundText(r.Most) + r.Unit
@@ -35,15 +31,11 @@ func (r Range) String() string {
 	default:
 		text = "it must be " + least + " or more"
 	}
-	switch {
-	case r.Zero == "":
-	case fromZero:
-		text += ", 0 is " + r.Zero
-	default:
-		text += ", or 0 for " + r.Zero
+	if r.Zero != "" {
+		text += ", 0 " + r.Zero
 	}
 	if r.Negative != "" {
-		text += ", a negative value is " + r.Negative
+		text += ", a negative value " + r.Negative
 	}
 	return text
 }

@@ -20,15 +20,15 @@ type AccessOptions struct {
 func (o AccessOptions) validate() error {
 	return errors.Join(
 		validateLimits(o.Limits),
-		optionRange[int]{least: 1, most: maxCount, negative: "unlimited"}.check("Access.SessionTurns", o.SessionTurns),
+		optionRange[int]{least: 1, most: maxCount, negative: "is unlimited"}.check("Access.SessionTurns", o.SessionTurns),
 	)
 }
 
 // validateLimits returns the errors of the limits.
 func validateLimits(l Limits) error {
-	count, bytes := optionRange[int]{most: maxCount, zero: "unlimited"}, optionRange[int64]{most: maxStoredBytes, zero: "unlimited"}
+	count, bytes := optionRange[int]{most: maxCount, zero: "is unlimited"}, optionRange[int64]{most: maxStoredBytes, zero: "is unlimited"}
 	return errors.Join(
-		optionRange[float64]{least: minRate, most: maxRate, unit: " a second", zero: "unlimited"}.check("Access.Limits.RequestsPerSecond", l.RequestsPerSecond),
+		optionRange[float64]{least: minRate, most: maxRate, unit: " a second", zero: "is unlimited"}.check("Access.Limits.RequestsPerSecond", l.RequestsPerSecond),
 		count.check("Access.Limits.Runs", l.Runs),
 		bytes.check("Access.Limits.OutputBytes", l.OutputBytes),
 		bytes.check("Access.Limits.HeapBytes", l.HeapBytes),

@@ -33,5 +33,5 @@ func (o ContentOptions) validate() error {
 	if o.HeapRetention != 0 && o.HeapRetention < retention.MinAge {
 		problem = fieldIs("Content.HeapRetention", "%s: it must be %s or more, or 0 to keep all heaps", o.HeapRetention, retention.MinAge)
 	}
-	return errors.Join(problem, optionRange[int]{least: 1, most: maxCount, negative: "none"}.check("Content.HeapRetentionEntries", o.HeapRetentionEntries))
+	return errors.Join(problem, optionRange[int]{least: 1, most: maxCount, negative: "is none"}.check("Content.HeapRetentionEntries", o.HeapRetentionEntries))
 }

@@ -34,7 +34,7 @@ type HTTPOptions struct {
 
 // validate returns the errors of the fields.
 func (o HTTPOptions) validate() error {
-	connections := optionRange[int]{most: maxCount, zero: "the default"}
+	connections := optionRange[int]{most: maxCount, zero: "is the default"}
 	problems := []error{
 		connections.check("HTTP.MaxConnections", o.MaxConnections),
 		connections.check("HTTP.MaxConnectionsPerAddress", o.MaxConnectionsPerAddress),

@@ -23,5 +23,5 @@ type OwnerOptions struct {
 
 // validate returns the errors of the fields.
 func (o OwnerOptions) validate() error {
-	return optionRange[time.Duration]{least: 1, negative: "unlimited"}.check("Owner.IdleExit", o.IdleExit)
+	return optionRange[time.Duration]{least: 1, negative: "is unlimited"}.check("Owner.IdleExit", o.IdleExit)
 }

@@ -25,6 +25,6 @@ type ProofOptions struct {
 func (o ProofOptions) validate() error {
 	return errors.Join(
 		ofField("Proof.WitnessURL", translog.CheckWitness(o.WitnessURL)),
-		optionRange[int]{least: 1, negative: "off"}.check("Proof.ScrubEvents", o.ScrubEvents),
+		optionRange[int]{least: 1, negative: "turns the scrub off"}.check("Proof.ScrubEvents", o.ScrubEvents),
 	)
 }

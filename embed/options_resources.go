@@ -35,8 +35,8 @@ type ResourceOptions struct {
 func (o ResourceOptions) validate() error {
 	return errors.Join(
 		optionRange[int]{least: MinMemoryMB, most: MaxMemoryMB, unit: " MiB"}.check("Resources.MemoryMB", o.MemoryMB),
-		optionRange[int64]{least: 1, most: maxClientBytes, unit: " bytes in 30 s", negative: "any progress"}.check("Resources.MinClientBytes", o.MinClientBytes),
-		optionRange[int64]{least: 1, most: maxReserve, negative: "no reserve"}.check("Resources.DiskReserve", o.DiskReserve),
+		optionRange[int64]{least: 1, most: maxClientBytes, unit: " bytes in 30 s", negative: "requires any progress"}.check("Resources.MinClientBytes", o.MinClientBytes),
+		optionRange[int64]{least: 1, most: maxReserve, negative: "keeps nothing free"}.check("Resources.DiskReserve", o.DiskReserve),
 	)
 }
 

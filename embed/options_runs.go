@@ -36,8 +36,8 @@ func (o RunOptions) validate() error {
 		heap.check("Runs.HeapMB", o.HeapMB),
 		heap.check("Runs.HeapCeilingMB", o.HeapCeilingMB),
 		optionRange[int]{least: 1, most: 300}.check("Runs.TimeoutSecs", o.TimeoutSecs),
-		optionRange[int64]{least: 1, most: maxStoredBytes, negative: "unlimited"}.check("Runs.OutputMaxBytes", o.OutputMaxBytes),
-		optionRange[time.Duration]{least: 1, negative: "no wait"}.check("Runs.DrainWait", o.DrainWait),
+		optionRange[int64]{least: 1, most: maxStoredBytes, negative: "is unlimited"}.check("Runs.OutputMaxBytes", o.OutputMaxBytes),
+		optionRange[time.Duration]{least: 1, negative: "is no wait"}.check("Runs.DrainWait", o.DrainWait),
 	}
 	if heap := cmp.Or(o.HeapMB, defaultHeapMB); o.HeapCeilingMB > 0 && o.HeapCeilingMB < heap {
 		problems = append(problems, fieldIs("Runs.HeapCeilingMB", "%d: it must not be below Runs.HeapMB, which is %d", o.HeapCeilingMB, heap))

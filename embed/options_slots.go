@@ -36,9 +36,9 @@ const MaxWeight = 1000
 func (o SlotOptions) validate() error {
 	problems := []error{
 		optionRange[int]{least: 1, most: maxProcesses}.check("Slots.Total", o.Total),
-		optionRange[int]{most: maxProcesses, zero: "unlimited"}.check("Slots.PerTenant", o.PerTenant),
-		optionRange[int]{least: 1, most: maxProcesses, negative: "none"}.check("Slots.Extra", o.Extra),
-		optionRange[time.Duration]{least: 1, most: maxExtraAfter, negative: "no wait"}.check("Slots.ExtraAfter", o.ExtraAfter),
+		optionRange[int]{most: maxProcesses, zero: "is unlimited"}.check("Slots.PerTenant", o.PerTenant),
+		optionRange[int]{least: 1, most: maxProcesses, negative: "is none"}.check("Slots.Extra", o.Extra),
+		optionRange[time.Duration]{least: 1, most: maxExtraAfter, negative: "is no wait"}.check("Slots.ExtraAfter", o.ExtraAfter),
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(o.Weights)) {
 		problems = append(problems, ofField("Slots.Weights", access.CheckTenant(tenant)))
