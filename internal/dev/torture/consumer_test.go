@@ -27,6 +27,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/dev/tier"
+	"daybook/internal/web/client"
 )
 
 var consumerKills = flag.Int("consumer-kills", tier.Choose(2, 10), "how often to kill each consumer")
@@ -264,15 +265,18 @@ func TestKillConsumers(t *testing.T) {
 func submitRuns(ctx context.Context, s *server, n int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		code := fmt.Sprintf("console.log('run', %d); for (let i = 0; i < %d; i++) console.log('<line> & ', i); %d", i, i%40, i)
-		_, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", map[string]any{"code": code, "session": fmt.Sprint("s", n)})
+		answer, err := s.api().Submit(ctx, client.Run{Code: code, Session: fmt.Sprint("s", n)})
+		if isRefusal(err) {
+			continue
+		}
 		if err != nil {
 			return
 		}
-		id, _ := answer["execution_id"].(string)
+		id := answer.Body.ExecutionID
 		if i%5 == 0 { // a cancel that comes too late, or just in time
-			_, _, _, _ = s.send(ctx, http.MethodPost, "/api/executions/"+id+"/cancel", nil)
+			_, _ = s.api().Cancel(ctx, id)
 		}
-		_, _, _, _ = s.send(ctx, http.MethodGet, "/api/executions/"+id+"?wait=10", nil)
+		_, _ = s.api().Await(ctx, id, 10*time.Second)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/dev/tier"
+	"daybook/internal/web/client"
 )
 
 var (
@@ -123,42 +123,39 @@ func (p *promises) count() int {
 
 // load is one client. It submits, cancels, tags and reads until the server has ended, and
 // records only acknowledgements.
-func (p *promises) load(ctx context.Context, s *server, client int, random *rand.Rand) {
+func (p *promises) load(ctx context.Context, s *server, number int, random *rand.Rand) {
 	// The limit keeps the backlog of a thousand rounds small enough to be run.
 	for n := 0; n < 8 && ctx.Err() == nil; n++ {
-		var body map[string]any
+		var run client.Run
 		kind := random.IntN(6)
-		if kind == 3 && client > 0 {
+		if kind == 3 && number > 0 {
 			kind = 0 // loops occupy the slots: those of one client are enough
 		}
 		switch kind {
 		case 0:
-			body = map[string]any{"code": "1 + 1"}
+			run = client.Run{Code: "1 + 1"}
 		case 1:
-			body = map[string]any{"code": "for (let i = 0; i < 300; i++) console.log('line', i); 'done'", "session": fmt.Sprintf("s%d", random.IntN(3))}
+			run = client.Run{Code: "for (let i = 0; i < 300; i++) console.log('line', i); 'done'", Session: fmt.Sprintf("s%d", random.IntN(3))}
 		case 2:
-			body = map[string]any{"code": "globalThis.n = (globalThis.n ?? 0) + 1", "tags": map[string]string{"kind": "counter"}, "session": "tagged"}
-			if heap := p.anyHeap(random); heap != "" {
-				body["heap"] = heap
-			}
+			run = client.Run{Code: "globalThis.n = (globalThis.n ?? 0) + 1", Tags: map[string]string{"kind": "counter"}, Session: "tagged", Heap: p.anyHeap(random)}
 		case 3:
-			body = map[string]any{"code": "while (true) {}", "execution_timeout_secs": 1}
+			run = client.Run{Code: "while (true) {}", ExecutionTimeoutSecs: new(1)}
 		case 4:
-			body = map[string]any{"code": "await new Promise(r => setTimeout(r, 150)); console.log('late'); throw new Error('on purpose')"}
+			run = client.Run{Code: "await new Promise(r => setTimeout(r, 150)); console.log('late'); throw new Error('on purpose')"}
 		case 5:
-			body = map[string]any{"code": "console.log('x'.repeat(100000)); [1,2,3]"}
+			run = client.Run{Code: "console.log('x'.repeat(100000)); [1,2,3]"}
 		}
 		asked := time.Now()
-		status, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", body)
+		answer, err := s.api().Submit(ctx, run)
+		if isRefusal(err) {
+			continue
+		}
 		if err != nil {
 			return
 		}
-		id, _ := answer["execution_id"].(string)
-		if status != http.StatusAccepted || id == "" {
-			continue
-		}
+		id := answer.Body.ExecutionID
 		p.mu.Lock()
-		p.note(asked, "execution "+id, func() { p.accepted[id] = fmt.Sprint(body["code"]) })
+		p.note(asked, "execution "+id, func() { p.accepted[id] = run.Code })
 		p.mu.Unlock()
 		// Heaps of earlier rounds: this round's runs may wait behind a long queue.
 		if heap := p.anyHeap(random); heap != "" && random.IntN(3) == 0 && !p.tag(ctx, s, heap, n) {
@@ -166,11 +163,11 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 		}
 		switch {
 		case kind == 3 && random.IntN(8) > 0:
-			status, _, _, err := s.send(ctx, http.MethodPost, "/api/executions/"+id+"/cancel", nil)
-			if err != nil {
+			_, err := s.api().Cancel(ctx, id)
+			if err != nil && !isRefusal(err) {
 				return
 			}
-			if status == http.StatusOK {
+			if err == nil {
 				p.mu.Lock()
 				if p.began.IsZero() {
 					p.cancelled[id] = true
@@ -178,21 +175,20 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 				p.mu.Unlock()
 			}
 		case random.IntN(3) == 0:
-			status, answer, _, err := s.send(ctx, http.MethodGet, "/api/executions/"+id+"?wait=1", nil)
-			if err != nil {
+			answer, err := s.api().Await(ctx, id, time.Second)
+			if err != nil && !isRefusal(err) {
 				return
 			}
-			if st, _ := answer["status"].(string); status == http.StatusOK && st != "running" {
-				heap, _ := answer["heap"].(string)
+			if e := answer.Body; err == nil && e.Status.Terminal() {
 				p.mu.Lock()
 				if p.began.IsZero() {
-					p.ended[id] = st
+					p.ended[id] = string(e.Status)
 				}
-				if heap != "" && p.began.IsZero() {
-					p.heaps = append(p.heaps, heap)
+				if e.Heap != nil && p.began.IsZero() {
+					p.heaps = append(p.heaps, *e.Heap)
 				}
 				p.mu.Unlock()
-				if heap != "" && !p.tag(ctx, s, heap, n) {
+				if e.Heap != nil && !p.tag(ctx, s, *e.Heap, n) {
 					return
 				}
 			}
@@ -205,17 +201,17 @@ func (p *promises) makeHeaps(t *testing.T, s *server) {
 	t.Helper()
 	for n := range 5 {
 		code := fmt.Sprintf("globalThis.n = %d", n)
-		_, answer, _, err := s.send(t.Context(), http.MethodPost, "/api/exec", map[string]any{"code": code})
-		id, _ := answer["execution_id"].(string)
-		if err == nil {
-			_, answer, _, err = s.send(t.Context(), http.MethodGet, "/api/executions/"+id+"?wait=30", nil)
+		answer, err := s.api().Submit(t.Context(), client.Run{Code: code})
+		if err != nil {
+			t.Fatal(err)
 		}
-		heap, _ := answer["heap"].(string)
-		if err != nil || heap == "" {
-			t.Fatalf("a first run: %v, %v", answer, err)
+		id := answer.Body.ExecutionID
+		ended, err := s.api().Await(t.Context(), id, 30*time.Second)
+		if err != nil || ended.Body.Heap == nil {
+			t.Fatalf("a first run: %s, %v", ended.JSON, err)
 		}
 		p.accepted[id], p.ended[id] = code, "completed"
-		p.heaps = append(p.heaps, heap)
+		p.heaps = append(p.heaps, *ended.Body.Heap)
 	}
 }
 
@@ -230,15 +226,13 @@ func (p *promises) anyHeap(random *rand.Rand) string {
 
 func (p *promises) tag(ctx context.Context, s *server, heap string, n int) bool {
 	asked := time.Now()
-	status, _, seq, err := s.send(ctx, http.MethodPut, "/api/heaps/"+heap+"/tags", map[string]any{"tags": map[string]string{"n": fmt.Sprint(n)}})
+	answer, err := s.api().SetTags(ctx, heap, map[string]string{"n": fmt.Sprint(n)})
 	if err != nil {
-		return false
+		return isRefusal(err)
 	}
-	if status == http.StatusOK {
-		p.mu.Lock()
-		p.note(asked, fmt.Sprintf("tag edit %d", seq), func() { p.edits[seq] = heap })
-		p.mu.Unlock()
-	}
+	p.mu.Lock()
+	p.note(asked, fmt.Sprintf("tag edit %d", answer.Sequence), func() { p.edits[answer.Sequence] = heap })
+	p.mu.Unlock()
 	return true
 }
 
@@ -247,11 +241,11 @@ func (p *promises) settle(t *testing.T, s *server) {
 	t.Helper()
 	deadline := time.Now().Add(5*time.Minute + time.Duration(len(p.accepted))*50*time.Millisecond)
 	for {
-		status, answer, _, err := s.send(context.Background(), http.MethodGet, "/api/executions?status=running&limit=1", nil)
-		if err != nil || status != http.StatusOK {
-			t.Fatalf("list running executions: %d %v %v", status, answer, err)
+		answer, err := s.api().Executions(context.Background(), client.ExecutionFilter{Status: "running", Limit: 1})
+		if err != nil {
+			t.Fatalf("list running executions: %v", err)
 		}
-		running, _ := answer["executions"].([]any)
+		running := answer.Body.Executions
 		if len(running) == 0 {
 			return
 		}

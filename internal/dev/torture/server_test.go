@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"daybook/internal/web/client"
 )
 
 // buildDir is the directory of the command that buildDaybook built; "" if no test needed it.
@@ -94,6 +96,14 @@ func freeAddr(t testing.TB) string {
 
 func (s *server) url() string { return "http://" + s.addr }
 
+func (s *server) api() *client.Client { return client.New(s.url(), client.Options{}) }
+
+// isRefusal reports whether the server has answered with an error.
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*client.Error](err)
+	return ok
+}
+
 // start launches the server and waits until it is ready.
 func (s *server) start() {
 	s.t.Helper()
@@ -119,13 +129,8 @@ func (s *server) awaitReady() {
 	s.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
-		resp, err := http.Get(s.url() + "/readyz")
-		if err == nil {
-			io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+		if s.api().Ready(s.t.Context()) == nil {
+			return
 		}
 		if s.cmd.ProcessState != nil || time.Now().After(deadline) || s.exited() {
 			s.t.Fatalf("the server did not become ready:\n%s", s.log.String())
@@ -151,37 +156,6 @@ func (s *server) kill() {
 	}
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
-}
-
-// post sends JSON and decodes the answer. It returns only errors of the transport.
-func (s *server) send(ctx context.Context, method, path string, body any) (status int, answer map[string]any, seq uint64, err error) {
-	var payload io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return 0, nil, 0, err
-		}
-		payload = bytes.NewReader(raw)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, s.url()+path, payload)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	_ = json.Unmarshal(raw, &answer)
-	seq, _ = strconv.ParseUint(resp.Header.Get("Daybook-Sequence"), 10, 64)
-	return resp.StatusCode, answer, seq, nil
 }
 
 // recorded is an event as /api/events shows it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/internal/dev/tier"
+	"daybook/internal/web/client"
 )
 
 // startFiles lists files in the order in which a first start creates them.
@@ -52,8 +53,8 @@ func killAtStart(t *testing.T, rounds int, random *rand.Rand) {
 			s.killAfter(startFiles[at], time.Duration(random.Int64N(int64(4*time.Millisecond))))
 		}
 		s.start()
-		if _, answer, _, err := s.send(t.Context(), "POST", "/api/exec", map[string]any{"code": "6 * 7"}); err != nil || answer["execution_id"] == nil {
-			t.Fatalf("after the kills a run is answered %v, %v:\n%s", answer, err, s.log.String())
+		if _, err := s.api().Submit(t.Context(), client.Run{Code: "6 * 7"}); err != nil {
+			t.Fatalf("after the kills a run is answered %v:\n%s", err, s.log.String())
 		}
 		s.kill()
 		s.start()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/web/client"
 	"daybook/internal/webhook"
 )
 
@@ -76,12 +77,12 @@ func TestKillWebhooks(t *testing.T) {
 	b := &inbox{t: t, random: rand.New(rand.NewPCG(*seed, 4)), came: make(chan struct{}, 1)}
 	receiver := httptest.NewServer(b)
 	defer receiver.Close()
-	status, added, from, err := s.send(t.Context(), http.MethodPost, "/api/webhooks", map[string]any{"url": receiver.URL})
-	if err != nil || status != http.StatusCreated {
-		t.Fatalf("%d %v %v", status, added, err)
+	added, err := s.api().AddWebhook(t.Context(), client.NewWebhook{URL: receiver.URL})
+	if err != nil {
+		t.Fatal(err)
 	}
-	text, _ := added["secret"].(string)
-	if b.secret, err = webhook.ParseSecret(text); err != nil {
+	from := added.Sequence
+	if b.secret, err = webhook.ParseSecret(added.Body.Secret); err != nil {
 		t.Fatal(err)
 	}
 	for range *consumerKills {
