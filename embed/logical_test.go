@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -11,7 +12,9 @@ import (
 	"testing"
 
 	"daybook/embed"
+	"daybook/events"
 	"daybook/internal/tools/catalog"
+	"daybook/internal/web/client"
 )
 
 // call sends JSON to a book and decodes the answer.
@@ -92,32 +95,22 @@ func TestLogicalSessionOverREST(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	base := book.URL()
-	var opened struct {
-		SessionID string `json:"session_id"`
-		New       bool
-		Added     []struct{ Symbol, ID, Declaration string }
-	}
-	body := map[string]any{"intent": "over REST", "seeds": []string{"builtin.console", "builtin.timers"}}
-	if status, raw := call(t, http.MethodPost, base+"/api/logical-sessions", body, &opened); status != http.StatusOK || !opened.New || len(opened.Added) != 2 {
-		t.Fatalf("%d: %s", status, raw)
+	c := client.New(base, client.Options{})
+	answer, err := c.OpenSession(within(t), client.Opening{Intent: "over REST", Seeds: []string{"builtin.console", "builtin.timers"}})
+	opened := answer.Body
+	if err != nil || !opened.New || len(opened.Added) != 2 {
+		t.Fatalf("%s, %v", answer.JSON, err)
 	}
 	submit := func(code string) (result string) {
 		t.Helper()
-		var accepted struct {
-			ExecutionID string `json:"execution_id"`
+		accepted, err := c.Submit(within(t), client.Run{Code: code, LogicalSession: opened.SessionID})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if status, raw := call(t, http.MethodPost, base+"/api/exec", map[string]any{"code": code, "logical_session": opened.SessionID}, &accepted); status != http.StatusAccepted {
-			t.Fatalf("%d: %s", status, raw)
-		}
-		var d struct {
-			Status string
-			Result *string
-			Error  *string
-			Turn   *int64
-		}
-		call(t, http.MethodGet, base+"/api/executions/"+accepted.ExecutionID+"?wait=30", nil, &d)
-		if d.Status != "completed" || d.Turn == nil {
-			t.Fatalf("%s: %s, turn %v", d.Status, deref(d.Error), d.Turn)
+		ended, err := c.Wait(within(t), accepted.Body.ExecutionID)
+		d := ended.Body
+		if err != nil || d.Status != events.StatusCompleted || d.Turn == nil {
+			t.Fatalf("%s: %s, turn %v, %v", d.Status, deref(d.Error), d.Turn, err)
 		}
 		return deref(d.Result)
 	}
@@ -160,47 +153,52 @@ func TestLogicalSessionOverREST(t *testing.T) {
 func TestTurnsThatWaitOverREST(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{SessionTurns: 2}})
-	base := book.URL()
-	var opened struct {
-		SessionID string `json:"session_id"`
+	c := client.New(book.URL(), client.Options{})
+	opened, err := c.OpenSession(within(t), client.Opening{Intent: "waits", Seeds: []string{"builtin"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	call(t, http.MethodPost, base+"/api/logical-sessions", map[string]any{"intent": "waits", "seeds": []string{"builtin"}}, &opened)
-	submit := func(code string, want int) string {
-		t.Helper()
-		var accepted struct {
-			ExecutionID string `json:"execution_id"`
-			Detail      string
-		}
-		status, raw := call(t, http.MethodPost, base+"/api/exec", map[string]any{"code": code, "logical_session": opened.SessionID}, &accepted)
-		if status != want || want == http.StatusTooManyRequests && !strings.Contains(accepted.Detail, "2 turns that wait") {
-			t.Fatalf("%d: %s", status, raw)
-		}
-		return accepted.ExecutionID
+	request := func(code string) (string, error) {
+		accepted, err := c.Submit(within(t), client.Run{Code: code, LogicalSession: opened.Body.SessionID})
+		return accepted.Body.ExecutionID, err
 	}
-	status := func(id string) string {
+	submit := func(code string) string {
 		t.Helper()
-		var d struct{ Status string }
-		call(t, http.MethodGet, base+"/api/executions/"+id+"?wait=30", nil, &d)
-		return d.Status
+		id, err := request(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	status := func(id string) events.Status {
+		t.Helper()
+		ended, err := c.Wait(within(t), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ended.Body.Status
 	}
 	cancel := func(id string) {
 		t.Helper()
-		if status, raw := call(t, http.MethodPost, base+"/api/executions/"+id+"/cancel", nil, nil); status != http.StatusOK {
-			t.Fatalf("%d: %s", status, raw)
+		if _, err := c.Cancel(within(t), id); err != nil {
+			t.Fatal(err)
 		}
 	}
-	slow := submit("for (;;);", http.StatusAccepted)
-	second, third := submit("2", http.StatusAccepted), submit("3", http.StatusAccepted)
-	submit("4", http.StatusTooManyRequests)
+	slow := submit("for (;;);")
+	second, third := submit("2"), submit("3")
+	_, err = request("4")
+	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusTooManyRequests || !strings.Contains(refused.Message, "2 turns that wait") {
+		t.Fatalf("a turn more than may wait: %v", err)
+	}
 	cancel(second)
-	if got := status(second); got != "cancelled" {
+	if got := status(second); got != events.StatusCancelled {
 		t.Errorf("the cancelled turn %s", got)
 	}
 	cancel(slow)
-	if got := status(third); got != "completed" {
+	if got := status(third); got != events.StatusCompleted {
 		t.Errorf("the last turn %s", got)
 	}
-	submit("5", http.StatusAccepted)
+	submit("5")
 }
 
 // TestP19_HTTPWithoutASessionHasNoBinding: a run that names no session meets the
@@ -208,16 +206,18 @@ func TestTurnsThatWaitOverREST(t *testing.T) {
 func TestP19_HTTPWithoutASessionHasNoBinding(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
-	base := book.URL()
-	var opened struct {
-		SessionID string `json:"session_id"`
+	c := client.New(book.URL(), client.Options{})
+	opened, err := c.OpenSession(within(t), client.Opening{Intent: "bound", Seeds: []string{"builtin"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	call(t, http.MethodPost, base+"/api/logical-sessions", map[string]any{"intent": "bound", "seeds": []string{"builtin"}}, &opened)
-	var accepted struct {
-		ExecutionID string `json:"execution_id"`
+	accepted, err := c.Submit(within(t), client.Run{Code: "globalThis.mine = 1", LogicalSession: opened.Body.SessionID})
+	if err != nil {
+		t.Fatal(err)
 	}
-	call(t, http.MethodPost, base+"/api/exec", map[string]any{"code": "globalThis.mine = 1", "logical_session": opened.SessionID}, &accepted)
-	call(t, http.MethodGet, base+"/api/executions/"+accepted.ExecutionID+"?wait=30", nil, nil)
+	if ended, err := c.Wait(within(t), accepted.Body.ExecutionID); err != nil || ended.Body.Status != events.StatusCompleted {
+		t.Fatalf("%s, %v", ended.JSON, err)
+	}
 	if got, _ := completes(t, book, embed.Script{Code: "typeof mine"}); got != "undefined" {
 		t.Errorf("a run without a session sees %s", got)
 	}

@@ -1,10 +1,7 @@
 package embed_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,6 +9,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/web/client"
 )
 
 // Output past the limit is counted and hashed, and whoever follows is told.
@@ -27,44 +25,27 @@ func TestTruncatedOutputIsTold(t *testing.T) {
 		if e.OutputTruncated != test.told || (e.WrittenLines != nil) != test.told {
 			t.Errorf("%d lines: truncated is %t, lines written %v", test.lines, e.OutputTruncated, e.WrittenLines)
 		}
-		req, err := http.NewRequestWithContext(within(t), http.MethodGet, book.URL()+"/api/executions/"+e.ExecutionID+"/output", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", "text/event-stream")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		var data string
-		for in := bufio.NewScanner(resp.Body); in.Scan(); {
-			if name, ok := strings.CutPrefix(in.Text(), "event: "); ok {
-				names = append(names, name)
+		var last client.Output
+		for o, err := range client.New(book.URL(), client.Options{}).FollowOutput(within(t), e.ExecutionID) {
+			if err != nil {
+				t.Fatal(err)
 			}
-			if d, ok := strings.CutPrefix(in.Text(), "data: "); ok && len(names) == 1 && names[0] == "truncated" {
-				data = d
+			if last.Truncated != nil {
+				t.Errorf("after it is told, %s follows", o.JSON)
 			}
+			last = o
 		}
-		resp.Body.Close()
 		if !test.told {
-			if diff := cmp.Diff([]string{"end"}, names); diff != "" {
-				t.Errorf("named events (-want +got):\n%s", diff)
+			if last.Truncated != nil || last.Line.Line != int64(test.lines) {
+				t.Errorf("the last message is %s", last.JSON)
 			}
 			continue
 		}
-		if diff := cmp.Diff([]string{"truncated", "end"}, names); diff != "" {
-			t.Fatalf("named events (-want +got):\n%s", diff)
+		want := &client.Truncated{
+			ExecutionID: e.ExecutionID, TotalLines: 15, TotalBytes: 100,
+			WrittenLines: new(int64(50)), WrittenBytes: new(int64(len(whole))), SHA256: new(events.Hash([]byte(whole))),
 		}
-		var got map[string]any
-		if err := json.Unmarshal([]byte(data), &got); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]any{
-			"execution_id": e.ExecutionID, "total_lines": 15.0, "total_bytes": 100.0,
-			"written_lines": 50.0, "written_bytes": float64(len(whole)), "sha256": events.Hash([]byte(whole)),
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, last.Truncated); diff != "" {
 			t.Errorf("what is told of the cut (-want +got):\n%s", diff)
 		}
 	}
