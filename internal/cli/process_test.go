@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"daybook/internal/web/client"
 )
 
 // buildInto builds the real command. "go run" takes it from the build cache if its
@@ -228,13 +229,8 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p, url := launchServer(t, dir)
-	resp, err := http.Get(url + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("once it says so it is not ready: %s", resp.Status)
+	if err := client.New(url, client.Options{}).Ready(t.Context()); err != nil {
+		t.Errorf("once it says so it is not ready: %v", err)
 	}
 	known := map[string]string{"url": url, "dir": dir}
 	play(t, known, []step{
