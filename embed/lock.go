@@ -28,7 +28,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := flock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, lockedBy(dir, holder(f))
+			return nil, lockedBy(dir, holderPID(f))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -49,7 +49,7 @@ func probeDir(dir string) error {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		defer f.Close()
-		return lockedBy(dir, holder(f))
+		return lockedBy(dir, holderPID(f))
 	case err != nil:
 		f.Close()
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -140,14 +140,14 @@ func flock(f *os.File) error {
 		if time.Since(start) < probeWait {
 			continue
 		}
-		if pid := holder(f); pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		if pid := holderPID(f); pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			return err
 		}
 	}
 }
 
 // holderPID returns the process that wrote its id into the lock file, or 0.
-func holder(f *os.File) int {
+func holderPID(f *os.File) int {
 	var id [20]byte
 	n, _ := f.ReadAt(id[:], 0)
 	pid, _ := strconv.Atoi(string(id[:n]))
@@ -161,7 +161,7 @@ func ownerPID(dir string) int {
 		return 0
 	}
 	defer f.Close()
-	return holder(f)
+	return holderPID(f)
 }
 
 // release releases the directory. Closing the file is not enough: a child process that

@@ -54,9 +54,10 @@ func TestScrub(t *testing.T) {
 		}
 		return found, s.Progress()
 	}
-	end := log.Size()
-	if found, p := round(store); len(found) != 0 || p.Events != end || p.Position != end || p.Rounds != 1 || p.RoundEnded.IsZero() {
-		t.Errorf("a whole ledger: found %v, %+v", found, p)
+	before := log.Size() // the event of a checkpoint may follow
+	found, p := round(store)
+	if len(found) != 0 || p.Events < before || p.Events > log.Size() || p.Position != p.Events || p.Rounds != 1 || p.RoundEnded.IsZero() {
+		t.Errorf("an intact ledger: found %v, %+v", found, p)
 	}
 	for _, seq := range []uint64{1, 256, 257, 599} {
 		found, p := round(tampered{store, seq})

@@ -126,7 +126,7 @@ var hostileScripts = []hostileScript{
 	{"never settled", "await new Promise(() => {})", []string{never}},
 }
 
-// hostileRun returns a task with the small limits of these tests.
+// hostileTask returns a task with the small limits of these tests.
 func hostileTask(code string) runner.Task {
 	return runner.Task{
 		Tenant: "t", Code: []byte(code), FileName: "cell.ts", Stateful: true, Start: time.Unix(1_700_000_000, 0),

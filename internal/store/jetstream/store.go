@@ -15,8 +15,7 @@ import (
 // Options configure a Store. The zero value works. The Options of each part document
 // their fields.
 type Options struct {
-	// For the connection; see jet.Options. Existing is ReadExisting, and Stored is
-	// OnStored.
+	// For the connection; see jet.Options.
 	Replicas     int
 	TryWait      time.Duration
 	Server       string
@@ -29,14 +28,13 @@ type Options struct {
 	ReadOnly     func() error
 	Logger       *slog.Logger
 
-	// For the sequence of events; see stream.Options. Keeper is OpenAdminConn, and Opened
-	// is OnVolumeOpened.
+	// For the sequence of events; see stream.Options.
 	OpenAdminConn  func(name string) (*jet.Conn, error)
 	OnVolumeOpened func(stream string) error
 	OnDamage       func(err error)
 	Accept         *stream.AcceptedLoss
 
-	// For heaps and texts; see blobs.Options. Settle is BlobGracePeriod.
+	// For heaps and texts; see blobs.Options.
 	CacheBytes      int64
 	OnCacheSize     func(bytes int64)
 	BlobGracePeriod time.Duration
@@ -47,7 +45,7 @@ type Options struct {
 	AckWait time.Duration
 	Hold    func() error
 
-	// Keys and Incomplete are for the sequence and the blobs, and Exclusive for the
+	// Keys and CheckComplete are for the sequence and the blobs, Exclusive is for the
 	// sequence and the queue.
 	Keys          events.Keys
 	CheckComplete func(stream string) error

@@ -14,7 +14,7 @@ import (
 // checkVolume returns damage if messages of a volume are missing: without losses there
 // is one message for each position from its first to its last.
 //
-// If Options.Damaged is set, checkVolume reports damage through it and returns nil; the
+// If Options.OnDamage is set, checkVolume reports damage through it and returns nil; the
 // intact part of the volume stays readable.
 func (s *Ledger) checkVolume(v volume, st natsjs.StreamState) error {
 	return s.ignoreReportedDamage(s.checkContiguous(v, st))
@@ -39,7 +39,7 @@ func (s *Ledger) checkContiguous(v volume, st natsjs.StreamState) error {
 
 // checkSuccession returns damage unless a volume continues the one before it as its
 // first event records, which names all positions missing between them. It handles
-// Options.Damaged as checkVolume does.
+// Options.OnDamage as checkVolume does.
 func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	return s.ignoreReportedDamage(s.checkFollows(ctx, before, v, st))
 }

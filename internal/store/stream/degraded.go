@@ -8,7 +8,7 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// ignoreReportedDamage returns nil for damage that Options.Damaged receives, so that a
+// ignoreReportedDamage returns nil for damage that Options.OnDamage receives, so that a
 // damaged ledger can be opened for reading.
 func (s *Ledger) ignoreReportedDamage(err error) error {
 	if s.opts.OnDamage != nil && errors.Is(err, events.ErrDamaged) {
@@ -30,7 +30,7 @@ func bySubject(r jet.Request) bool {
 	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 
-// notFoundOrDamaged turns events.ErrNotFound into the error of Options.Incomplete if
+// notFoundOrDamaged turns events.ErrNotFound into the error of Options.CheckComplete if
 // the stream may have lost the message.
 func (s *Ledger) notFoundOrDamaged(stream string, err error) error {
 	if s.opts.CheckComplete == nil || !errors.Is(err, events.ErrNotFound) {
