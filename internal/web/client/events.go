@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+
+	"daybook/events"
 )
 
 // From selects events of the ledger. Zero members select all.
@@ -17,6 +19,16 @@ type From struct {
 	// Execution is the id of an execution. Session is a name, intent, ref or id of a
 	// session, or a unique prefix.
 	Execution, Session string
+}
+
+// Event is an event of the ledger, as a CloudEvent.
+type Event struct {
+	events.CloudEvent
+	// CaughtUp is true for the mark that Events yields after the newest recorded event.
+	// The mark is no event.
+	CaughtUp bool
+	// JSON is the text that the event was decoded from.
+	JSON json.RawMessage
 }
 
 // Events reads the events of the ledger in order and follows new ones, until the loop

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -11,18 +12,23 @@ import (
 	"strconv"
 	"time"
 
-	"daybook/events"
 	"daybook/projections"
 )
 
-// Bodies of the requests about executions.
-type (
-	Execution        = projections.ExecutionDetail
-	ExecutionSummary = projections.ExecutionSummary
-	ExecutionPage    = projections.ExecutionPage
-	OutputPage       = projections.OutputPage
-	OutputLine       = projections.OutputLine
-)
+// Execution is an execution with all its fields.
+type Execution = projections.ExecutionDetail
+
+// ExecutionSummary is an execution in a list.
+type ExecutionSummary = projections.ExecutionSummary
+
+// ExecutionPage is a page of executions.
+type ExecutionPage = projections.ExecutionPage
+
+// OutputPage is a part of the output of an execution.
+type OutputPage = projections.OutputPage
+
+// OutputLine is a line of the output of an execution.
+type OutputLine = projections.OutputLine
 
 // Run is a script to run. Zero members take the defaults of the server.
 type Run struct {
@@ -131,7 +137,7 @@ type text struct {
 
 func (t *text) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = noServer(t.ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
 	return n, err
@@ -232,14 +238,4 @@ func (c *Client) ExecutionEvents(ctx context.Context, id string) iter.Seq2[Event
 			yield(Event{}, noServer(ctx, fmt.Errorf("read the server's answer: %w", err)))
 		}
 	}
-}
-
-// Event is an event of the ledger, as a CloudEvent.
-type Event struct {
-	events.CloudEvent
-	// CaughtUp is true for the mark that Events yields after the newest recorded event.
-	// The mark is no event.
-	CaughtUp bool
-	// JSON is the text that the event was decoded from.
-	JSON json.RawMessage
 }

@@ -9,13 +9,17 @@ import (
 	"daybook/projections"
 )
 
-// Bodies of the requests about heaps.
-type (
-	Heap       = projections.Heap
-	TagEdit    = projections.TagEdit
-	HeapPage   = projections.HeapPage
-	Collection = retention.Report
-)
+// Heap is a heap that a run left.
+type Heap = projections.Heap
+
+// HeapPage is a page of heaps.
+type HeapPage = projections.HeapPage
+
+// TagEdit is an edit of the tags of a heap.
+type TagEdit = projections.TagEdit
+
+// Collection is the report of a collection of heaps.
+type Collection = retention.Report
 
 // HeapFilter selects heaps. Zero members select all.
 type HeapFilter struct {

@@ -8,14 +8,20 @@ import (
 	"daybook/httpapi"
 )
 
-// Bodies of the requests about the ledger.
-type (
-	Volume        = httpapi.Volume
-	RemovedVolume = httpapi.RemovedVolume
-	Damage        = httpapi.DamageReport
-	Scrub         = httpapi.ScrubReport
-	Anomalies     = httpapi.AnomalyReport
-)
+// Volume is a volume of the ledger.
+type Volume = httpapi.Volume
+
+// RemovedVolume is a volume that was removed.
+type RemovedVolume = httpapi.RemovedVolume
+
+// Damage is the known damage of the ledger.
+type Damage = httpapi.DamageReport
+
+// Scrub is the progress of the scrub.
+type Scrub = httpapi.ScrubReport
+
+// Anomalies are the events that answers ignore.
+type Anomalies = httpapi.AnomalyReport
 
 const volumesPath = "/api/ledger/volumes"
 

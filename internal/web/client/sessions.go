@@ -11,12 +11,14 @@ import (
 	"daybook/projections"
 )
 
-// Bodies of the requests about sessions.
-type (
-	Session      = projections.Session
-	SessionEntry = projections.Entry
-	Shredded     = retention.ShredResult
-)
+// Session is a session of any kind.
+type Session = projections.Session
+
+// SessionEntry is an ended run of a session.
+type SessionEntry = projections.Entry
+
+// Shredded is the report of the destruction of content.
+type Shredded = retention.ShredResult
 
 // SessionList is a page of sessions, the last used first.
 type SessionList struct {
