@@ -22,10 +22,10 @@ import (
 // description of the token.
 const identityKey = "daybook identity"
 
-// authenticated lets requests with a good token through, with the identity in
+// authenticate lets requests with a good token through, with the identity in
 // their context. The SDK binds what it keeps for a session to the user of the
 // request that began it.
-func (s *Server) authenticated(next http.Handler) http.Handler {
+func (s *Server) authenticate(next http.Handler) http.Handler {
 	if s.opts.Auth == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Anonymous())))
@@ -66,10 +66,10 @@ func (s *Server) verify(ctx context.Context, token string, _ *http.Request) (*au
 // knows whom it serves.
 var errUnidentified = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request has no identity"}
 
-// identified puts the identity behind each request into its context: that of
+// identify puts the identity behind each request into its context: that of
 // the request's own token where it has one, else of the connection. Requests for
 // another tenant than this server's cannot reach it, and are refused if they do.
-func (s *Server) identified(next sdk.MethodHandler) sdk.MethodHandler {
+func (s *Server) identify(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		o, _ := ctx.Value(originKey{}).(origin)
 		id := o.identity
@@ -83,12 +83,12 @@ func (s *Server) identified(next sdk.MethodHandler) sdk.MethodHandler {
 		if !id.Scopes.Has(access.Run) { // what is noted in a context is recorded
 			ctx = contextstore.WithoutTrace(ctx)
 		}
-		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.place != nil && method == "initialize" {
-			o.place.hold(ss)
+		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.transportSession != nil && method == "initialize" {
+			o.transportSession.attach(ss)
 		}
 		if scope := scopeOfMethod(method); scope != "" {
 			if err := id.Require(scope); err != nil {
-				return nil, s.fault(ctx, method, forbidden(err))
+				return nil, s.protocolError(ctx, method, forbiddenError(err))
 			}
 		}
 		return next(ctx, method, req)
@@ -116,21 +116,21 @@ func (t tool) scope() access.Scope {
 	return access.Run
 }
 
-// allowed refuses a call by somebody who may not make it.
-func allowed(ctx context.Context, t tool) error {
+// checkScope refuses a call by somebody who may not make it.
+func checkScope(ctx context.Context, t tool) error {
 	id, _ := access.From(ctx)
 	if err := id.Require(t.scope()); err != nil {
-		return forbidden(err)
+		return forbiddenError(err)
 	}
 	return nil
 }
 
-// visible leaves out of a list the tools that the caller may not call: a model
+// filterTools leaves out of a list the tools that the caller may not call: a model
 // should not be tempted.
-func visible(ctx context.Context, res *sdk.ListToolsResult, tools map[string]tool) *sdk.ListToolsResult {
+func filterTools(ctx context.Context, res *sdk.ListToolsResult, tools map[string]tool) *sdk.ListToolsResult {
 	list := make([]*sdk.Tool, 0, len(res.Tools))
 	for _, t := range res.Tools {
-		if known, ours := tools[t.Name]; !ours || allowed(ctx, known) == nil {
+		if known, ours := tools[t.Name]; !ours || checkScope(ctx, known) == nil {
 			list = append(list, t)
 		}
 	}
@@ -139,30 +139,30 @@ func visible(ctx context.Context, res *sdk.ListToolsResult, tools map[string]too
 	return &some
 }
 
-func forbidden(err error) error {
+func forbiddenError(err error) error {
 	return &ledger.Error{Code: ledger.CodeInvalid, Message: err.Error(), Err: err}
 }
 
-// endpointForm finds the name of a connection in the first event of the legacy
+// endpointPattern finds the name of a connection in the first event of the legacy
 // transport.
-var endpointForm = regexp.MustCompile(`sessionid=([A-Za-z0-9]+)`)
+var endpointPattern = regexp.MustCompile(`sessionid=([A-Za-z0-9]+)`)
 
 // bindings remember, for the legacy transport, who opened which connection. The
 // SDK does so for the other transports only.
 type bindings struct {
-	mu sync.Mutex
-	by map[string]access.Identity
+	mu     sync.Mutex
+	owners map[string]access.Identity
 }
 
-// bound lets only who opened a connection send messages to it, with a token that
+// requireOwner lets only who opened a connection send messages to it, with a token that
 // allows the same. To everybody else it does not exist.
-func (b *bindings) bound(next http.Handler) http.Handler {
+func (b *bindings) requireOwner(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _ := access.From(r.Context())
 		if r.Method != http.MethodGet {
 			name := r.URL.Query().Get("sessionid")
 			b.mu.Lock()
-			owner, known := b.by[name]
+			owner, known := b.owners[name]
 			b.mu.Unlock()
 			if name != "" && (!known || owner.User() != id.User() || owner.Scopes != id.Scopes) {
 				http.Error(w, "session not found", http.StatusNotFound)
@@ -171,15 +171,15 @@ func (b *bindings) bound(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		opening := &endpointWriter{ResponseWriter: w, found: func(name string) {
+		opening := &endpointWriter{ResponseWriter: w, onFound: func(name string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.by[name] = id
+			b.owners[name] = id
 		}}
 		defer func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			delete(b.by, opening.name)
+			delete(b.owners, opening.name)
 		}()
 		next.ServeHTTP(opening, r)
 	})
@@ -189,9 +189,9 @@ func (b *bindings) bound(next http.Handler) http.Handler {
 // before the client can see it.
 type endpointWriter struct {
 	http.ResponseWriter
-	found func(name string)
-	name  string
-	head  []byte
+	onFound func(name string)
+	name    string
+	head    []byte
 }
 
 // maxHead is how much is looked through for the name, in bytes.
@@ -202,9 +202,9 @@ func (w *endpointWriter) Write(p []byte) (int, error) {
 	if w.name == "" && len(w.head) < maxHead {
 		w.head = append(w.head, p[:min(len(p), maxHead-len(w.head))]...)
 		if end := bytes.LastIndexByte(w.head, '\n'); end >= 0 {
-			if m := endpointForm.FindSubmatch(w.head[:end]); m != nil {
+			if m := endpointPattern.FindSubmatch(w.head[:end]); m != nil {
 				w.name = string(m[1])
-				w.found(w.name)
+				w.onFound(w.name)
 			}
 		}
 	}

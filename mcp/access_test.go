@@ -51,7 +51,7 @@ func tokens(t *testing.T, who ...string) (access.Authenticator, []string) {
 
 // withToken sends a token with every request.
 func withToken(token string) *http.Client {
-	return &http.Client{Transport: withHeader{"Authorization", "Bearer " + token}}
+	return &http.Client{Transport: headerTransport{"Authorization", "Bearer " + token}}
 }
 
 // client connects the SDK's client with a token.
@@ -83,7 +83,7 @@ func call(t *testing.T, ss *sdk.ClientSession, tool string, args map[string]any)
 func TestTokenNeeded(t *testing.T) {
 	t.Parallel()
 	auth, _ := tokens(t, "acme/ada read")
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Auth: auth}))
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Auth: auth}))
 	for _, path := range []string{"/mcp", "/sse"} {
 		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic eA=="}} {
 			status, h, body := post(t, url+path, initializeLine, header...)
@@ -100,7 +100,7 @@ func TestTokenNeeded(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/reader read", "acme/runner run", "acme/both read run", "acme/admin admin")
-	b := openBook(t, ledger.Options{})
+	b := openStack(t, ledger.Options{})
 	url := serveHTTP(t, b.serve(t, mcp.Options{Auth: auth}))
 	for _, revision := range []string{"sse", "2025-11-25", "2026-07-28"} {
 		for i, can := range []struct{ read, run bool }{{true, false}, {false, true}, {true, true}, {false, false}} {
@@ -135,7 +135,7 @@ func TestScopes(t *testing.T) {
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")
-	b := openBook(t, ledger.Options{})
+	b := openStack(t, ledger.Options{})
 	url := serveHTTP(t, b.serve(t, mcp.Options{Auth: auth}))
 	for _, revision := range []string{"sse", "2025-06-18", "2026-07-28"} {
 		ada, bob := client(t, url, list[0], revision, nil), client(t, url, list[1], revision, nil)
@@ -170,7 +170,7 @@ func TestTenants(t *testing.T) {
 func TestSessionsAreBound(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run", "other/ada read run", "acme/ada read run", "acme/ada read")
-	url := serveHTTP(t, openBook(t, ledger.Options{}).serve(t, mcp.Options{Auth: auth}))
+	url := serveHTTP(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{Auth: auth}))
 	bearer := func(i int) []string { return []string{"Authorization", "Bearer " + list[i]} }
 	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
@@ -231,7 +231,7 @@ func TestSessionsAreBound(t *testing.T) {
 func TestNewsStayInTheTenant(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")
-	b := openBook(t, ledger.Options{})
+	b := openStack(t, ledger.Options{})
 	url := serveHTTP(t, b.serve(t, mcp.Options{Auth: auth}))
 	const address = "session://build"
 	watch := func(token string) (*sdk.ClientSession, <-chan string) {

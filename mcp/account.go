@@ -41,9 +41,9 @@ func (a *accounts) withAccount(r *http.Request) (release func()) {
 	return func() { a.Delete(key) }
 }
 
-// accounted takes the memory of answers from the account of the request, or from one
+// accountMemory takes the memory of answers from the account of the request, or from one
 // of their own. A call that only reads waits for memory.
-func (s *Server) accounted(next sdk.MethodHandler) sdk.MethodHandler {
+func (s *Server) accountMemory(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if s.opts.Budget == nil {
 			return next(ctx, method, req)
@@ -62,9 +62,9 @@ func (s *Server) accounted(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// permittable gives each request a permit for heavy reads of its own, which ends with
+// withPermit gives each request a permit for heavy reads of its own, which ends with
 // the request. The one that ctx carries is of the HTTP request that opened the session.
-func (s *Server) permittable(next sdk.MethodHandler) sdk.MethodHandler {
+func (s *Server) withPermit(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p := s.opts.Reads.Permit(s.tenant)
 		defer p.Yield()
@@ -72,8 +72,8 @@ func (s *Server) permittable(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// permitted waits for the permit of a request that is heavy.
-func permitted(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
+// takePermit waits for the permit of a request that is heavy.
+func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 
 // execution reads an execution. Its texts may have taken the permit, which is not held
 // while the caller waits for the end of a run or for its client. Of texts that are larger

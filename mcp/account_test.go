@@ -22,7 +22,7 @@ func TestCallsAreAccountedFor(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 1000, Runs: 1, Cache: 1, Patience: time.Millisecond})
 	take := int64(100) // six copies
-	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
 		if err := budget.From(ctx).Take(take); err != nil {
 			return ledger.Receipt{}, err
 		}
@@ -80,7 +80,7 @@ func awaitHeld(t *testing.T, b *budget.Budget, want int64) {
 func TestUnreadAnswersHoldMemory(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 3000, Runs: 1, Cache: 1, Patience: time.Millisecond})
-	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{ExecutionID: "one", Seq: 1}, budget.From(ctx).Take(100) // six copies
 	}}
 	p := openPipe(t, book.serve(t, mcp.Options{Budget: b}), "")
@@ -115,7 +115,7 @@ func TestPipeCallsAreBounded(t *testing.T) {
 	const most, free, each = 128, 8, 64 << 10
 	b := budget.New(budget.Options{Answers: 1 << 30, Runs: 1, Cache: 1, Patience: time.Millisecond})
 	proceed := make(chan struct{})
-	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
 		select {
 		case <-proceed:
 		case <-ctx.Done():
@@ -145,7 +145,7 @@ func TestPipeCallsWithOneID(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 1 << 30, Runs: 1, Cache: 1})
 	proceed := make(chan struct{})
-	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
 		<-proceed
 		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 	}}
@@ -171,7 +171,7 @@ func TestPermitsEndWithTheirCall(t *testing.T) {
 	t.Parallel()
 	gate := reads.New(reads.Options{Running: 1})
 	var opened *reads.Permit
-	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
 		if p := reads.From(ctx); p == nil || p == opened {
 			t.Errorf("the permit of the call is %p, that of the first request %p", p, opened)
 		}

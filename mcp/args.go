@@ -74,7 +74,7 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 			return nil, ledger.Invalid("arguments", "the arguments of %s must be an object, not %s", tool, describe(raw))
 		}
 		var err error
-		if given, twice, err = members(raw); err != nil {
+		if given, twice, err = decodeMembers(raw); err != nil {
 			return nil, ledger.Invalid("arguments", "the arguments of %s are not well-formed JSON", tool)
 		}
 	}
@@ -101,9 +101,9 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 	return a, nil
 }
 
-// members reads an object. A name that is there twice is returned as such: one
+// decodeMembers reads an object. A name that is there twice is returned as such: one
 // reader takes the first, another the last.
-func members(raw json.RawMessage) (m map[string]json.RawMessage, twice string, err error) {
+func decodeMembers(raw json.RawMessage) (m map[string]json.RawMessage, twice string, err error) {
 	m = map[string]json.RawMessage{}
 	err = web.EachMember(raw, func(name string, value []byte) error {
 		m[name] = value
@@ -201,7 +201,7 @@ func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, er
 	if half := web.LoneSurrogate(raw); half != "" {
 		return nil, ledger.Invalid(p.name, "%s contains %s, half of a surrogate pair, which is not a character", p.name, half)
 	}
-	given, twice, err := members(raw)
+	given, twice, err := decodeMembers(raw)
 	if err != nil {
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
 	}
@@ -212,7 +212,7 @@ func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, er
 }
 
 func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
-	given, twice, err := members(raw)
+	given, twice, err := decodeMembers(raw)
 	if err != nil {
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
 	}

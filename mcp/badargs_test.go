@@ -111,7 +111,7 @@ func TestBadArguments(t *testing.T) {
 				if in.AdditionalProperties == nil || *in.AdditionalProperties {
 					t.Error("the schema must forbid other arguments")
 				}
-				p := openPipe(t, new(fakeBook).serve(t, mcp.Options{Stateless: stateless}), "")
+				p := openPipe(t, new(fakeStack).serve(t, mcp.Options{Stateless: stateless}), "")
 				p.initialize()
 				refused := func(what string, args any, mention string) {
 					t.Helper()
@@ -148,10 +148,10 @@ func TestBadArguments(t *testing.T) {
 				for _, name := range slices.Sorted(maps.Keys(in.Properties)) {
 					prop := in.Properties[name]
 					for _, v := range wrong[prop.kind()] {
-						refused(fmt.Sprintf("%s: %.20s", name, v), with(t, in.minimal(), name, v), name)
+						refused(fmt.Sprintf("%s: %.20s", name, v), withArgument(t, in.minimal(), name, v), name)
 					}
 					if len(prop.Enum) > 0 {
-						refused(name+" not in its list", with(t, in.minimal(), name, `"nonsense"`), prop.Enum[0])
+						refused(name+" not in its list", withArgument(t, in.minimal(), name, `"nonsense"`), prop.Enum[0])
 					}
 				}
 				if err := p.close(); err != nil {
@@ -162,8 +162,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// with adds an argument, given as JSON, to others.
-func with(t testing.TB, args map[string]any, name, value string) string {
+// withArgument adds an argument, given as JSON, to others.
+func withArgument(t testing.TB, args map[string]any, name, value string) string {
 	t.Helper()
 	args[name] = json.RawMessage(`"PLACE"`)
 	b, err := json.Marshal(args)
@@ -177,7 +177,7 @@ func with(t testing.TB, args map[string]any, name, value string) string {
 func TestNullIsAbsent(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t, mcp.Options{})
-	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()
 	for _, tool := range tools {
 		var in schema
@@ -211,7 +211,7 @@ func TestNullIsAbsent(t *testing.T) {
 // TestOutOfRange checks the values that have the right type and mean nothing.
 func TestOutOfRange(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()
 	for _, c := range []struct{ tool, args, say string }{
 		{"get_execution_output", `{"execution_id":"x","line_offset":0}`, "line_offset must be 1 or more, not 0"},

@@ -55,7 +55,7 @@ func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "a batch needs a session: send initialize alone first, and then the header Mcp-Session-Id")
 		return false
 	}
-	if revision := s.of(id.Tenant).revisionOf(session); revision != "" && revision != batchRevision || revision == "" && r.Header.Get(versionHeader) > batchRevision {
+	if revision := s.forTenant(id.Tenant).revisionOf(session); revision != "" && revision != batchRevision || revision == "" && r.Header.Get(versionHeader) > batchRevision {
 		refuseBatch(w, "the protocol revision of this session")
 		return false
 	}
@@ -74,7 +74,7 @@ func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 	if limited {
 		w.Header().Set("Retry-After", strconv.Itoa(over.RetryAfterSeconds()))
 	}
-	carried, fits := carryBatch(batch, granted+1, over)
+	carried, fits := rewriteBatch(batch, granted+1, over)
 	if !fits {
 		rpcError(w, http.StatusTooManyRequests, codeLimited, over.Error())
 		return false
@@ -158,10 +158,10 @@ func limitProblem(over *access.LimitError) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: codeLimited, Message: over.Error(), Data: data}
 }
 
-// carryBatch makes a batch fit for the SDK. What needs no answer is counted first:
+// rewriteBatch makes a batch fit for the SDK. What needs no answer is counted first:
 // it reports false where that alone is over what is granted. Calls past that are
 // replaced by refusals.
-func carryBatch(batch []json.RawMessage, granted int, over *access.LimitError) ([]byte, bool) {
+func rewriteBatch(batch []json.RawMessage, granted int, over *access.LimitError) ([]byte, bool) {
 	calls := make([]json.RawMessage, len(batch)) // the ids of calls
 	for i, m := range batch {
 		var head struct {
@@ -179,12 +179,12 @@ func carryBatch(batch []json.RawMessage, granted int, over *access.LimitError) (
 	}
 	for i, m := range batch {
 		if calls[i] == nil {
-			batch[i], _ = carryNotification(m)
+			batch[i], _ = replaceUnknownNotification(m)
 			continue
 		}
 		if granted--; granted >= 0 {
 			batch[i] = rewriteMessage(m)
-		} else if raw, err := refused(calls[i], limitProblem(over)); err == nil {
+		} else if raw, err := refusalMessage(calls[i], limitProblem(over)); err == nil {
 			batch[i] = raw
 		}
 	}

@@ -22,8 +22,8 @@ func perSecond(rate float64) *access.Quotas {
 }
 
 // counting is a book that counts the runs it accepts.
-func counting(runs *atomic.Int64) *fakeBook {
-	return &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
+func counting(runs *atomic.Int64) *fakeStack {
+	return &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{ExecutionID: fmt.Sprint("run ", runs.Add(1)), Seq: 1}, nil
 	}}
 }
@@ -165,7 +165,7 @@ func TestStdioCountsEachMessage(t *testing.T) {
 // One request to listen counts as one for each address, and has a bound.
 func TestListenCountsEachAddress(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Quotas: perSecond(1)})) + "/mcp"
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Quotas: perSecond(1)})) + "/mcp"
 	listen := func(n int) string {
 		line := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}},"notifications":{"resourceSubscriptions":` +
 			batchOf(n, func(int) string { return `"session://x"` }) + `}}}`
@@ -186,7 +186,7 @@ func TestListenCountsEachAddress(t *testing.T) {
 func TestSessionPlaces(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run")
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Auth: auth})) + "/mcp"
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Auth: auth})) + "/mcp"
 	bearer := func(i int) []string { return []string{"Authorization", "Bearer " + list[i]} }
 	open := func(i int) string {
 		status, h, body := post(t, url, initializeLine, bearer(i)...)

@@ -18,9 +18,9 @@ const (
 	maxProgressToken = 1 << 10
 )
 
-// boundSession bounds what a request leaves in memory: the params of initialize, a
+// limitSession bounds what a request leaves in memory: the params of initialize, a
 // progress token, and the requests of a session that are in progress.
-func boundSession(next sdk.MethodHandler) sdk.MethodHandler {
+func limitSession(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if p, ok := req.GetParams().(*sdk.InitializeParams); ok && p != nil {
 			if p.ClientInfo != nil {
@@ -38,7 +38,7 @@ func boundSession(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, invalidParams("the progress token has %d bytes; the limit is %d", n, maxProgressToken)
 		}
 		o, _ := ctx.Value(originKey{}).(origin)
-		done, ok := o.place.call()
+		done, ok := o.transportSession.beginCall()
 		if !ok {
 			return nil, &jsonrpc.Error{Code: codeLimited, Message: fmt.Sprintf("the session has %d requests in progress; wait for answers, or cancel requests", maxCalls)}
 		}

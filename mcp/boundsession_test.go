@@ -30,7 +30,7 @@ func serveDirect(h http.Handler, body, session string) *httptest.ResponseRecorde
 // progress token: both are bounded.
 func TestLargeTextsOfClients(t *testing.T) {
 	t.Parallel()
-	h := new(fakeBook).serve(t, mcp.Options{}).Handler()
+	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	long := strings.Repeat("x", 1<<20)
 	w := serveDirect(h, strings.Replace(initializeLine, `"curl"`, `"`+long+`"`, 1), "")
 	if body := w.Body.String(); !strings.Contains(body, "the limit is 16384") || len(body) > 1000 {
@@ -56,7 +56,7 @@ func TestLargeTextsOfClients(t *testing.T) {
 // A session that is idle takes one goroutine, and requests that were answered leave
 // nothing in it.
 func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goroutines
-	h := new(fakeBook).serve(t, mcp.Options{}).Handler()
+	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	serveDirect(h, initializeLine, "")
 	before := runtime.NumGoroutine()
 	const n = 50
@@ -93,7 +93,7 @@ func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goro
 // delete, no request is answered with 5xx and few sessions are left.
 func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutines
 	auth, list := tokens(t, "acme/ada read run")
-	h := new(fakeBook).serve(t, mcp.Options{Auth: auth}).Handler()
+	h := new(fakeStack).serve(t, mcp.Options{Auth: auth}).Handler()
 	send := func(method, body, session string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, "http://localhost/mcp", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -136,7 +136,7 @@ func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutin
 // A session watches 100 addresses, however often it subscribes to them.
 func TestManySubscriptions(t *testing.T) {
 	t.Parallel()
-	h := new(fakeBook).serve(t, mcp.Options{}).Handler()
+	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	session := serveDirect(h, initializeLine, "").Header().Get("Mcp-Session-Id")
 	subscribe := func(uri string) bool {
 		body := serveDirect(h, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"`+uri+`"}}`, session).Body.String()

@@ -49,9 +49,9 @@ type origin struct {
 	// identity is who opened the connection. Requests with a token of their own
 	// are their own token's.
 	identity access.Identity
-	// place is what the session takes of the number there may be; nil where it does
+	// transportSession is what the session takes of the number there may be; nil where it does
 	// not count.
-	place *place
+	transportSession *transportSession
 	// logLevel is what the client has set for the connection.
 	logLevel *atomic.Value // of sdk.LoggingLevel
 }

@@ -32,42 +32,42 @@ type ContextNotes interface {
 	NoteResource(ctx context.Context, k contextstore.Key, r contextstore.Resource) error
 }
 
-// errNoContexts is the answer of a server that was set up without.
-var errNoContexts = &ledger.Error{Code: ledger.CodeUnavailable, Message: "this server keeps no conversation contexts"}
+// errContextsDisabled is the answer of a server that was set up without.
+var errContextsDisabled = &ledger.Error{Code: ledger.CodeUnavailable, Message: "this server keeps no conversation contexts"}
 
 func (s *Server) contextTools() []tool {
 	ref := property{name: "logical_session_ref", kind: text}
-	ctx := record(is("schema_version", "integer"), is("session_id", "string"), is("created_at", "string"), is("last_updated_at", "string"),
-		is("user_preferences", "object"), listOf("recent_tool_calls", object{{"type", "object"}}), listOf("fetched_resources", object{{"type", "object"}}),
-		is("custom", "object"), optional(is("summary_before_window", "string")), optional(is("window_start_index", "integer")),
-		optional(listOf("warnings", object{{"type", "string"}})))
+	ctx := record(typedField("schema_version", "integer"), typedField("session_id", "string"), typedField("created_at", "string"), typedField("last_updated_at", "string"),
+		typedField("user_preferences", "object"), listField("recent_tool_calls", object{{"type", "object"}}), listField("fetched_resources", object{{"type", "object"}}),
+		typedField("custom", "object"), optionalField(typedField("summary_before_window", "string")), optionalField(typedField("window_start_index", "integer")),
+		optionalField(listField("warnings", object{{"type", "string"}})))
 	return []tool{
 		{
 			name: "get_context", title: "Get context", readOnly: true, idempotent: true, skipContext: true,
-			about:  "Get what this session did and set. Expires after 30 idle minutes.",
-			input:  []property{ref},
-			output: ctx, call: s.getContext,
+			description: "Get what this session did and set. Expires after 30 idle minutes.",
+			input:       []property{ref},
+			output:      ctx, call: s.getContext,
 		},
 		{
 			name: "set_context", title: "Set context", idempotent: true, skipContext: true,
-			about: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
-			input: []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
+			description: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
+			input:       []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
 			// A value given replaces the one before.
 			destructive: true,
 			output:      ctx, call: s.setContext,
 		},
 		{
 			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, skipContext: true,
-			about: "Clear this session's context before a new task.", input: []property{ref},
-			output: record(is("status", "string"), is("session_id", "string"), is("message", "string")), call: s.clearContext,
+			description: "Clear this session's context before a new task.", input: []property{ref},
+			output: record(typedField("status", "string"), typedField("session_id", "string"), typedField("message", "string")), call: s.clearContext,
 		},
 		{
 			name: "health_check", title: "Check health", readOnly: true, idempotent: true, skipContext: true,
-			about:  "Get the server's health.",
-			output: record(is("status", "string"), is("context_store", "object"), is("timestamp", "string")),
+			description: "Get the server's health.",
+			output:      record(typedField("status", "string"), typedField("context_store", "object"), typedField("timestamp", "string")),
 			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {
 				if s.opts.Contexts == nil {
-					return answer{}, errNoContexts
+					return answer{}, errContextsDisabled
 				}
 				h := s.opts.Contexts.Health(ctx)
 				return answer{value: h, failed: h.Degraded()}, nil
@@ -114,7 +114,7 @@ func (s *Server) clearContext(ctx context.Context, c caller, a arguments) (answe
 // if there is none.
 func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (contextstore.Key, error) {
 	if s.opts.Contexts == nil {
-		return contextstore.Key{}, errNoContexts
+		return contextstore.Key{}, errContextsDisabled
 	}
 	switch ref := a.text("logical_session_ref"); {
 	case a.has("logical_session_ref") && ref == "":
@@ -159,7 +159,7 @@ func (s *Server) contextResource() resource {
 			return projections.Context{}, events.ErrNotFound
 		}
 		if name != o.session {
-			s.strangers.Do(func() {
+			s.foreignReadLog.Do(func() {
 				s.logger.ErrorContext(ctx, "context isolation violation: a session asked for the context of another", "tenant", s.tenant,
 					"session_sha256", events.Hash([]byte(o.session)), "asked_sha256", events.Hash([]byte(name)))
 			})
@@ -169,8 +169,8 @@ func (s *Server) contextResource() resource {
 		return s.opts.Contexts.Get(ctx, caller{session: name, principal: id.TokenUser()}.contextKey(s.tenant, ""), "resources/read")
 	}
 	return resource{
-		name: "session_context", title: "Session context", scheme: "session://", suffix: "/context", mime: jsonType, unnoted: true,
-		about: "The context of this connection's own session.",
+		name: "session_context", title: "Session context", scheme: "session://", suffix: "/context", mime: jsonType, skipContext: true,
+		description: "The context of this connection's own session.",
 		read: func(ctx context.Context, name string) (string, error) {
 			c, err := read(ctx, name)
 			return asJSON(c, err)

@@ -32,7 +32,7 @@ func (r toolResult) member(t testing.TB, name string) json.RawMessage {
 // Preferences hold for the calls that follow.
 func TestA09_PreferencesApply(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "a session")
 	p.initialize()
 	for _, code := range []string{"1", "2", "3"} {
@@ -72,7 +72,7 @@ func TestA09_PreferencesApply(t *testing.T) {
 // A resource that is read again comes again, and with it that it was read.
 func TestA17_AlreadyFetched(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "a session")
 	p.initialize()
 	read := func() (meta map[string]json.RawMessage, text string) {
@@ -120,7 +120,7 @@ func TestA17_AlreadyFetched(t *testing.T) {
 // depends on more than its request.
 func TestA19_RepeatedRun(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})
 	p := openPipe(t, s, "a session")
 	p.initialize()
@@ -189,7 +189,7 @@ func TestA19_RepeatedRun(t *testing.T) {
 // Clearing answers as documented, and clears its own session only.
 func TestA27_ContextClear(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})
 	one, two := openPipe(t, s, ""), openPipe(t, s, "")
 	for _, p := range []*pipe{one, two} {
@@ -235,7 +235,7 @@ func TestA35_ProbeIsStable(t *testing.T) {
 // and all others work.
 func TestA37_NoSession(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
@@ -263,7 +263,7 @@ func TestA37_NoSession(t *testing.T) {
 }
 
 // noteEvents counts the events about the use of contexts.
-func (b *realBook) noteEvents(t testing.TB) (n int) {
+func (b *testStack) noteEvents(t testing.TB) (n int) {
 	t.Helper()
 	last, err := b.store.LastSeq(t.Context())
 	if err != nil {
@@ -285,7 +285,7 @@ func (b *realBook) noteEvents(t testing.TB) (n int) {
 // they are made; searches and changes do.
 func TestPollsAreNotNoted(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	contexts := book.contexts(t)
 	p := openPipe(t, book.serve(t, mcp.Options{Contexts: contexts}), "a session")
 	p.initialize()
@@ -339,7 +339,7 @@ func TestContextOfAPrincipal(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "default/ada read run", "default/bob read run", "default/ada read run")
 	for _, tenantScope := range []bool{false, true} {
-		book := openBook(t, ledger.Options{})
+		book := openStack(t, ledger.Options{})
 		contexts, err := contextstore.New(contextstore.Options{Log: book.store, Views: book.views, TenantScope: tenantScope})
 		if err != nil {
 			t.Fatal(err)

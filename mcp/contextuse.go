@@ -17,10 +17,10 @@ import (
 // contextUse is what one call has to do with its context. Nothing of it may keep
 // a call from being done.
 type contextUse struct {
-	key   contextstore.Key
-	begun time.Time
-	prefs events.UserPreferences
-	tried *priorRun
+	key       contextstore.Key
+	startedAt time.Time
+	prefs     events.UserPreferences
+	prior     *priorRun
 }
 
 // priorRun tells a model that it has made a call before, and what came of it.
@@ -49,9 +49,9 @@ const (
 	maxTriedResult = 4 << 10
 )
 
-// noted reports whether calls are noted in contexts: those that change something,
+// isNoted reports whether calls are noted in contexts: those that change something,
 // and searches, of which the next one is told. A poll is not worth remembering.
-func (t tool) noted() bool { return !t.readOnly || t.repeats }
+func (t tool) isNoted() bool { return !t.readOnly || t.reportsRepeats }
 
 // beginContextUse begins a call in its context: it applies the preferences, and looks for
 // an earlier call like it. It returns nil where there is no context.
@@ -59,7 +59,7 @@ func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a argume
 	if s.opts.Contexts == nil || t.skipContext || t.submit != nil {
 		return nil
 	}
-	u := &contextUse{key: c.contextKey(s.tenant, ""), begun: time.Now()}
+	u := &contextUse{key: c.contextKey(s.tenant, ""), startedAt: time.Now()}
 	if u.key.IsZero() {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a argume
 	if limit, ok := t.property("limit"); ok && u.prefs.MaxResults > 0 && !a.has("limit") {
 		a["limit"] = min(int64(u.prefs.MaxResults), limit.max)
 	}
-	if !t.repeats {
+	if !t.reportsRepeats {
 		return u
 	}
 	before, err := s.opts.Contexts.PriorCall(ctx, u.key, t.name, s.opts.Contexts.CallHash(t.name, a))
@@ -81,9 +81,9 @@ func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a argume
 		s.contextFault(ctx, t.name, err)
 	}
 	if before != nil {
-		u.tried = showTried(before)
-		if u.tried.Note = "already tried"; before.Results != nil {
-			u.tried.Note = fmt.Sprintf("already tried, returned %d results", *before.Results)
+		u.prior = toPriorRun(before)
+		if u.prior.Note = "already tried"; before.Results != nil {
+			u.prior.Note = fmt.Sprintf("already tried, returned %d results", *before.Results)
 		}
 	}
 	return u
@@ -97,7 +97,7 @@ func (u *contextUse) format() string {
 	return u.prefs.OutputFormat
 }
 
-func showTried(t *projections.PriorCall) *priorRun {
+func toPriorRun(t *projections.PriorCall) *priorRun {
 	return &priorRun{
 		CalledAt: t.CalledAt, Times: t.Times, Summary: t.Summary, Results: t.Results,
 		ExecutionID: t.ExecutionID, Status: t.Status, sha256: t.ResultSHA256,
@@ -123,11 +123,11 @@ func (e entriesAnswer) count() int { return len(e.Entries) }
 // same was answered before. Calls that are refused, and those that only read,
 // leave no trace.
 func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
-	if u == nil || !t.noted() {
+	if u == nil || !t.isNoted() {
 		return body
 	}
 	call := contextstore.Call{
-		Tool: t.name, Arguments: a, CalledAt: u.begun, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
+		Tool: t.name, Arguments: a, CalledAt: u.startedAt, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
 		// What was recorded is in the context before the client is told.
 		Durable: ans.seq != 0,
 	}
@@ -136,15 +136,15 @@ func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arg
 		call.Results = &n
 	}
 	// The call was made, also when the client has left meanwhile.
-	noting, stop := context.WithTimeout(context.WithoutCancel(ctx), timeLeft(u.begun))
+	noting, stop := context.WithTimeout(context.WithoutCancel(ctx), timeLeft(u.startedAt))
 	defer stop()
 	if err := s.opts.Contexts.Note(noting, u.key, call); err != nil {
 		s.contextFault(ctx, t.name, err)
 	}
-	if u.tried == nil || u.tried.sha256 != call.ResultSHA256 {
+	if u.prior == nil || u.prior.sha256 != call.ResultSHA256 {
 		return body // or something has changed in between
 	}
-	told, err := withMember(body, memberTried, u.tried)
+	told, err := withMember(body, memberTried, u.prior)
 	if err != nil {
 		return body
 	}
@@ -160,7 +160,7 @@ func summaryOf(ans answer, body []byte) string {
 		return plural(len(v.Entries), "entry", "entries")
 	case projections.ExecutionPage:
 		return plural(len(v.Executions), "execution")
-	case wholeAnswer:
+	case fullAnswer:
 		return summaryOf(answer{value: v.executionAnswer}, nil)
 	case executionAnswer:
 		said := "status " + string(v.Status)
@@ -233,10 +233,10 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	if before == nil || before.ExecutionID == "" {
 		return nil
 	}
-	t := showTried(before)
+	t := toPriorRun(before)
 	t.Note = "already tried: the same code on the same heap"
 	t.Reused = before.Reusable // for now: that it could be
-	s.tellOutcome(ctx, t)
+	s.addOutcome(ctx, t)
 	return t
 }
 
@@ -251,8 +251,8 @@ func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *p
 	}
 }
 
-// tellOutcome adds what is on record of an earlier run.
-func (s *Server) tellOutcome(ctx context.Context, t *priorRun) {
+// addOutcome adds what is on record of an earlier run.
+func (s *Server) addOutcome(ctx context.Context, t *priorRun) {
 	d, err := s.execution(ctx, t.ExecutionID)
 	if err != nil {
 		if !errors.Is(err, events.ErrNotFound) {
@@ -296,7 +296,7 @@ type fetchedMeta struct {
 // read notes a resource in the context of the connection, and tells what is
 // known of it; nil for one that is read for the first time.
 func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fetchedMeta {
-	if s.opts.Contexts == nil || r.unnoted {
+	if s.opts.Contexts == nil || r.skipContext {
 		return nil
 	}
 	o, _ := ctx.Value(originKey{}).(origin)
@@ -306,7 +306,7 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 		return nil
 	}
 	before, err := s.opts.Contexts.PriorRead(ctx, k, "resources/read", uri)
-	if err == nil && !polled(before, text) {
+	if err == nil && !isRecentReread(before, text) {
 		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, contextstore.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
 	}
 	if err != nil {
@@ -322,17 +322,17 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	return meta
 }
 
-// pollEvery is how often the same contents are noted for one resource.
-const pollEvery = time.Minute
+// rereadInterval is how often the same contents are noted for one resource.
+const rereadInterval = time.Minute
 
-// polled reports whether a resource is read again so soon, with the same
+// isRecentReread reports whether a resource is read again so soon, with the same
 // contents, that the context has nothing to add.
-func polled(before *projections.FetchedResource, text string) bool {
+func isRecentReread(before *projections.FetchedResource, text string) bool {
 	if before == nil || before.ContentHash != "" && before.ContentHash != events.Hash([]byte(text)) {
 		return false
 	}
 	at, err := time.Parse(time.RFC3339, before.FetchedAt)
-	return err == nil && time.Since(at) < pollEvery
+	return err == nil && time.Since(at) < rereadInterval
 }
 
 // contextType is what contexts call a kind of resource.

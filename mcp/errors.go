@@ -28,8 +28,8 @@ func (s *Server) refuse(ctx context.Context, tool string, err error) *sdk.CallTo
 	}
 }
 
-// fault makes the protocol's error of what a tool would have refused.
-func (s *Server) fault(ctx context.Context, what string, err error) error {
+// protocolError makes the protocol's error of what a tool would have refused.
+func (s *Server) protocolError(ctx context.Context, what string, err error) error {
 	message, ours := explain(ctx, err)
 	if ours {
 		s.logger.ErrorContext(ctx, "request", "method", what, "err", err)
@@ -106,7 +106,7 @@ func codeOf(err error) ledger.Code {
 	}
 }
 
-func noExecution(id string) error {
+func executionNotFound(id string) error {
 	return &ledger.Error{
 		Code: ledger.CodeNotFound, Field: "execution_id",
 		Message: "Execution '" + ledger.Excerpt(id) + "' not found; take execution_id from run_js or list_executions",

@@ -15,47 +15,47 @@ func (s *Server) executionTools() []tool {
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			about:  "Get a run's status, result or error, and heap; with wait_secs also its output.",
-			input:  []property{id, waitProperty},
-			output: record(executionFields()...),
-			call:   s.getExecution,
+			description: "Get a run's status, result or error, and heap; with wait_secs also its output.",
+			input:       []property{id, waitProperty},
+			output:      record(executionFields()...),
+			call:        s.getExecution,
 		},
 		{
 			name: "get_execution_output", title: "Get console output", heavy: true, readOnly: true, idempotent: true,
-			about: "Read a run's console output by lines or, with byte_offset, by bytes. " +
+			description: "Read a run's console output by lines or, with byte_offset, by bytes. " +
 				"Continue at next_line_offset until has_more is false and status is not \"running\".",
 			input: []property{
 				id,
-				{name: "line_offset", kind: integer, deflt: 1},
-				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit},
-				{name: "byte_offset", kind: integer, about: "from 0"},
-				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit},
+				{name: "line_offset", kind: integer, defaultInt: 1},
+				{name: "line_limit", kind: integer, defaultInt: projections.DefaultLineLimit},
+				{name: "byte_offset", kind: integer, description: "from 0"},
+				{name: "byte_limit", kind: integer, defaultInt: projections.DefaultByteLimit},
 			},
-			output: record(is("execution_id", "string"), is("data", "string"),
-				is("start_line", "integer"), is("end_line", "integer"), is("next_line_offset", "integer"), is("total_lines", "integer"),
-				is("start_byte", "integer"), is("end_byte", "integer"), is("next_byte_offset", "integer"), is("total_bytes", "integer"),
-				is("has_more", "boolean"), statusField(), optional(is("truncated", "boolean"))),
+			output: record(typedField("execution_id", "string"), typedField("data", "string"),
+				typedField("start_line", "integer"), typedField("end_line", "integer"), typedField("next_line_offset", "integer"), typedField("total_lines", "integer"),
+				typedField("start_byte", "integer"), typedField("end_byte", "integer"), typedField("next_byte_offset", "integer"), typedField("total_bytes", "integer"),
+				typedField("has_more", "boolean"), statusField(), optionalField(typedField("truncated", "boolean"))),
 			call: s.getOutput,
 		},
 		{
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
-			about:  "Cancel a run. Returns {ok: true} once cancelled, else {ok: false, error}.",
-			input:  []property{id},
-			output: record(is("ok", "boolean"), optional(is("error", "string"))),
-			call:   s.cancelExecution,
+			description: "Cancel a run. Returns {ok: true} once cancelled, else {ok: false, error}.",
+			input:       []property{id},
+			output:      record(typedField("ok", "boolean"), optionalField(typedField("error", "string"))),
+			call:        s.cancelExecution,
 		},
 		{
 			name: "list_executions", title: "List executions", heavy: true, readOnly: true, idempotent: true,
-			about: "List running and recently ended executions, newest first.",
+			description: "List running and recently ended executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
 				{name: "session", kind: text},
 				{name: "limit", kind: integer, max: 1000},
-				{name: "cursor", kind: text, about: "next_cursor"},
+				{name: "cursor", kind: text, description: "next_cursor"},
 			},
 			output: record(
-				listOf("executions", record(is("execution_id", "string"), statusField(), is("started_at", "string"), orNull("completed_at", "string"))),
-				optional(is("next_cursor", "string"))),
+				listField("executions", record(typedField("execution_id", "string"), statusField(), typedField("started_at", "string"), nullableField("completed_at", "string"))),
+				optionalField(typedField("next_cursor", "string"))),
 			call: s.listExecutions,
 		},
 	}
@@ -94,12 +94,12 @@ type executionAnswer struct {
 // are always there first.
 func executionFields() []field {
 	return []field{
-		is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
-		orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
-		is("queued", "boolean"), is("requested_at", "string"), optional(is("queued_ms", "integer")), is("total_lines", "integer"), is("total_bytes", "integer"),
-		optional(is("output", "string")), optional(is("next_line_offset", "integer")), optional(is("next_byte_offset", "integer")), optional(is("has_more", "boolean")),
-		optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(is("error_preview", "boolean")),
-		optional(is("pristine", "boolean")), optional(listOf("warnings", object{{"type", "string"}})),
+		typedField("execution_id", "string"), statusField(), nullableField("result", "string"), nullableField("heap", "string"),
+		nullableField("error", "string"), typedField("started_at", "string"), nullableField("completed_at", "string"),
+		typedField("queued", "boolean"), typedField("requested_at", "string"), optionalField(typedField("queued_ms", "integer")), typedField("total_lines", "integer"), typedField("total_bytes", "integer"),
+		optionalField(typedField("output", "string")), optionalField(typedField("next_line_offset", "integer")), optionalField(typedField("next_byte_offset", "integer")), optionalField(typedField("has_more", "boolean")),
+		optionalField(typedField("result_truncated", "boolean")), optionalField(typedField("result_preview", "boolean")), optionalField(typedField("error_preview", "boolean")),
+		optionalField(typedField("pristine", "boolean")), optionalField(listField("warnings", object{{"type", "string"}})),
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 	if err := checkWait(a); err != nil {
 		return answer{}, err
 	}
-	ans, err := s.awaitWhole(ctx, c, ledger.Receipt{ExecutionID: id}, a)
+	ans, err := s.awaitFullAnswer(ctx, c, ledger.Receipt{ExecutionID: id}, a)
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
@@ -255,7 +255,7 @@ func (a arguments) pageLimit() (int, error) {
 // about.
 func aboutExecution(id string, err error) error {
 	if errors.Is(err, events.ErrNotFound) {
-		return noExecution(id)
+		return executionNotFound(id)
 	}
 	return err
 }

@@ -14,10 +14,10 @@ import (
 	"daybook/projections"
 )
 
-// fakeBook is a book made of functions, for what the real one cannot be
+// fakeStack is a book made of functions, for what the real one cannot be
 // brought to do at will: to fail, to lag, to run for minutes. What is nil
 // answers with nothing found.
-type fakeBook struct {
+type fakeStack struct {
 	submit    func(context.Context, ledger.Submission) (ledger.Receipt, error)
 	cancel    func(ctx context.Context, id string) (uint64, error)
 	execution func(id string) (projections.ExecutionDetail, error)
@@ -30,73 +30,73 @@ type fakeBook struct {
 	entries   func() []projections.Entry
 }
 
-func (f *fakeBook) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
+func (f *fakeStack) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
 	if f.submit == nil {
 		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "nobody is home"}
 	}
 	return f.submit(ctx, s)
 }
 
-func (f *fakeBook) Cancel(ctx context.Context, _, id string, _ events.Actor) (uint64, error) {
+func (f *fakeStack) Cancel(ctx context.Context, _, id string, _ events.Actor) (uint64, error) {
 	if f.cancel == nil {
 		return 0, &ledger.Error{Code: ledger.CodeNotFound, Message: "Execution not found"}
 	}
 	return f.cancel(ctx, id)
 }
 
-func (f *fakeBook) SetTags(context.Context, string, string, map[string]string, events.Actor) (uint64, error) {
+func (f *fakeStack) SetTags(context.Context, string, string, map[string]string, events.Actor) (uint64, error) {
 	return 1, nil
 }
 
-func (f *fakeBook) DeleteTags(context.Context, string, string, []string, events.Actor) (uint64, error) {
+func (f *fakeStack) DeleteTags(context.Context, string, string, []string, events.Actor) (uint64, error) {
 	return 1, nil
 }
 
-func (f *fakeBook) OpenSession(_ context.Context, o ledger.Opening) (ledger.OpenResult, error) {
+func (f *fakeStack) OpenSession(_ context.Context, o ledger.Opening) (ledger.OpenResult, error) {
 	if err := ledger.CheckIntent(o.Intent); err != nil {
 		return ledger.OpenResult{}, err
 	}
 	return ledger.OpenResult{SessionID: events.Hash([]byte(o.Intent))}, nil
 }
 
-func (f *fakeBook) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
+func (f *fakeStack) ExpandSession(_ context.Context, t ledger.Expansion) (ledger.ExpansionResult, error) {
 	return ledger.ExpansionResult{Added: t.Entries, All: t.Entries, Revision: 1, NewSymbolSpace: true}, nil
 }
 
-func (f *fakeBook) AssignRef(context.Context, string, string, string) (string, uint64, error) {
+func (f *fakeStack) AssignRef(context.Context, string, string, string) (string, uint64, error) {
 	return "s0", 0, nil
 }
 
-func (f *fakeBook) ResolveRef(_ context.Context, _, _, ref string) (string, error) {
+func (f *fakeStack) ResolveRef(_ context.Context, _, _, ref string) (string, error) {
 	return "", &ledger.Error{Code: ledger.CodeNotFound, Message: "there is no session"}
 }
 
-func (f *fakeBook) Wait(ctx context.Context, seq uint64) error {
+func (f *fakeStack) Wait(ctx context.Context, seq uint64) error {
 	if f.wait == nil {
 		return nil
 	}
 	return f.wait(ctx, seq)
 }
 
-func (f *fakeBook) NextCommit() <-chan struct{} {
+func (f *fakeStack) NextCommit() <-chan struct{} {
 	if f.changed == nil {
 		return nil
 	}
 	return f.changed()
 }
 
-func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) {
+func (f *fakeStack) Watch(string, string) (<-chan struct{}, func()) {
 	if f.watched != nil {
 		return f.watched, func() {}
 	}
 	return f.NextCommit(), func() {}
 }
 
-func (f *fakeBook) WatchEnd(tenant, execution string) (<-chan struct{}, func()) {
+func (f *fakeStack) WatchEnd(tenant, execution string) (<-chan struct{}, func()) {
 	return f.Watch(tenant, execution)
 }
 
-func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
+func (f *fakeStack) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if f.execution == nil {
 		return projections.ExecutionDetail{}, events.ErrNotFound
 	}
@@ -104,7 +104,7 @@ func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.Execu
 }
 
 // ExecutionPreview returns what Execution has no memory for: the first byte of its result.
-func (f *fakeBook) ExecutionPreview(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
+func (f *fakeStack) ExecutionPreview(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	d, err := f.execution(id)
 	if _, exhausted := errors.AsType[*budget.ExhaustedError](err); !exhausted {
 		return d, err
@@ -114,7 +114,7 @@ func (f *fakeBook) ExecutionPreview(_ context.Context, _, id string) (projection
 	return d, nil
 }
 
-func (f *fakeBook) ExecutionText(_ context.Context, _, id, name string) (string, error) {
+func (f *fakeStack) ExecutionText(_ context.Context, _, id, name string) (string, error) {
 	if f.execution == nil {
 		return "", events.ErrNotFound
 	}
@@ -129,54 +129,54 @@ func (f *fakeBook) ExecutionText(_ context.Context, _, id, name string) (string,
 	return *text, nil
 }
 
-func (f *fakeBook) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
+func (f *fakeStack) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
 	return projections.ExecutionPage{}, nil
 }
 
-func (f *fakeBook) Output(_ context.Context, _, id string, q projections.OutputQuery) (projections.OutputPage, error) {
+func (f *fakeStack) Output(_ context.Context, _, id string, q projections.OutputQuery) (projections.OutputPage, error) {
 	if f.output == nil {
 		return projections.OutputPage{}, events.ErrNotFound
 	}
 	return f.output(id, q)
 }
 
-func (f *fakeBook) Lines(_ context.Context, _, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error) {
+func (f *fakeStack) Lines(_ context.Context, _, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error) {
 	if f.lines == nil {
 		return nil, "", events.ErrNotFound
 	}
 	return f.lines(id, from, limit)
 }
 
-func (f *fakeBook) Heap(context.Context, string, string) (projections.Heap, error) {
+func (f *fakeStack) Heap(context.Context, string, string) (projections.Heap, error) {
 	return projections.Heap{}, events.ErrNotFound
 }
 
-func (f *fakeBook) HeapTags(context.Context, string, string) (map[string]string, error) {
+func (f *fakeStack) HeapTags(context.Context, string, string) (map[string]string, error) {
 	return nil, nil
 }
 
-func (f *fakeBook) HeapsByTags(context.Context, string, projections.TagQuery) (projections.HeapPage, error) {
+func (f *fakeStack) HeapsByTags(context.Context, string, projections.TagQuery) (projections.HeapPage, error) {
 	return projections.HeapPage{}, nil
 }
 
-func (f *fakeBook) ResolveSession(_ context.Context, _, text string) (projections.Session, error) {
+func (f *fakeStack) ResolveSession(_ context.Context, _, text string) (projections.Session, error) {
 	return projections.Session{}, events.ErrNotFound
 }
 
-func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetResult, error) {
+func (f *fakeStack) ResetSession(context.Context, ledger.Reset) (ledger.ResetResult, error) {
 	return ledger.ResetResult{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
 }
 
-func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }
+func (f *fakeStack) Sessions(context.Context, string) ([]string, error) { return nil, nil }
 
-func (f *fakeBook) Entries(context.Context, string, string) ([]projections.Entry, error) {
+func (f *fakeStack) Entries(context.Context, string, string) ([]projections.Entry, error) {
 	if f.entries != nil {
 		return f.entries(), nil
 	}
 	return nil, nil
 }
 
-func (f *fakeBook) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
+func (f *fakeStack) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
 	if f.count != nil {
 		return f.count(), nil
 	}
@@ -185,7 +185,7 @@ func (f *fakeBook) NextEntry(ctx context.Context, tenant, session string) (int64
 }
 
 // serve makes a server over a fake book, closed when the test ends.
-func (f *fakeBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
+func (f *fakeStack) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	opts.Commands, opts.Queries = f, f
 	if opts.Logger == nil {

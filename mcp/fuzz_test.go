@@ -62,9 +62,9 @@ func checkAnswer(t testing.TB, tool string, schema *jsonschema.Schema, r toolRes
 	}
 }
 
-// agreeable answers everything.
-func agreeable() *fakeBook {
-	return &fakeBook{
+// newAgreeable answers everything.
+func newAgreeable() *fakeStack {
+	return &fakeStack{
 		submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 			return ledger.Receipt{ExecutionID: "one", Seq: 1, Warnings: []string{s.Heap}}, nil
 		},
@@ -96,7 +96,7 @@ func FuzzArguments(f *testing.F) {
 	for _, stateless := range []bool{false, true} {
 		opts := mcp.Options{Stateless: stateless}
 		_, tools := listTools(f, opts)
-		p := openPipe(f, agreeable().serve(f, opts), "fuzz")
+		p := openPipe(f, newAgreeable().serve(f, opts), "fuzz")
 		p.initialize()
 		schemas := outputSchemas(f, tools)
 		for _, tool := range tools {
@@ -152,7 +152,7 @@ func FuzzParams(f *testing.F) {
 		}
 		f.Add(uint8(i), []byte(strings.TrimSuffix(params, ",")+"}"))
 	}
-	shared := openPipe(f, agreeable().serve(f, mcp.Options{}), "fuzz")
+	shared := openPipe(f, newAgreeable().serve(f, mcp.Options{}), "fuzz")
 	shared.initialize()
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		var line bytes.Buffer
@@ -168,7 +168,7 @@ func FuzzParams(f *testing.F) {
 			if m["id"] == nil {
 				continue // a notification, of a run that is watched
 			}
-			checkReply(t, method+" "+line.String(), []byte(encoded(t, m)))
+			checkReply(t, method+" "+line.String(), []byte(encode(t, m)))
 			return
 		}
 	})
@@ -181,7 +181,7 @@ func FuzzLines(f *testing.F) {
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`, "\xff\x00", `{"jsonrpc":"2.0","id":"ping","method":"ping"}`} {
 		f.Add([]byte(seed))
 	}
-	s := new(fakeBook).serve(f, mcp.Options{})
+	s := new(fakeStack).serve(f, mcp.Options{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var out bytes.Buffer
 		in := io.MultiReader(strings.NewReader(handshake), bytes.NewReader(raw), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":"the last","method":"ping"}`))

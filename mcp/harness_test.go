@@ -22,17 +22,17 @@ import (
 	"daybook/runner"
 )
 
-// realBook is a whole book but for V8: the ledger on a real JetStream, the
+// testStack is a whole book but for V8: the ledger on a real JetStream, the
 // projections that follow it, and a runner for scripts of a few words.
-type realBook struct {
+type testStack struct {
 	store  *jetstream.Store
 	ledger *ledger.Ledger
 	views  *projections.Store
 }
 
-func openBook(t testing.TB, opts ledger.Options) *realBook {
+func openStack(t testing.TB, opts ledger.Options) *testStack {
 	t.Helper()
-	b := openIdleBook(t, opts)
+	b := openIdleStack(t, opts)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.work(ctx, t)) }()
@@ -45,13 +45,13 @@ func openBook(t testing.TB, opts ledger.Options) *realBook {
 	return b
 }
 
-// openIdleBook is a book without a runner: nothing is recorded but what clients
+// openIdleStack is a book without a runner: nothing is recorded but what clients
 // ask for.
-func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
+func openIdleStack(t testing.TB, opts ledger.Options) *testStack {
 	t.Helper()
 	store := storetest.Start(t)
 	opts.Logger = storetest.Logger(t)
-	b := &realBook{store: store, ledger: ledger.New(store, opts)}
+	b := &testStack{store: store, ledger: ledger.New(store, opts)}
 	var err error
 	b.views, err = projections.Open(t.Context(), projections.Options{
 		Path: filepath.Join(t.TempDir(), "projections.db"), Texts: store, Logger: opts.Logger,
@@ -74,7 +74,7 @@ func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
 	return b
 }
 
-func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
+func (b *testStack) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	opts.Commands, opts.Queries = b.ledger, b.views
 	if opts.Logger == nil {
@@ -94,7 +94,7 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 
 // contexts are those of one process. What is noted in them is recorded when it
 // is asked for.
-func (b *realBook) contexts(t testing.TB) *contextstore.Store {
+func (b *testStack) contexts(t testing.TB) *contextstore.Store {
 	t.Helper()
 	contexts, err := contextstore.New(contextstore.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: storetest.Logger(t)})
 	if err != nil {
@@ -104,13 +104,13 @@ func (b *realBook) contexts(t testing.TB) *contextstore.Store {
 }
 
 // await waits until an execution has ended, as the projections see it.
-func (b *realBook) await(t testing.TB, id string) projections.ExecutionDetail {
+func (b *testStack) await(t testing.TB, id string) projections.ExecutionDetail {
 	t.Helper()
 	return b.until(t, id, func(d projections.ExecutionDetail) bool { return d.Status.Terminal() && b.settled(t, d) })
 }
 
 // until waits for a state of an execution.
-func (b *realBook) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
+func (b *testStack) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
 	t.Helper()
 	for {
 		changed := b.views.NextCommit()
@@ -131,7 +131,7 @@ func (b *realBook) until(t testing.TB, id string, done func(projections.Executio
 
 // settled reports whether the session entry that belongs to an ended execution
 // can be read too.
-func (b *realBook) settled(t testing.TB, d projections.ExecutionDetail) bool {
+func (b *testStack) settled(t testing.TB, d projections.ExecutionDetail) bool {
 	t.Helper()
 	if d.Session == nil {
 		return true
@@ -150,11 +150,11 @@ func (b *realBook) settled(t testing.TB, d projections.ExecutionDetail) bool {
 
 // work returns the runner. It understands, one a line: console.log("x") and its
 // siblings, throw "x", await forever, and a literal, which is the result.
-func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
+func (b *testStack) work(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
 	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
 		err := b.run(ctx, d)
-		if errors.Is(err, errNotItsTurn) {
+		if errors.Is(err, errNotTurn) {
 			if err := d.Nak(ctx, time.Millisecond); err != nil {
 				t.Errorf("give back: %v", err)
 			}
@@ -171,18 +171,18 @@ func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context,
 
 const testEngine = "test-engine"
 
-// errNotItsTurn is a run that has to wait for another of its session.
-var errNotItsTurn = errors.New("not its turn")
+// errNotTurn is a run that has to wait for another of its session.
+var errNotTurn = errors.New("not its turn")
 
 // start takes a run, planning again when somebody recorded something first.
-func (b *realBook) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
+func (b *testStack) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
 	for {
 		plan, err := b.ledger.Plan(ctx, req, redelivered)
 		if err != nil {
 			return nil, err
 		}
 		if plan.WaitFor != "" {
-			return nil, errNotItsTurn
+			return nil, errNotTurn
 		}
 		if req.Turn != nil {
 			input = plan.Heap
@@ -197,7 +197,7 @@ func (b *realBook) start(ctx context.Context, req ledger.Request, input string, 
 
 // untilCancelled waits until somebody asks to cancel, or has ended the
 // execution because the request came before this runner listened.
-func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked <-chan struct{}) error {
+func (b *testStack) untilCancelled(ctx context.Context, req ledger.Request, asked <-chan struct{}) error {
 	for {
 		changed := b.views.NextCommit()
 		if err := b.views.Wait(ctx, req.Seq); err != nil {
@@ -217,9 +217,9 @@ func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked
 	}
 }
 
-var sayLine = regexp.MustCompile(`^console\.(log|info|warn|error)\("(.*)"\)$`)
+var consoleLine = regexp.MustCompile(`^console\.(log|info|warn|error)\("(.*)"\)$`)
 
-func (b *realBook) run(ctx context.Context, d runner.Delivery) error {
+func (b *testStack) run(ctx context.Context, d runner.Delivery) error {
 	req, ok := ledger.NewRequest(d.Event)
 	if !ok {
 		return errors.New("not a request")
@@ -256,7 +256,7 @@ func (b *realBook) run(ctx context.Context, d runner.Delivery) error {
 	code := req.Content.Value().Source.Text
 	for word := range strings.Lines(code) {
 		word = strings.TrimSpace(word)
-		if say := sayLine.FindStringSubmatch(word); say != nil {
+		if say := consoleLine.FindStringSubmatch(word); say != nil {
 			out := events.Line{Text: strings.ReplaceAll(say[2], `\n`, "\n"), Level: events.Level(say[1])}
 			if _, err := b.ledger.AppendOutput(ctx, run, line, at, []events.Line{out}); err != nil {
 				return err

@@ -11,38 +11,38 @@ import (
 
 func (s *Server) heapTools() []tool {
 	heap := property{name: "heap", kind: text, required: true}
-	ok := record(is("ok", "boolean"))
+	ok := record(typedField("ok", "boolean"))
 	return []tool{
 		{
 			name: "get_heap_tags", title: "Get heap tags", readOnly: true, idempotent: true,
-			about:  "Get a heap's tags.",
-			input:  []property{heap},
-			output: record(stringMap("tags")),
-			call:   s.getTags,
+			description: "Get a heap's tags.",
+			input:       []property{heap},
+			output:      record(stringMapField("tags")),
+			call:        s.getTags,
 		},
 		{
 			name: "set_heap_tags", title: "Set heap tags", destructive: true, idempotent: true,
-			about:  "Replace a heap's tags.",
-			input:  []property{heap, {name: "tags", kind: textMap, required: true, about: "{} clears"}},
-			output: ok,
-			call:   s.setTags,
+			description: "Replace a heap's tags.",
+			input:       []property{heap, {name: "tags", kind: textMap, required: true, description: "{} clears"}},
+			output:      ok,
+			call:        s.setTags,
 		},
 		{
 			name: "delete_heap_tags", title: "Delete heap tags", destructive: true, idempotent: true,
-			about:  "Delete a heap's tags: keys, or all.",
-			input:  []property{heap, {name: "keys", kind: text, about: "comma-separated"}},
-			output: ok,
-			call:   s.deleteTags,
+			description: "Delete a heap's tags: keys, or all.",
+			input:       []property{heap, {name: "keys", kind: text, description: "comma-separated"}},
+			output:      ok,
+			call:        s.deleteTags,
 		},
 		{
-			name: "query_heaps_by_tags", title: "Find heaps by tags", heavy: true, readOnly: true, idempotent: true, repeats: true,
-			about: "Find heaps with all given tags; {} finds every tagged heap.",
+			name: "query_heaps_by_tags", title: "Find heaps by tags", heavy: true, readOnly: true, idempotent: true, reportsRepeats: true,
+			description: "Find heaps with all given tags; {} finds every tagged heap.",
 			input: []property{
 				{name: "tags", kind: textMap, required: true},
 				{name: "limit", kind: integer, max: projections.MaxListLimit},
-				{name: "cursor", kind: text, about: "next_cursor"},
+				{name: "cursor", kind: text, description: "next_cursor"},
 			},
-			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"), optional(is("lost", "integer")))), optional(is("next_cursor", "string"))),
+			output: record(listField("results", record(typedField("heap", "string"), stringMapField("tags"), optionalField(typedField("lost", "integer")))), optionalField(typedField("next_cursor", "string"))),
 			call:   s.findHeaps,
 		},
 	}

@@ -88,7 +88,7 @@ var askers = map[string]func(t testing.TB, s *mcp.Server) func(method, params st
 		return func(method, params string) []byte {
 			p.send(message(method, params))
 			m := p.receive()
-			return []byte(encoded(t, m))
+			return []byte(encode(t, m))
 		}
 	},
 	"http": func(t testing.TB, s *mcp.Server) func(string, string) []byte {
@@ -191,7 +191,7 @@ func TestHostileRequests(t *testing.T) {
 	for transport, open := range askers {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			book := openIdleBook(t, ledger.Options{})
+			book := openIdleStack(t, ledger.Options{})
 			ask := open(t, book.serve(t, mcp.Options{}))
 			before := lastSeq(t, book)
 			count := 0
@@ -230,7 +230,7 @@ func TestHostileRequests(t *testing.T) {
 func TestUnknownMethods(t *testing.T) {
 	t.Parallel()
 	for transport, open := range askers {
-		ask := open(t, new(fakeBook).serve(t, mcp.Options{}))
+		ask := open(t, new(fakeStack).serve(t, mcp.Options{}))
 		for _, method := range []string{"no/such", "Ping", strings.Repeat("m", 100), strings.Repeat("m", 300)} {
 			var m struct {
 				ID    string
@@ -252,7 +252,7 @@ func TestUnknownMethods(t *testing.T) {
 func TestMissingParams(t *testing.T) {
 	t.Parallel()
 	for transport, open := range askers {
-		ask := open(t, new(fakeBook).serve(t, mcp.Options{}))
+		ask := open(t, new(fakeStack).serve(t, mcp.Options{}))
 		for _, method := range []string{"tools/call", "resources/read", "resources/subscribe", "logging/setLevel", "initialize"} {
 			for _, params := range []string{"", "null"} {
 				raw := ask(method, params)
@@ -269,12 +269,12 @@ func TestSecondInitialize(t *testing.T) {
 	t.Parallel()
 	params := initializeLine[strings.Index(initializeLine, `{"protocolVersion"`) : len(initializeLine)-1]
 	for _, transport := range []string{"stdio", "sse"} {
-		raw := askers[transport](t, new(fakeBook).serve(t, mcp.Options{}))("initialize", params)
+		raw := askers[transport](t, new(fakeStack).serve(t, mcp.Options{}))("initialize", params)
 		if id, code, _ := errorIn(t, raw); id != "x" || code != -32600 {
 			t.Errorf("%s: %s", transport, raw)
 		}
 	}
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{})) + "/mcp"
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{})) + "/mcp"
 	_, h, _ := post(t, url, initializeLine)
 	_, _, body := post(t, url, message("initialize", params), "Mcp-Session-Id", h.Get("Mcp-Session-Id"))
 	if id, code, message := errorIn(t, answerIn(body)); id != "x" || code != -32600 || !strings.Contains(message, "initialized already") {
@@ -329,7 +329,7 @@ func checkReply(t testing.TB, what string, raw []byte) {
 // error, and short.
 func TestHTTPNotAMessage(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{}))
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))
 	for _, path := range []string{"/mcp", "/sse?sessionid=gone"} {
 		for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 			for _, body := range []string{`{"jsonrpc":`, `{"jsonrpc":"2.0","id":1,"method":5}`, `{"jsonrpc":2,"id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`, "\x00\xff", "5", `"x"`, strings.Repeat("x", 1<<20), strings.Repeat("[", 1<<20), initializeLine + "}"} {
@@ -347,7 +347,7 @@ func TestHTTPNotAMessage(t *testing.T) {
 // is looked at.
 func TestBatches(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{})) + "/mcp"
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{})) + "/mcp"
 	_, h, _ := post(t, url, strings.Replace(initializeLine, "2024-11-05", "2025-03-26", 1))
 	status, _, body := post(t, url, "[\n"+strings.Replace(message("tools/call", `{"name":5}`), `"x"`, "1", 1)+",\n"+strings.Replace(message("no/such", `{}`), `"x"`, "3", 1)+",\n"+strings.Replace(message("ping", `{}`), `"x"`, "2", 1)+"]",
 		"Mcp-Session-Id", h.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-03-26")
@@ -360,7 +360,7 @@ func TestBatches(t *testing.T) {
 // refused with a problem document.
 func TestHTTPProblems(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{}))
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))
 	for _, c := range []struct {
 		method, path, body string
 		header             []string

@@ -111,10 +111,10 @@ var wrongLists = map[string]string{
 	"of what is not there": `["__proto__"]`, "of 1 MiB": `["` + strings.Repeat("x", 1<<20) + `"]`,
 }
 
-// takes says of each argument that is a text which of the hostile ones it takes
+// acceptsValue says of each argument that is a text which of the hostile ones it takes
 // all the same; none, where it names one of few things. Everything declared
 // must be here: decide, when you add an argument, what it does with such text.
-var takes = map[string]func(tool, kind string) bool{
+var acceptsValue = map[string]func(tool, kind string) bool{
 	"code":                func(_, kind string) bool { return !strings.Contains(kind, "NUL") },
 	"heap":                none,
 	"execution_id":        none,
@@ -125,14 +125,14 @@ var takes = map[string]func(tool, kind string) bool{
 	"status":              none,
 	"fields":              none,
 	"keys":                func(string, string) bool { return true }, // what is not there need not be deleted
-	"idempotency_key":     only("escaped path", "path", "subject wildcards", "__proto__", "a number", "null", "heap with a capital", "heap one too long", "braces"),
-	"session": only("path", "escaped path", "subject wildcards", "quotes", "braces", "__proto__", "a number", "null", "emoji", "replacement character",
+	"idempotency_key":     onlyKinds("escaped path", "path", "subject wildcards", "__proto__", "a number", "null", "heap with a capital", "heap one too long", "braces"),
+	"session": onlyKinds("path", "escaped path", "subject wildcards", "quotes", "braces", "__proto__", "a number", "null", "emoji", "replacement character",
 		"heap with a capital", "heap of look-alikes", "heap one too long"),
 }
 
 func none(string, string) bool { return false }
 
-func only(kinds ...string) func(string, string) bool {
+func onlyKinds(kinds ...string) func(string, string) bool {
 	return func(_, kind string) bool { return slices.Contains(kinds, kind) }
 }
 
@@ -155,7 +155,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 	}
 	valid := in.minimal()
 	add := func(a attack) { list = append(list, a) }
-	set := func(name, value string) string { return with(t, maps.Clone(valid), name, value) }
+	set := func(name, value string) string { return withArgument(t, maps.Clone(valid), name, value) }
 
 	for what, raw := range map[string]string{
 		"a list": `[1,2]`, "a text": `"code"`, "a number": `1e308`, "true": `true`, "deep lists": strings.Repeat("[", 500) + strings.Repeat("]", 500),
@@ -170,7 +170,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 		if len(in.Properties) > 0 {
 			mention = slices.Sorted(maps.Keys(in.Properties))[0] // the known ones are listed
 		}
-		body := strings.TrimSuffix(encoded(t, valid), "}")
+		body := strings.TrimSuffix(encode(t, valid), "}")
 		if len(valid) > 0 {
 			body += ","
 		}
@@ -180,13 +180,13 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 		if slices.Contains(in.Required, name) {
 			without := maps.Clone(valid)
 			delete(without, name)
-			add(attack{what: "without " + name, args: encoded(t, without), mention: name, refuse: true})
+			add(attack{what: "without " + name, args: encode(t, without), mention: name, refuse: true})
 			add(attack{what: "null " + name, args: set(name, `null`), mention: name, refuse: true})
 		} else {
 			add(attack{what: "null " + name, args: set(name, `null`), mention: name})
 		}
 		add(attack{what: name + " in capitals", args: set(strings.ToUpper(name), `1`), mention: name, refuse: true})
-		twice := strings.TrimSuffix(set(name, encoded(t, p.sample())), "}") + `,"` + name + `":` + encoded(t, p.sample()) + "}"
+		twice := strings.TrimSuffix(set(name, encode(t, p.sample())), "}") + `,"` + name + `":` + encode(t, p.sample()) + "}"
 		add(attack{what: name + " twice", args: twice, mention: name, refuse: true})
 		wrong := map[string]map[string]string{
 			"string": wrongTexts, "integer": wrongIntegers, "object": wrongMaps, "array": wrongLists, "any object": wrongObjects, "boolean": wrongTruths,
@@ -208,7 +208,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name})
 			}
 		case "string":
-			takesIt := takes[name]
+			takesIt := acceptsValue[name]
 			if takesIt == nil {
 				t.Fatalf("say in the table what %s does with hostile text", name)
 			}
@@ -234,7 +234,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 	return list
 }
 
-func encoded(t testing.TB, v any) string {
+func encode(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -279,8 +279,8 @@ func TestHostileArguments(t *testing.T) {
 				opts := mcp.Options{Stateless: stateless}
 				_, tools := listTools(t, opts)
 				schemas := outputSchemas(t, tools)
-				book := openIdleBook(t, ledger.Options{Stateless: stateless})
-				opts.Contexts = unnoted(t, book)
+				book := openIdleStack(t, ledger.Options{Stateless: stateless})
+				opts.Contexts = withoutNotes(t, book)
 				p := openPipe(t, book.serve(t, opts), "")
 				p.initialize()
 				count := 0
@@ -302,9 +302,9 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// unnoted are contexts that record edits only. What is asked is noted a while
+// withoutNotes are contexts that record edits only. What is asked is noted a while
 // later, which would look like a trace of something else.
-func unnoted(t testing.TB, book *realBook) *contextstore.Store {
+func withoutNotes(t testing.TB, book *testStack) *contextstore.Store {
 	t.Helper()
 	contexts, err := contextstore.New(contextstore.Options{Log: editsOnly{book.store}, Views: book.views, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -322,7 +322,7 @@ func (l editsOnly) Append(ctx context.Context, e events.Event, after int64) (uin
 	return l.Log.Append(ctx, e, after)
 }
 
-func strike(t testing.TB, book *realBook, p *pipe, tool listed, answers *jsonschema.Schema, a attack, asTask bool) {
+func strike(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonschema.Schema, a attack, asTask bool) {
 	t.Helper()
 	what := fmt.Sprintf("%s, %s (%.60s)", tool.Name, a.what, a.args)
 	before := lastSeq(t, book)
@@ -379,7 +379,7 @@ func strike(t testing.TB, book *realBook, p *pipe, tool listed, answers *jsonsch
 	}
 }
 
-func lastSeq(t testing.TB, book *realBook) uint64 {
+func lastSeq(t testing.TB, book *testStack) uint64 {
 	t.Helper()
 	seq, err := book.store.LastSeq(t.Context())
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 func (s *Server) Handler() http.Handler {
 	get := s.serverFor
 	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
-		SessionTimeout:             idleSession,
-		EventStore:                 newSentEvents(s.places.ended),
+		SessionTimeout:             idleTimeout,
+		EventStore:                 newSentEvents(s.transportSessions.forget),
 		MaxRequestBodyBytes:        maxMessageBytes,
 		DisableLocalhostProtection: true, // guard knows more hosts
 	})
@@ -50,7 +50,7 @@ func (s *Server) Handler() http.Handler {
 		MaxRequestBodyBytes:          maxMessageBytes,
 		DisableLocalhostProtection:   true,
 	})
-	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.guard(s.authenticate(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
 		defer s.tenants.accounts.withAccount(r)()
 		if !checkBody(w, r) {
@@ -62,13 +62,13 @@ func (s *Server) Handler() http.Handler {
 				refuseBatch(w, "revision "+statelessRevision)
 			case !checkRequest(w, r) || !checkTaskRequest(w, r):
 			default:
-				release, ok := s.tenants.aside.take(w, r)
+				release, ok := s.tenants.largeCode.takeCode(w, r)
 				defer release()
 				if !ok {
 					return
 				}
 				if r, ok := s.open(w, r, nil); ok {
-					carryStateless(r)
+					rewriteStateless(r)
 					without.ServeHTTP(w, r)
 				}
 			}
@@ -76,12 +76,12 @@ func (s *Server) Handler() http.Handler {
 		}
 		if session := r.Header.Get(transportSessionHeader); session != "" {
 			id, _ := access.From(r.Context())
-			if s.places.foreign(session, id) {
+			if s.transportSessions.isForeign(session, id) {
 				// The SDK answers as for a session that never was.
 				session = unknownSession
 				r.Header.Set(transportSessionHeader, session)
 			}
-			done, ok := s.places.begin(session, id)
+			done, ok := s.transportSessions.beginRequest(session, id)
 			if !ok {
 				http.Error(w, "session not found", http.StatusNotFound)
 				return
@@ -97,16 +97,16 @@ func (s *Server) Handler() http.Handler {
 		// A session keeps the name it was opened with; a later header is not
 		// even looked at.
 		if r.Header.Get(transportSessionHeader) == "" && r.Method == http.MethodPost {
-			place, ok := s.takePlace(w, r)
+			place, ok := s.admitSession(w, r)
 			if !ok {
 				return
 			}
-			defer place.done()
+			defer place.endRequest()
 			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
 		}
-		release, ok := s.tenants.aside.take(w, r)
+		release, ok := s.tenants.largeCode.takeCode(w, r)
 		defer release()
 		if !ok {
 			return
@@ -124,32 +124,32 @@ func (s *Server) serverFor(r *http.Request) *sdk.Server {
 	if !ok {
 		return nil
 	}
-	return s.of(id.Tenant).sdk
+	return s.forTenant(id.Tenant).sdk
 }
 
 // SSEHandler serves the legacy HTTP+SSE transport. Mount it at one path: a GET
 // opens a connection, and its first event tells where to POST.
 func (s *Server) SSEHandler() http.Handler {
-	sse := &legacy{server: s.serverFor, budget: s.opts.Budget, connections: map[string]*legacyConn{}}
-	owners := &bindings{by: map[string]access.Identity{}}
-	connected := owners.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	sse := &legacyHandler{server: s.serverFor, budget: s.opts.Budget, connections: map[string]*legacyConn{}}
+	owners := &bindings{owners: map[string]access.Identity{}}
+	connected := owners.requireOwner(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if batched(r) {
 			refuseBatch(w, "this transport")
 			return
 		}
 		if r.Method == http.MethodGet {
-			place, ok := s.takePlace(w, r)
+			place, ok := s.admitSession(w, r)
 			if !ok {
 				return
 			}
-			defer place.release() // the connection ends with the request
+			defer place.close() // the connection ends with the request
 			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
 		}
 		sse.ServeHTTP(w, rewriteRequest(r))
 	}))
-	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.guard(s.authenticate(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
 		// The answer to a POST goes out on another request: the call has an account of
 		// its own.
@@ -166,15 +166,15 @@ func (s *Server) SSEHandler() http.Handler {
 	})))
 }
 
-// takePlace counts the session that a request begins. It reports false after it has
+// admitSession counts the session that a request begins. It reports false after it has
 // refused the request.
-func (s *Server) takePlace(w http.ResponseWriter, r *http.Request) (*place, bool) {
+func (s *Server) admitSession(w http.ResponseWriter, r *http.Request) (*transportSession, bool) {
 	id, _ := access.From(r.Context())
-	place, ending, err := s.places.take(id, s.opts.Auth != nil)
+	place, ending, err := s.transportSessions.admit(id, s.opts.Auth != nil)
 	for _, ss := range ending {
 		_ = ss.Close() // an error says that the session is closed
 	}
-	if full, ok := errors.AsType[*errFull](err); ok {
+	if full, ok := errors.AsType[*sessionLimitError](err); ok {
 		w.Header().Set("Retry-After", "30")
 		rpcError(w, full.status, jsonrpc.CodeInternalError, full.message)
 		return nil, false
@@ -184,7 +184,7 @@ func (s *Server) takePlace(w http.ResponseWriter, r *http.Request) (*place, bool
 
 // open prepares a request that begins a connection. place is that of its session,
 // nil where there is none. It reports false after it has refused the request.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, place *place) (*http.Request, bool) {
+func (s *Server) open(w http.ResponseWriter, r *http.Request, place *transportSession) (*http.Request, bool) {
 	name, err := sessionName(r.Header)
 	if err != nil {
 		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidParams, "X-MCP-Session-Id: "+err.Error())
@@ -196,7 +196,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, place *place) (*ht
 		return nil, false
 	}
 	id, _ := access.From(r.Context())
-	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id, place: place}
+	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id, transportSession: place}
 	if place != nil {
 		o.connection = events.NewSessionID()
 	}

@@ -65,9 +65,9 @@ func serveHTTP(t testing.TB, s *mcp.Server) string {
 // TestForeignRequests checks that no web page can reach the tools.
 func TestForeignRequests(t *testing.T) {
 	t.Parallel()
-	plain := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{}))
-	named := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Hosts: []string{"daybook.example"}}))
-	port := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Hosts: []string{"daybook.example:8443"}}))
+	plain := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))
+	named := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Hosts: []string{"daybook.example"}}))
+	port := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Hosts: []string{"daybook.example:8443"}}))
 	for _, c := range []struct {
 		name, url string
 		header    []string
@@ -113,7 +113,7 @@ func TestForeignRequests(t *testing.T) {
 func TestSessionHeader(t *testing.T) {
 	t.Parallel()
 	var subs []ledger.Submission
-	book := &fakeBook{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 		subs = append(subs, s)
 		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 	}}
@@ -176,7 +176,7 @@ func TestSessionHeader(t *testing.T) {
 // TestBadSessionHeader is refused where the name would begin to count.
 func TestBadSessionHeader(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{})) + "/mcp"
+	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{})) + "/mcp"
 	for _, header := range [][]string{
 		{"X-MCP-Session-Id", strings.Repeat("x", 129)},
 		{"X-MCP-Session-Id", "tab\tin it"},
@@ -193,7 +193,7 @@ func TestBadSessionHeader(t *testing.T) {
 // TestHTTPLimits checks sizes and what follows Close.
 func TestHTTPLimits(t *testing.T) {
 	t.Parallel()
-	s := new(fakeBook).serve(t, mcp.Options{})
+	s := new(fakeStack).serve(t, mcp.Options{})
 	url := serveHTTP(t, s) + "/mcp"
 	if status, _, body := post(t, url, strings.Repeat(" ", 50<<20), "Mcp-Protocol-Version", "2026-07-28"); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("50 MiB: %d %s", status, body)
@@ -218,7 +218,7 @@ func TestHangingUpCancels(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
 	submitted := make(chan struct{})
-	book := run.book()
+	book := run.stack()
 	submit := book.submit
 	book.submit = func(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
 		close(submitted)

@@ -27,19 +27,21 @@ const (
 	requestCopies = 8
 )
 
-// aside holds the code of calls that are being answered, as JSON, by the text that
+// largeCodeStore holds the code of calls that are being answered, as JSON, by the text that
 // takes its place in the message. The text starts with a secret of the process.
-type aside struct {
+type largeCodeStore struct {
 	secret string
-	held   sync.Map
+	codes  sync.Map
 }
 
-func newAside() *aside { return &aside{secret: "daybook-code-" + rand.Text() + "-"} }
+func newLargeCodeStore() *largeCodeStore {
+	return &largeCodeStore{secret: "daybook-code-" + rand.Text() + "-"}
+}
 
-// take moves the code of a large call out of its message. It takes the memory for
+// takeCode moves the code of a large call out of its message. It takes the memory for
 // another large message, which the SDK copies. release MUST be called when the request
 // has ended. It reports false after it has refused the request.
-func (a *aside) take(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	release = func() {}
 	if r.Method != http.MethodPost {
 		return release, true
@@ -53,11 +55,11 @@ func (a *aside) take(w http.ResponseWriter, r *http.Request) (release func(), ok
 		return release, takeCopies(w, r, len(body))
 	}
 	name := a.secret + rand.Text()
-	a.held.Store(name, code)
+	a.codes.Store(name, code)
 	message := slices.Concat(body[:start], []byte(`"`+name+`"`), body[start+len(code):])
 	r.ContentLength = int64(len(message))
 	setBody(r, message, nil)
-	return func() { a.held.Delete(name) }, true
+	return func() { a.codes.Delete(name) }, true
 }
 
 // codeOfCall returns the code of a call as JSON, and where it begins in the message.
@@ -113,32 +115,32 @@ func (s *Server) arguments(t tool, raw json.RawMessage) (arguments, error) {
 		return nil, err
 	}
 	name := a.text(codeProperty.name)
-	if !strings.HasPrefix(name, s.tenants.aside.secret) {
+	if !strings.HasPrefix(name, s.tenants.largeCode.secret) {
 		return a, nil
 	}
-	code, ok := s.tenants.aside.held.LoadAndDelete(name)
+	code, ok := s.tenants.largeCode.codes.LoadAndDelete(name)
 	if !ok {
 		return nil, ledger.Invalid(codeProperty.name, "the request ended before its code was read; call %s again", t.name)
 	}
 	a[codeProperty.name], err = codeProperty.decode(code.([]byte))
-	a[wasAside] = int64(len(code.([]byte)))
+	a[argCodeBytes] = int64(len(code.([]byte)))
 	return a, err
 }
 
-// wasAside is the argument that holds the length of the code that traveled beside the
+// argCodeBytes is the argument that holds the length of the code that traveled beside the
 // message, in bytes. No client can send it: no tool has it.
-const wasAside = " code aside"
+const argCodeBytes = " code aside"
 
 // dropCode drops a large code from memory, because the run is recorded: a client that
 // waits for its end holds no memory for it.
 func dropCode(ctx context.Context, a arguments) {
-	if !a.has(wasAside) {
+	if !a.has(argCodeBytes) {
 		return
 	}
 	const copies = 4 // as it came, as text, and as a blob before and after it is packed
-	n := a.integer(wasAside, 0)
+	n := a.integer(argCodeBytes, 0)
 	delete(a, codeProperty.name)
-	delete(a, wasAside)
+	delete(a, argCodeBytes)
 	if account := budget.From(ctx); account != nil {
 		account.Drop(n * copies)
 	}

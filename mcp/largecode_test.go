@@ -19,7 +19,7 @@ import (
 func TestLargeCode(t *testing.T) {
 	t.Parallel()
 	var got string
-	book := &fakeBook{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 		got = s.Code
 		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 	}}
@@ -59,7 +59,7 @@ func TestWaitingHoldsNoMemoryForLargeCode(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 64 << 20, Runs: 1, Cache: 1})
 	run := newRun("")
-	s := run.book().serve(t, mcp.Options{Budget: b})
+	s := run.stack().serve(t, mcp.Options{Budget: b})
 	handler := s.Handler()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		account := b.Answer(events.DefaultTenant, 1) // as the HTTP server takes it for the body

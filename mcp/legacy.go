@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxPosted and maxPostedBytes bound the messages of a connection that are not
+	// maxPending and maxPendingBytes bound the messages of a connection that are not
 	// answered: a client that reads no answers cannot send more.
-	maxPosted      = maxCalls
-	maxPostedBytes = 2 * maxMessageBytes
+	maxPending      = maxCalls
+	maxPendingBytes = 2 * maxMessageBytes
 	// maxUnread bounds those of them that the SDK has not read. Beyond it the SDK lets a
 	// POST wait for as long as the connection is open.
 	maxUnread = 100
-	// postedCopies is how often the content of such a message is in memory.
-	postedCopies = 2
+	// pendingCopies is how often the content of such a message is in memory.
+	pendingCopies = 2
 )
 
-// legacy serves the HTTP+SSE transport. The SDK's own handler puts no bound on the
+// legacyHandler serves the HTTP+SSE transport. The SDK's own handler puts no bound on the
 // messages of a connection whose client reads no answers.
-type legacy struct {
+type legacyHandler struct {
 	server func(*http.Request) *sdk.Server
 	budget *budget.Budget
 
@@ -39,7 +39,7 @@ type legacy struct {
 }
 
 // ServeHTTP opens a connection (GET), or takes a message for one (POST).
-func (l *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *legacyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
 		l.open(w, r)
@@ -52,7 +52,7 @@ func (l *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // open serves a connection until its client leaves or its session ends.
-func (l *legacy) open(w http.ResponseWriter, r *http.Request) {
+func (l *legacyHandler) open(w http.ResponseWriter, r *http.Request) {
 	name := rand.Text()
 	endpoint, err := r.URL.Parse("?sessionid=" + name)
 	server := l.server(r)
@@ -67,7 +67,7 @@ func (l *legacy) open(w http.ResponseWriter, r *http.Request) {
 	id, _ := access.From(r.Context())
 	c := &legacyConn{
 		transport: &sdk.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: w, MaxRequestBodyBytes: maxMessageBytes},
-		budget:    l.budget, tenant: id.Tenant, calls: map[jsonrpc.ID][]*posted{},
+		budget:    l.budget, tenant: id.Tenant, calls: map[jsonrpc.ID][]*pendingMessage{},
 	}
 	l.mu.Lock()
 	l.connections[name] = c
@@ -97,7 +97,7 @@ func (l *legacy) open(w http.ResponseWriter, r *http.Request) {
 }
 
 // post takes a message for a connection.
-func (l *legacy) post(w http.ResponseWriter, r *http.Request) {
+func (l *legacyHandler) post(w http.ResponseWriter, r *http.Request) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		http.Error(w, "Content-Type must be 'application/json'", http.StatusUnsupportedMediaType)
 		return
@@ -144,13 +144,13 @@ type legacyConn struct {
 	count  int
 	unread int
 	bytes  int
-	calls  map[jsonrpc.ID][]*posted
-	others []*posted // without answers, until the SDK takes them
+	calls  map[jsonrpc.ID][]*pendingMessage
+	others []*pendingMessage // without answers, until the SDK takes them
 	closed bool
 }
 
-// posted is what a message takes.
-type posted struct {
+// pendingMessage is what a message takes.
+type pendingMessage struct {
 	bytes   int
 	account *budget.Account
 }
@@ -167,10 +167,10 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 		c.transport.ServeHTTP(w, r)
 		return
 	}
-	p := &posted{bytes: len(body)}
+	p := &pendingMessage{bytes: len(body)}
 	if c.budget != nil {
 		p.account = c.budget.Answer(c.tenant, 1)
-		if err := budget.Retry(r.Context(), func() error { return p.account.TakeOnce(int64(len(body)) * postedCopies) }); err != nil {
+		if err := budget.Retry(r.Context(), func() error { return p.account.TakeOnce(int64(len(body)) * pendingCopies) }); err != nil {
 			p.release()
 			w.Header().Set("Retry-After", fmt.Sprintf("%.0f", budget.RetryAfter.Seconds()))
 			rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, err.Error())
@@ -179,7 +179,7 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	}
 	call := callID(message)
 	switch err := c.add(call, p); {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errConnectionEnded):
 		p.release()
 		http.Error(w, "session not found", http.StatusNotFound)
 		return
@@ -192,7 +192,7 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	status := &statusWriter{ResponseWriter: w}
 	c.transport.ServeHTTP(status, r)
 	if status.code != http.StatusAccepted {
-		c.read()
+		c.messageRead()
 		c.remove(call, p)
 	}
 }
@@ -206,19 +206,19 @@ func callID(m jsonrpc.Message) jsonrpc.ID {
 }
 
 var (
-	errGone   = errors.New("the connection has ended")
-	errUnread = fmt.Errorf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept, and %d before their turn; read the event stream, then try again", maxPosted, maxPostedBytes>>20, maxUnread)
+	errConnectionEnded   = errors.New("the connection has ended")
+	errTooManyUnanswered = fmt.Errorf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept, and %d before their turn; read the event stream, then try again", maxPending, maxPendingBytes>>20, maxUnread)
 )
 
-// add counts a message. It returns errGone, or errUnread beyond the bounds.
-func (c *legacyConn) add(call jsonrpc.ID, p *posted) error {
+// add counts a message. It returns errGone, or errTooManyUnanswered beyond the bounds.
+func (c *legacyConn) add(call jsonrpc.ID, p *pendingMessage) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return errGone
-	case c.count >= maxPosted || c.unread >= maxUnread || c.count > 0 && c.bytes+p.bytes > maxPostedBytes:
-		return errUnread
+		return errConnectionEnded
+	case c.count >= maxPending || c.unread >= maxUnread || c.count > 0 && c.bytes+p.bytes > maxPendingBytes:
+		return errTooManyUnanswered
 	}
 	c.count++
 	c.unread++
@@ -231,8 +231,8 @@ func (c *legacyConn) add(call jsonrpc.ID, p *posted) error {
 	return nil
 }
 
-// read notes that a message waits for the SDK no more.
-func (c *legacyConn) read() {
+// messageRead notes that a message waits for the SDK no more.
+func (c *legacyConn) messageRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unread--
@@ -240,7 +240,7 @@ func (c *legacyConn) read() {
 
 // remove counts a message no more: one of the calls with an id, or of the others.
 // p is nil for the oldest.
-func (c *legacyConn) remove(call jsonrpc.ID, p *posted) {
+func (c *legacyConn) remove(call jsonrpc.ID, p *pendingMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := c.others
@@ -281,10 +281,10 @@ func (c *legacyConn) releaseAll() {
 	for _, p := range c.others {
 		p.release()
 	}
-	c.calls, c.others = map[jsonrpc.ID][]*posted{}, nil
+	c.calls, c.others = map[jsonrpc.ID][]*pendingMessage{}, nil
 }
 
-func (p *posted) release() {
+func (p *pendingMessage) release() {
 	if p.account != nil {
 		p.account.Release()
 	}
@@ -303,7 +303,7 @@ func (s *legacyStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	s.c.writing.Unlock() //nolint:staticcheck // only to wait
 	m, err := s.Connection.Read(ctx)
 	if err == nil {
-		s.c.read()
+		s.c.messageRead()
 		if !callID(m).IsValid() {
 			s.c.remove(jsonrpc.ID{}, nil)
 		}
@@ -317,7 +317,7 @@ func (s *legacyStream) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ok {
 		defer s.c.remove(answer.ID, nil)
 		if s.c.budget != nil {
-			account := s.c.budget.Answer(s.c.tenant, postedCopies)
+			account := s.c.budget.Answer(s.c.tenant, pendingCopies)
 			defer account.Release()
 			if err := budget.Retry(ctx, func() error { return account.Take(int64(len(answer.Result))) }); err != nil {
 				m = &jsonrpc.Response{ID: answer.ID, Error: &jsonrpc.Error{Code: codeLimited, Message: err.Error()}}

@@ -17,7 +17,7 @@ func TestLegacyPostDoesNotWait(t *testing.T) {
 	t.Parallel()
 	c := &legacyConn{
 		transport: &sdk.SSEServerTransport{Endpoint: "/", Response: httptest.NewRecorder(), MaxRequestBodyBytes: maxMessageBytes},
-		calls:     map[jsonrpc.ID][]*posted{},
+		calls:     map[jsonrpc.ID][]*pendingMessage{},
 	}
 	conn, err := legacyTransport{c.transport, c}.Connect(t.Context())
 	if err != nil {

@@ -48,7 +48,7 @@ func TestLegacyMessagesAreBounded(t *testing.T) {
 	const most = 128
 	b := budget.New(budget.Options{Answers: 100 << 20, Runs: 1, Cache: 1, Patience: time.Millisecond})
 	answer := make(chan struct{})
-	book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 		<-answer
 		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 	}}
@@ -117,7 +117,7 @@ func readData(t *testing.T, in *bufio.Reader) string {
 // once it reads.
 func TestLegacyUnreadStream(t *testing.T) {
 	t.Parallel()
-	url := serveHTTP(t, (&fakeBook{}).serve(t, mcp.Options{}))
+	url := serveHTTP(t, (&fakeStack{}).serve(t, mcp.Options{}))
 	_, in, endpoint := openLegacy(t, url)
 	post(t, endpoint, initializeLine)
 	post(t, endpoint, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)

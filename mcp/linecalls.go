@@ -23,26 +23,26 @@ const (
 	// freeLine how much of it is not accounted for, in bytes.
 	lineCopies = 2
 	freeLine   = 64 << 10
-	// placeWait is how long a call beyond maxCalls waits while no answer is written. It is
+	// capacityTimeout is how long a call beyond maxCalls waits while no answer is written. It is
 	// longer than a link waits for a client that reads nothing.
-	placeWait = 40 * time.Second
+	capacityTimeout = 40 * time.Second
 )
 
 // lineCalls are the calls of a lineConn that are read and not answered. Each has an
 // account, which holds memory until the client has read the answer.
 type lineCalls struct {
-	// account opens an account; nil for no limits of memory. known are those of calls
+	// openAccount opens an account; nil for no limits of memory. known are those of calls
 	// in progress, by the key that the header of a call carries.
-	account func() *budget.Account
-	known   *accounts
-	// wait is placeWait.
-	wait time.Duration
+	openAccount func() *budget.Account
+	accounts    *accounts
+	// capacityTimeout is capacityTimeout.
+	capacityTimeout time.Duration
 
-	mu    sync.Mutex
-	count int
-	by    map[jsonrpc.ID][]*lineCall // the oldest first: a client may use an id twice
-	next  chan struct{}              // closed when an answer is written; nil if nothing waits
-	freed chan struct{}              // closed when a call is removed; nil if nothing waits
+	mu       sync.Mutex
+	count    int
+	byID     map[jsonrpc.ID][]*lineCall // the oldest first: a client may use an id twice
+	answered chan struct{}              // closed when an answer is written; nil if nothing waits
+	freed    chan struct{}              // closed when a call is removed; nil if nothing waits
 	// stuck is true from a refusal until the next answer: further calls are refused at once.
 	stuck bool
 }
@@ -56,8 +56,8 @@ type lineCall struct {
 // errSameID refuses a call with the id of another one that has no answer.
 var errSameID = errors.New("another request with this id is not answered; send each request with an id of its own")
 
-// errCalls refuses a call of a connection with too many of them.
-func errCalls() error {
+// tooManyCallsError refuses a call of a connection with too many of them.
+func tooManyCallsError() error {
 	return fmt.Errorf("the connection has %d requests that are not answered; wait for answers or cancel requests, then try again", maxCalls)
 }
 
@@ -68,29 +68,29 @@ func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.I
 	if l.inUse(id) {
 		return "", errSameID
 	}
-	n, err := l.place(ctx, ended)
+	n, err := l.awaitCapacity(ctx, ended)
 	if err != nil {
 		return "", err
 	}
 	call := &lineCall{}
-	if l.account != nil {
+	if l.openAccount != nil {
 		need := int64(max(bytes-freeLine, 0)) * lineCopies
 		if n >= freeCalls {
 			need += callBytes
 		}
-		call.account, call.key = l.account(), rand.Text()
+		call.account, call.key = l.openAccount(), rand.Text()
 		if need > 0 {
 			if err := budget.Retry(budget.With(ctx, call.account), func() error { return call.account.TakeOnce(need) }); err != nil {
 				call.account.Release()
 				return "", err //nolint:wrapcheck // it is the answer
 			}
 		}
-		l.known.Store(call.key, call.account)
+		l.accounts.Store(call.key, call.account)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	l.by[id] = append(l.by[id], call)
+	l.byID[id] = append(l.byID[id], call)
 	return call.key, nil
 }
 
@@ -99,11 +99,11 @@ func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.I
 func (l *lineCalls) inUse(id jsonrpc.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.by[id], func(c *lineCall) bool { return !c.answered })
+	return slices.ContainsFunc(l.byID[id], func(c *lineCall) bool { return !c.answered })
 }
 
-// place waits until there are fewer than maxCalls calls, and returns how many there are.
-func (l *lineCalls) place(ctx context.Context, ended <-chan struct{}) (int, error) {
+// awaitCapacity waits until there are fewer than maxCalls calls, and returns how many there are.
+func (l *lineCalls) awaitCapacity(ctx context.Context, ended <-chan struct{}) (int, error) {
 	l.mu.Lock()
 	n, stuck := l.count, l.stuck
 	if n < maxCalls {
@@ -112,12 +112,12 @@ func (l *lineCalls) place(ctx context.Context, ended <-chan struct{}) (int, erro
 	}
 	if stuck {
 		l.mu.Unlock()
-		return 0, errCalls()
+		return 0, tooManyCallsError()
 	}
 	freed := make(chan struct{})
 	l.freed = freed
 	l.mu.Unlock()
-	timer := time.NewTimer(l.wait)
+	timer := time.NewTimer(l.capacityTimeout)
 	defer timer.Stop()
 	select {
 	case <-freed:
@@ -129,7 +129,7 @@ func (l *lineCalls) place(ctx context.Context, ended <-chan struct{}) (int, erro
 			return l.count, nil
 		}
 		l.stuck = true
-		return 0, errCalls()
+		return 0, tooManyCallsError()
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-ended:
@@ -142,7 +142,7 @@ func (l *lineCalls) place(ctx context.Context, ended <-chan struct{}) (int, erro
 func (l *lineCalls) answering(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.by[id] {
+	for _, c := range l.byID[id] {
 		if !c.answered {
 			c.answered = true
 			return
@@ -155,13 +155,13 @@ func (l *lineCalls) answering(id jsonrpc.ID) {
 func (l *lineCalls) remove(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := l.by[id]
+	list := l.byID[id]
 	if len(list) == 0 {
 		return // the answer refuses the call
 	}
 	l.release(list[0])
-	if l.by[id] = list[1:]; len(list) == 1 {
-		delete(l.by, id)
+	if l.byID[id] = list[1:]; len(list) == 1 {
+		delete(l.byID, id)
 	}
 	l.stuck = false
 	if l.freed != nil {
@@ -169,9 +169,9 @@ func (l *lineCalls) remove(id jsonrpc.ID) {
 		l.freed = nil
 	}
 	l.count--
-	if l.next != nil {
-		close(l.next)
-		l.next = nil
+	if l.answered != nil {
+		close(l.answered)
+		l.answered = nil
 	}
 }
 
@@ -180,17 +180,17 @@ func (l *lineCalls) remove(id jsonrpc.ID) {
 func (l *lineCalls) removeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, list := range l.by {
+	for _, list := range l.byID {
 		for _, call := range list {
 			l.release(call)
 		}
 	}
-	l.by, l.count = map[jsonrpc.ID][]*lineCall{}, 0
+	l.byID, l.count = map[jsonrpc.ID][]*lineCall{}, 0
 }
 
 func (l *lineCalls) release(call *lineCall) {
 	if call.account != nil {
-		l.known.Delete(call.key)
+		l.accounts.Delete(call.key)
 		call.account.Release()
 	}
 }
@@ -203,6 +203,6 @@ func (l *lineCalls) nextAnswer() <-chan struct{} {
 	if l.count == 0 {
 		return nil
 	}
-	l.next = make(chan struct{})
-	return l.next
+	l.answered = make(chan struct{})
+	return l.answered
 }

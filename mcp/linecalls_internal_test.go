@@ -20,7 +20,7 @@ func TestCallsWithoutAPlace(t *testing.T) {
 		}
 		return id
 	}
-	l := lineCalls{by: map[jsonrpc.ID][]*lineCall{}, wait: time.Millisecond}
+	l := lineCalls{byID: map[jsonrpc.ID][]*lineCall{}, capacityTimeout: time.Millisecond}
 	add := func(n int) error {
 		_, err := l.add(t.Context(), nil, id(n), 10)
 		return err
@@ -30,11 +30,11 @@ func TestCallsWithoutAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := add(maxCalls); err == nil || err.Error() != errCalls().Error() {
+	if err := add(maxCalls); err == nil || err.Error() != tooManyCallsError().Error() {
 		t.Errorf("the call beyond the bound: %v", err)
 	}
-	l.wait = time.Hour
-	if err := add(maxCalls); err == nil || err.Error() != errCalls().Error() {
+	l.capacityTimeout = time.Hour
+	if err := add(maxCalls); err == nil || err.Error() != tooManyCallsError().Error() {
 		t.Errorf("another call beyond the bound: %v", err)
 	}
 	l.remove(id(0))
@@ -47,7 +47,7 @@ func TestCallsWithoutAPlace(t *testing.T) {
 		t.Errorf("a call at the end of the connection: %v", err)
 	}
 	l.removeAll()
-	if l.count != 0 || len(l.by) != 0 {
+	if l.count != 0 || len(l.byID) != 0 {
 		t.Errorf("%d calls stay", l.count)
 	}
 }

@@ -26,11 +26,11 @@ import (
 // error, and lets calls in progress answer after the client has closed its
 // end.
 type lineConn struct {
-	ctx   context.Context //nolint:containedctx // the connection's: it may be that of a link
-	lines chan []byte     // closed at the end of in
-	ended chan struct{}   // closed by end
-	once  sync.Once
-	grace time.Duration
+	ctx        context.Context //nolint:containedctx // the connection's: it may be that of a link
+	lines      chan []byte     // closed at the end of in
+	ended      chan struct{}   // closed by end
+	once       sync.Once
+	eofTimeout time.Duration
 	// count counts a message as a request of its tenant; nil counts nothing.
 	count func() error
 
@@ -50,8 +50,8 @@ var errEnded = errors.New("the connection was ended by the server")
 
 // newLineConn starts reading in. It is a transport for one connection.
 func newLineConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *lineConn {
-	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace}
-	c.calls.by, c.calls.wait = map[jsonrpc.ID][]*lineCall{}, placeWait
+	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, eofTimeout: grace}
+	c.calls.byID, c.calls.capacityTimeout = map[jsonrpc.ID][]*lineCall{}, capacityTimeout
 	go c.readLines(in)
 	return c
 }
@@ -208,7 +208,7 @@ func (c *lineConn) awaitAnswer() bool {
 	if next == nil {
 		return false
 	}
-	timer := time.NewTimer(c.grace)
+	timer := time.NewTimer(c.eofTimeout)
 	defer timer.Stop()
 	select {
 	case <-next:

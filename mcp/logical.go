@@ -37,33 +37,33 @@ const (
 	maxDiscovered = 50
 )
 
-var intentProperty = property{name: "intent", kind: text, required: true, about: "same text, same session"}
+var intentProperty = property{name: "intent", kind: text, required: true, description: "same text, same session"}
 
 func (s *Server) logicalTools() []tool {
 	return []tool{
 		{
 			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
-			about:  "Find what code can call. Returns the best ids for open_session.",
-			input:  []property{{name: "intent", kind: text, required: true, about: "the whole task"}, {name: "query", kind: text}},
-			output: record(listOf("entries", record(is("id", "string"), is("summary", "string"))), is("total", "integer"), is("more", "boolean"), optional(is("notice", "string"))),
-			call:   s.discover,
+			description: "Find what code can call. Returns the best ids for open_session.",
+			input:       []property{{name: "intent", kind: text, required: true, description: "the whole task"}, {name: "query", kind: text}},
+			output:      record(listField("entries", record(typedField("id", "string"), typedField("summary", "string"))), typedField("total", "integer"), typedField("more", "boolean"), optionalField(typedField("notice", "string"))),
+			call:        s.discover,
 		},
 		{
 			name: "open_session", title: "Open session", idempotent: true,
-			about: "Open or extend a session: run_js with its logical_session_ref starts where the last run ended. " +
+			description: "Open or extend a session: run_js with its logical_session_ref starts where the last run ended. " +
 				"Returns declarations of new seeds.",
 			input: []property{
 				intentProperty,
 				{name: "seeds", kind: textList, required: true},
 				{name: "registry_aliases", kind: textMap},
 			},
-			output: record(is("logical_session_ref", "string"), is("table", "string"), optional(is("notice", "string"))),
+			output: record(typedField("logical_session_ref", "string"), typedField("table", "string"), optionalField(typedField("notice", "string"))),
 			call:   s.openSession,
 		},
 	}
 }
 
-type discovered struct {
+type discoveredAnswer struct {
 	Entries []discoveredEntry `json:"entries"`
 	// Total is how many match; More is true when not all of them are told.
 	Total int  `json:"total"`
@@ -83,21 +83,21 @@ func (s *Server) discover(ctx context.Context, _ caller, a arguments) (answer, e
 	}
 	now := s.opts.Catalog.Snapshot(ctx, s.tenant)
 	found := now.Search(a.text("intent"), a.text("query"), maxDiscovered)
-	list := discovered{Entries: []discoveredEntry{}, Total: found.Total, More: found.Total > len(found.Entries)}
+	list := discoveredAnswer{Entries: []discoveredEntry{}, Total: found.Total, More: found.Total > len(found.Entries)}
 	for _, e := range found.Entries {
 		list.Entries = append(list.Entries, discoveredEntry{e.ID, e.Summary})
 	}
 	switch {
 	case found.Total == 0:
-		list.Notice = "Nothing matches. " + offers(now) + " Try other words, or take a source as a seed."
+		list.Notice = "Nothing matches. " + sourceList(now) + " Try other words, or take a source as a seed."
 	case list.More:
-		list.Notice = "Add a query to narrow the list. " + offers(now)
+		list.Notice = "Add a query to narrow the list. " + sourceList(now)
 	}
 	return answer{value: list}, nil
 }
 
-// offers lists the sources that there are.
-func offers(now *catalog.Snapshot) string {
+// sourceList lists the sources that there are.
+func sourceList(now *catalog.Snapshot) string {
 	const most = 20
 	list := now.Offers()
 	var b strings.Builder
@@ -114,8 +114,8 @@ func offers(now *catalog.Snapshot) string {
 	return b.String() + "."
 }
 
-// opened is the answer of open_session.
-type opened struct {
+// openedAnswer is the answer of open_session.
+type openedAnswer struct {
 	Ref    string `json:"logical_session_ref"`
 	Table  string `json:"table"`
 	Notice string `json:"notice,omitempty"`
@@ -160,7 +160,7 @@ func (s *Server) openSession(ctx context.Context, c caller, a arguments) (answer
 		return answer{}, err
 	}
 	return answer{
-		value: opened{Ref: ref, Table: table(o), Notice: notice(o.Taught)},
+		value: openedAnswer{Ref: ref, Table: table(o), Notice: notice(o.Taught)},
 		seq:   max(o.Recorded, named),
 		meta:  sdk.Meta{metaSession: metaOf(ref, o.Taught)},
 	}, nil

@@ -20,20 +20,20 @@ import (
 	"daybook/mcp"
 )
 
-// shelf is a source of entries that a test may change.
-type shelf struct {
+// testCatalog is a source of entries that a test may change.
+type testCatalog struct {
 	mu   sync.Mutex
 	list []catalog.Entry
 }
 
-func (s *shelf) Entries(context.Context, string) []catalog.Entry {
+func (s *testCatalog) Entries(context.Context, string) []catalog.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.list)
 }
 
 // offer makes tools of servers, "github.search" for one, declared as given.
-func (s *shelf) offer(declaration string, tools ...string) {
+func (s *testCatalog) offer(declaration string, tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = nil
@@ -45,17 +45,17 @@ func (s *shelf) offer(declaration string, tools ...string) {
 	}
 }
 
-// logicalBook is a book with servers that a test may change.
-type logicalBook struct {
-	*realBook
-	shelf *shelf
+// logicalStack is a book with servers that a test may change.
+type logicalStack struct {
+	*testStack
+	shelf *testCatalog
 	srv   *mcp.Server
 	opts  mcp.Options
 }
 
-func openLogical(t *testing.T, opts ledger.Options) *logicalBook {
+func openLogical(t *testing.T, opts ledger.Options) *logicalStack {
 	t.Helper()
-	b := &logicalBook{realBook: openBook(t, opts), shelf: new(shelf)}
+	b := &logicalStack{testStack: openStack(t, opts), shelf: new(testCatalog)}
 	b.shelf.offer("v1", "github.search", "github.star", "slack.send", "zoo.feed")
 	b.opts = mcp.Options{Catalog: catalog.New(map[string]string{"gh": "mcp.github"}, catalog.Builtin{}, b.shelf)}
 	b.srv = b.serve(t, b.opts)
@@ -63,18 +63,18 @@ func openLogical(t *testing.T, opts ledger.Options) *logicalBook {
 }
 
 // connect opens a further connection.
-func (b *logicalBook) connect(t *testing.T) *pipe {
+func (b *logicalStack) connect(t *testing.T) *pipe {
 	t.Helper()
 	p := openPipe(t, b.srv, "")
 	p.initialize()
 	return p
 }
 
-// restarted is the same book behind servers that remember nothing.
-func (b *logicalBook) restarted(t *testing.T, opts ledger.Options) *logicalBook {
+// restart is the same book behind servers that remember nothing.
+func (b *logicalStack) restart(t *testing.T, opts ledger.Options) *logicalStack {
 	t.Helper()
 	opts.Logger = storetest.Logger(t)
-	again := &logicalBook{realBook: &realBook{store: b.store, ledger: ledger.New(b.store, opts), views: b.views}, shelf: b.shelf, opts: b.opts}
+	again := &logicalStack{testStack: &testStack{store: b.store, ledger: ledger.New(b.store, opts), views: b.views}, shelf: b.shelf, opts: b.opts}
 	again.srv = again.serve(t, b.opts)
 	return again
 }
@@ -131,7 +131,7 @@ func openWith(p *pipe, args map[string]any) (a sessionAnswer) {
 }
 
 // runIn runs code in a session to its end.
-func (b *logicalBook) runIn(p *pipe, ref, code string) string {
+func (b *logicalStack) runIn(p *pipe, ref, code string) string {
 	p.t.Helper()
 	r := p.tool("run_js", mustJSON(p.t, map[string]any{"code": code, "logical_session_ref": ref}))
 	if r.IsError {
@@ -148,7 +148,7 @@ func (b *logicalBook) runIn(p *pipe, ref, code string) string {
 }
 
 // state is the heap a session is at, as its text.
-func (b *logicalBook) state(t *testing.T, session string) string {
+func (b *logicalStack) state(t *testing.T, session string) string {
 	t.Helper()
 	d, err := b.views.LogicalSession(t.Context(), events.DefaultTenant, session)
 	if err != nil {
@@ -165,7 +165,7 @@ func (b *logicalBook) state(t *testing.T, session string) string {
 }
 
 // id is the canonical id of an intent's session.
-func (b *logicalBook) id(t *testing.T, intent string) string {
+func (b *logicalStack) id(t *testing.T, intent string) string {
 	t.Helper()
 	o, err := b.ledger.OpenSession(t.Context(), ledger.Opening{Tenant: events.DefaultTenant, Intent: intent})
 	if err != nil {
@@ -205,7 +205,7 @@ func TestP03_SurvivesConnectionsAndRestarts(t *testing.T) {
 	if one.Ref != "s1" || two.Ref != "s0" || two.Table != strings.ReplaceAll(unchanged, "t2", "t2") {
 		t.Errorf("the second connection has ref %q (the first %q) and is told %q", two.Ref, one.Ref, two.Table)
 	}
-	after := b.restarted(t, ledger.Options{})
+	after := b.restart(t, ledger.Options{})
 	r := after.connect(t)
 	three := openSession(r, "survive", "mcp.github")
 	if three.Table != unchanged {
@@ -225,7 +225,7 @@ func TestRefsOfANamedSessionSurviveRestarts(t *testing.T) {
 	p.initialize()
 	openSession(p, "one", "builtin.console")
 	two := openSession(p, "two", "builtin.console")
-	after := b.restarted(t, ledger.Options{})
+	after := b.restart(t, ledger.Options{})
 	q := openPipe(t, after.srv, "work")
 	q.initialize()
 	b.runIn(q, two.Ref, `"later"`)
@@ -476,9 +476,9 @@ func TestP20_ChangedCatalog(t *testing.T) {
 	}
 }
 
-// breaks gives what makes the heap of a session impossible to restore, by another
+// openBroken gives what makes the heap of a session impossible to restore, by another
 // engine in this test: the heap is on record, but not this engine's.
-func breaks(t *testing.T) (b *logicalBook, broken *logicalBook, p *pipe, run, heap string) {
+func openBroken(t *testing.T) (b *logicalStack, broken *logicalStack, p *pipe, run, heap string) {
 	b = openLogical(t, ledger.Options{EngineID: testEngine})
 	p = b.connect(t)
 	one := openSession(p, "breaks", "mcp.github")
@@ -487,13 +487,13 @@ func breaks(t *testing.T) (b *logicalBook, broken *logicalBook, p *pipe, run, he
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken = b.restarted(t, ledger.Options{EngineID: "another-engine"})
+	broken = b.restart(t, ledger.Options{EngineID: "another-engine"})
 	return b, broken, broken.connect(t), run, *d.Head
 }
 
 func TestP21_LostStateIsTold(t *testing.T) {
 	t.Parallel()
-	b, _, p, _, _ := breaks(t)
+	b, _, p, _, _ := openBroken(t)
 	got := openSession(p, "breaks", "mcp.github")
 	if !strings.Contains(got.Notice, "void") || !strings.Contains(got.Notice, "starts from a fresh isolate") {
 		t.Errorf("the notice is %q", got.Notice)
@@ -512,7 +512,7 @@ func TestP21_LostStateIsTold(t *testing.T) {
 
 func TestP22_ContinuityIsAlwaysTold(t *testing.T) {
 	t.Parallel()
-	_, _, p, _, _ := breaks(t)
+	_, _, p, _, _ := openBroken(t)
 	openSession(p, "new", "mcp.github") // openSession checks each answer
 	openSession(p, "new", "mcp.zoo")
 	openSession(p, "new", "mcp.zoo")
@@ -521,7 +521,7 @@ func TestP22_ContinuityIsAlwaysTold(t *testing.T) {
 
 func TestP23_PreviousExecute(t *testing.T) {
 	t.Parallel()
-	_, _, p, run, heap := breaks(t)
+	_, _, p, run, heap := openBroken(t)
 	got := openSession(p, "breaks", "mcp.github").Meta.Continuity
 	if !*got.Stale || got.Previous == nil || got.Previous.Heap != heap || got.Previous.ExecutionID != run {
 		t.Errorf("previous_execute is %+v, want heap %s of %s", got.Previous, heap, run)
@@ -530,7 +530,7 @@ func TestP23_PreviousExecute(t *testing.T) {
 
 func TestP24_NewSymbolsMeanDiscardOld(t *testing.T) {
 	t.Parallel()
-	_, _, p, _, _ := breaks(t)
+	_, _, p, _, _ := openBroken(t)
 	for _, c := range []struct {
 		intent string
 		seeds  []string
@@ -661,7 +661,7 @@ func TestP34_RestoredIsReused(t *testing.T) {
 	p := b.connect(t)
 	one := openSession(p, "idle", "mcp.github")
 	b.runIn(p, one.Ref, `"still"`)
-	after := b.restarted(t, ledger.Options{EngineID: testEngine})
+	after := b.restart(t, ledger.Options{EngineID: testEngine})
 	q := after.connect(t)
 	got := openSession(q, "idle", "mcp.github")
 	if got.Table != unchanged || *got.Meta.Continuity.Stale || *got.Meta.Continuity.NewSpace {

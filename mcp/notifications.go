@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// liveWindow is how long output is gathered before a client that listens
+	// outputWindow is how long output is gathered before a client that listens
 	// hears of it, and so the least time between two notifications of a kind.
-	liveWindow = 100 * time.Millisecond
-	// liveLines and liveBytes bound what one notification tells. The whole
+	outputWindow = 100 * time.Millisecond
+	// maxNotifiedLines and liveBytes bound what one notification tells. The whole
 	// output is on record.
-	liveLines = 1000
-	liveBytes = 64 << 10
-	// progressEvery is how often a client that listens is told that there is
+	maxNotifiedLines = 1000
+	maxNotifiedBytes = 64 << 10
+	// progressInterval is how often a client that listens is told that there is
 	// nothing new: often enough to keep it, and what is in between, from giving
 	// up.
-	progressEvery = 5 * time.Second
+	progressInterval = 5 * time.Second
 )
 
 // listener is what a client wants to hear of a run before it ends. The zero
@@ -40,7 +40,7 @@ type listener struct {
 	meta sdk.Meta
 }
 
-func (l listener) listens() bool {
+func (l listener) isListening() bool {
 	return l.token != nil || l.level != nil && l.level() != ""
 }
 
@@ -70,48 +70,48 @@ type outputNotifier struct {
 	tenant    string
 	execution string
 
-	start time.Time
-	last  time.Time // of the last notification
-	line  int64     // the next to tell
-	bytes int64     // how much output had been written at the last look
-	due   *time.Timer
+	start     time.Time
+	lastSent  time.Time // of the last notification
+	nextLine  int64     // the next to tell
+	seenBytes int64     // how much output had been written at the last look
+	timer     *time.Timer
 }
 
-func (s *Server) newLive(l listener, execution string) *outputNotifier {
-	return &outputNotifier{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), line: 1}
+func (s *Server) newOutputNotifier(l listener, execution string) *outputNotifier {
+	return &outputNotifier{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), nextLine: 1}
 }
 
 // notice looks at a run that may have written something. It tells nothing yet:
 // what comes within a window is told together.
 func (l *outputNotifier) notice(d projections.ExecutionDetail) {
-	if l.due == nil && d.TotalBytes > l.bytes && l.listens() {
-		l.due = time.NewTimer(liveWindow)
+	if l.timer == nil && d.TotalBytes > l.seenBytes && l.isListening() {
+		l.timer = time.NewTimer(outputWindow)
 	}
 }
 
 // window ends when there is something to tell.
 func (l *outputNotifier) window() <-chan time.Time {
-	if l == nil || l.due == nil {
+	if l == nil || l.timer == nil {
 		return nil
 	}
-	return l.due.C
+	return l.timer.C
 }
 
 // stop releases the timer.
 func (l *outputNotifier) stop() {
-	if l.due != nil {
-		l.due.Stop()
-		l.due = nil
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
 	}
 }
 
 // finish tells what is left when the run has ended, keeping the pace.
 func (l *outputNotifier) finish(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
-	if d.TotalBytes <= l.bytes || !l.listens() {
+	if d.TotalBytes <= l.seenBytes || !l.isListening() {
 		return
 	}
-	if rest := liveWindow - time.Since(l.last); rest > 0 && !l.last.IsZero() {
+	if rest := outputWindow - time.Since(l.lastSent); rest > 0 && !l.lastSent.IsZero() {
 		t := time.NewTimer(rest)
 		defer t.Stop()
 		select {
@@ -126,7 +126,7 @@ func (l *outputNotifier) finish(ctx context.Context, d projections.ExecutionDeta
 // flush notifies the client of the output since the last notification.
 func (l *outputNotifier) flush(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
-	l.last, l.bytes = time.Now(), d.TotalBytes
+	l.lastSent, l.seenBytes = time.Now(), d.TotalBytes
 	if l.level != nil && l.level() != "" {
 		l.sendLines(ctx, d)
 	}
@@ -146,7 +146,7 @@ type consoleMessage struct {
 
 // sendLines sends the next lines as one message, at the level of the most severe.
 func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionDetail) {
-	lines, _, err := l.queries.Lines(ctx, l.tenant, l.execution, l.line, liveLines)
+	lines, _, err := l.queries.Lines(ctx, l.tenant, l.execution, l.nextLine, maxNotifiedLines)
 	if err != nil || len(lines) == 0 {
 		return // told with the answer, or with the next lines
 	}
@@ -155,7 +155,7 @@ func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionD
 	var level sdk.LoggingLevel
 	var text strings.Builder
 	for _, line := range lines {
-		l.line = line.Line + 1
+		l.nextLine = line.Line + 1
 		its := protocolLevel(line.Level)
 		if severities[its] < least {
 			continue
@@ -167,7 +167,7 @@ func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionD
 		if severities[its] > severities[level] {
 			level = its
 		}
-		if room := liveBytes - text.Len(); len(line.Text) <= room {
+		if room := maxNotifiedBytes - text.Len(); len(line.Text) <= room {
 			text.WriteString(line.Text)
 			text.WriteByte('\n')
 		} else {
@@ -175,9 +175,9 @@ func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionD
 			m.Truncated = true
 		}
 	}
-	if l.line <= d.TotalLines {
+	if l.nextLine <= d.TotalLines {
 		// What did not fit comes with the next window, if there is one.
-		l.bytes, m.Truncated = 0, m.Truncated || d.Status.Terminal()
+		l.seenBytes, m.Truncated = 0, m.Truncated || d.Status.Terminal()
 	}
 	if level == "" {
 		return
@@ -197,11 +197,11 @@ func (l *outputNotifier) progress(ctx context.Context, d projections.ExecutionDe
 	})
 }
 
-// follow tells a client of a run that it has begun as a task, after the call
+// notifyTaskOutput tells a client of a run that it has begun as a task, after the call
 // has been answered. It ends with the run or the server; that a client has gone
 // meanwhile makes no difference to anybody.
-func (s *Server) follow(l listener, r ledger.Receipt) {
-	if !l.listens() {
+func (s *Server) notifyTaskOutput(l listener, r ledger.Receipt) {
+	if !l.isListening() {
 		return
 	}
 	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
@@ -213,6 +213,6 @@ func (s *Server) follow(l listener, r ledger.Receipt) {
 		return
 	}
 	s.watches.running.Go(func() {
-		_, _ = s.awaitEnd(s.serverCtx, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
+		_, _ = s.awaitEnd(s.serverCtx, r, s.newOutputNotifier(l, r.ExecutionID)) // the client asks for the outcome itself
 	})
 }

@@ -65,11 +65,11 @@ func (p *pipe) listen(id string) (heard []notification) {
 			}
 			return heard
 		}
-		heard = append(heard, p.heard(m, start))
+		heard = append(heard, p.heardNotification(m, start))
 	}
 }
 
-func (p *pipe) heard(m map[string]json.RawMessage, start time.Time) notification {
+func (p *pipe) heardNotification(m map[string]json.RawMessage, start time.Time) notification {
 	p.t.Helper()
 	n := notification{at: time.Since(start)}
 	raw, err := json.Marshal(m)
@@ -105,7 +105,7 @@ func TestConsoleIsHeard(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				run := newRun("")
-				p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+				p := openPipe(t, run.stack().serve(t, mcp.Options{Stateless: true}), "")
 				p.initialize()
 				if c.level != "" {
 					p.call("logging/setLevel", fmt.Sprintf(`{"level":%q}`, c.level))
@@ -151,7 +151,7 @@ func TestConsoleBurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("")
-		p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+		p := openPipe(t, run.stack().serve(t, mcp.Options{Stateless: true}), "")
 		p.initialize()
 		p.call("logging/setLevel", `{"level":"debug"}`)
 		p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"x"},"_meta":{"progressToken":"t"}}}`)
@@ -203,7 +203,7 @@ func TestProgressTellsOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("")
-		p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+		p := openPipe(t, run.stack().serve(t, mcp.Options{Stateless: true}), "")
 		p.initialize()
 		p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"x"},"_meta":{"progressToken":"t"}}}`)
 		go func() {
@@ -238,13 +238,13 @@ func TestConsoleOfARequest(t *testing.T) {
 	for level, want := range map[string]string{"": "", "warning": "[WARN] careful", "debug": "one\n[WARN] careful"} {
 		t.Run("level "+level, func(t *testing.T) {
 			t.Parallel()
-			book := openBook(t, ledger.Options{Stateless: true})
+			book := openStack(t, ledger.Options{Stateless: true})
 			p := openPipe(t, book.serve(t, mcp.Options{Stateless: true}), "")
 			asked := ""
 			if level != "" {
 				asked = fmt.Sprintf(`"io.modelcontextprotocol/logLevel":%q,`, level)
 			}
-			meta := strings.Replace(strings.Replace(capable, `"_meta":{`, `"_meta":{`+asked, 1), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, "{}", 1)
+			meta := strings.Replace(strings.Replace(capableMeta, `"_meta":{`, `"_meta":{`+asked, 1), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, "{}", 1)
 			p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"console.log(\"one\")\nconsole.warn(\"[WARN] careful\")"},` + meta + `}}`)
 			var texts []string
 			for _, n := range p.listen(`"x"`) {
@@ -261,7 +261,7 @@ func TestConsoleOfARequest(t *testing.T) {
 // is heard after the call was answered, marked as the task's.
 func TestConsoleOfATask(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	p.call("logging/setLevel", `{"level":"info"}`)
@@ -269,7 +269,7 @@ func TestConsoleOfATask(t *testing.T) {
 	start := time.Now()
 	want := map[string]string{"notifications/message": "hello", "notifications/progress": "running, 1 line of output"}
 	for len(want) > 0 {
-		n := p.heard(p.receive(), start)
+		n := p.heardNotification(p.receive(), start)
 		if got := n.Params.Data.Text + n.Params.Message; got != want[n.Method] {
 			t.Errorf("heard %+v", n)
 		}

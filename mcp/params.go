@@ -142,12 +142,12 @@ func jsonKind(t reflect.Type) string {
 }
 
 // metaRefused is where a request that checkParams found fault with carries the
-// answer to it, through the SDK's transports to answerRefused.
+// answer to it, through the SDK's transports to answerRefusals.
 const metaRefused = "daybook/refused"
 
-// refused makes a request that is answered with a problem: a ping, which may
+// refusalMessage makes a request that is answered with a problem: a ping, which may
 // come at any time.
-func refused(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
+func refusalMessage(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
 	carried := object{{"code", problem.Code}, {"message", problem.Message}}
 	if problem.Data != nil {
 		carried = append(carried, member{"data", problem.Data})
@@ -156,9 +156,9 @@ func refused(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
 		{"params", object{{"_meta", object{{metaRefused, carried}}}}}})
 }
 
-// answerRefused answers what refused made. A client that writes such a thing
+// answerRefusals answers what refused made. A client that writes such a thing
 // itself gets back what it wrote.
-func answerRefused(next sdk.MethodHandler) sdk.MethodHandler {
+func answerRefusals(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.PingParams)
 		if !ok || p == nil {

@@ -46,12 +46,12 @@ func runeStart(text string, at int) int {
 	return at
 }
 
-// wholeResult reads the result of a run, every byte of it.
-func (s *Server) wholeResult(ctx context.Context, id string) (string, error) {
+// fullResult reads the result of a run, every byte of it.
+func (s *Server) fullResult(ctx context.Context, id string) (string, error) {
 	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextResult)
 }
 
-// wholeError does so with its error.
-func (s *Server) wholeError(ctx context.Context, id string) (string, error) {
+// fullError does so with its error.
+func (s *Server) fullError(ctx context.Context, id string) (string, error) {
 	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextError)
 }

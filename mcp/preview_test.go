@@ -17,7 +17,7 @@ import (
 func TestResultLargerThanAnAnswer(t *testing.T) {
 	t.Parallel()
 	all := strings.Repeat("x", 5000)
-	book := &fakeBook{execution: func(id string) (projections.ExecutionDetail, error) {
+	book := &fakeStack{execution: func(id string) (projections.ExecutionDetail, error) {
 		d := projections.ExecutionDetail{Execution: projections.Execution{ExecutionID: id, Status: events.StatusCompleted, Result: &all}}
 		return d, &budget.ExhaustedError{Need: 5000, Answer: 5000, Share: 1000}
 	}}

@@ -20,10 +20,10 @@ type SessionQueries interface {
 func (s *Server) resetTool() tool {
 	return tool{
 		name: "reset_session", title: "Reset session", destructive: true, idempotent: true,
-		about:  "Set a session back to one of its heaps, or to nothing.",
-		input:  []property{{name: "session", kind: text, required: true, about: "ref or name"}, {name: "heap", kind: text}},
-		output: record(is("session_id", "string"), is("kind", "string"), orNull("head", "string")),
-		call:   s.resetSession,
+		description: "Set a session back to one of its heaps, or to nothing.",
+		input:       []property{{name: "session", kind: text, required: true, description: "ref or name"}, {name: "heap", kind: text}},
+		output:      record(typedField("session_id", "string"), typedField("kind", "string"), nullableField("head", "string")),
+		call:        s.resetSession,
 	}
 }
 
@@ -38,11 +38,11 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 		return answer{}, ledger.Invalid("heap", "heap must not be empty: leave it out to reset the session to nothing")
 	}
 	r := ledger.Reset{Tenant: s.tenant, Heap: a.text("heap"), Actor: c.actor, Traceparent: c.traceparent}
-	if err := s.resetTarget(ctx, c, a.text("session"), &r); err != nil {
+	if err := s.setResetTarget(ctx, c, a.text("session"), &r); err != nil {
 		return answer{}, err
 	}
 	if r.Heap != "" { // the whole session is read
-		if err := permitted(ctx); err != nil {
+		if err := takePermit(ctx); err != nil {
 			return answer{}, err
 		}
 	}
@@ -58,8 +58,8 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 	return answer{value: out, seq: done.Seq}, nil
 }
 
-// resetTarget finds the session to reset.
-func (s *Server) resetTarget(ctx context.Context, c caller, text string, r *ledger.Reset) error {
+// setResetTarget finds the session to reset.
+func (s *Server) setResetTarget(ctx context.Context, c caller, text string, r *ledger.Reset) error {
 	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ledger.Invalid("session", "session must be a logical_session_ref, a name, or an id, in printable characters")
 	}

@@ -14,7 +14,7 @@ import (
 // Short names of other connections and beginnings of names find no session.
 func TestSessionsOfOtherConnections(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	server := book.serve(t, mcp.Options{})
 	a, b := openPipe(t, server, ""), openPipe(t, server, "")
 	a.initialize()

@@ -21,15 +21,15 @@ import (
 // can be had from tools; an address can be attached to a conversation by the
 // user.
 type resource struct {
-	name, title, about string
+	name, title, description string
 	// scheme and suffix enclose what the address names.
 	scheme, suffix string
 	mime           string
 	read           func(ctx context.Context, named string) (text string, err error)
 	// version returns a text that changes when what read returns does.
 	version func(ctx context.Context, named string) (string, error)
-	// unnoted resources leave nothing in the context of who reads them.
-	unnoted bool
+	// skipContext resources leave nothing in the context of who reads them.
+	skipContext bool
 }
 
 const (
@@ -45,7 +45,7 @@ func (s *Server) resources() []resource {
 	return []resource{
 		{
 			name: "execution", title: "Execution", scheme: "execution://", mime: jsonType,
-			about: "A run: status, result, error, heap and times.",
+			description: "A run: status, result, error, heap and times.",
 			read: func(ctx context.Context, id string) (string, error) {
 				d, err := s.execution(ctx, id)
 				shown := showExecution(d)
@@ -58,27 +58,27 @@ func (s *Server) resources() []resource {
 		},
 		{
 			name: "execution_output", title: "Console output", scheme: "execution://", suffix: "/output", mime: textType,
-			about: "The console output of a run, as far as it was written.",
-			read:  s.allOutput, version: s.executionVersion,
+			description: "The console output of a run, as far as it was written.",
+			read:        s.allOutput, version: s.executionVersion,
 		},
 		{
 			name: "execution_result", title: "Result", scheme: "execution://", suffix: "/result", mime: textType,
-			about: "The recorded value of a run's last expression, whole.",
-			read:  s.wholeResult, version: s.executionVersion,
+			description: "The recorded value of a run's last expression, whole.",
+			read:        s.fullResult, version: s.executionVersion,
 		},
 		{
 			name: "execution_error", title: "Error", scheme: "execution://", suffix: "/error", mime: textType,
-			about: "Why a run did not complete, with the stack.",
-			read:  s.wholeError, version: s.executionVersion,
+			description: "Why a run did not complete, with the stack.",
+			read:        s.fullError, version: s.executionVersion,
 		},
 		{
 			name: "heap", title: "Heap", scheme: "heap://", mime: jsonType,
-			about: "A heap: its tags, size, and the run and heap it comes from.",
-			read:  heap, version: heap,
+			description: "A heap: its tags, size, and the run and heap it comes from.",
+			read:        heap, version: heap,
 		},
 		{
 			name: "session", title: "Session log", scheme: "session://", mime: jsonType,
-			about: "The log of a named session: every run that ended, in order.",
+			description: "The log of a named session: every run that ended, in order.",
 			read: func(ctx context.Context, name string) (string, error) {
 				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
 				if err == nil && len(entries) == 0 {
@@ -116,7 +116,7 @@ func (r resource) template() *sdk.ResourceTemplate {
 		variable = "id"
 	}
 	return &sdk.ResourceTemplate{
-		Name: r.name, Title: r.title, Description: r.about, MIMEType: r.mime,
+		Name: r.name, Title: r.title, Description: r.description, MIMEType: r.mime,
 		URITemplate: r.scheme + "{" + variable + "}" + r.suffix,
 	}
 }
@@ -149,7 +149,7 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 		}
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
-		if err := permitted(ctx); err != nil {
+		if err := takePermit(ctx); err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
 		text, err := r.read(ctx, name)
@@ -188,7 +188,7 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 // maxURIBytes bounds an address: the longest session name, escaped, and the rest.
 const maxURIBytes = 4 << 10
 
-const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
+const unknownAddress = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
 // unreadable is the protocol's error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
@@ -197,7 +197,7 @@ func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 		return encodeErr
 	}
 	if codeOf(err) == ledger.CodeNotFound {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: notOnRecord, Data: data}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: unknownAddress, Data: data}
 	}
 	message, ours := explain(ctx, err)
 	if ours {

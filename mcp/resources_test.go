@@ -20,7 +20,7 @@ import (
 // TestResources reads what tools answer, by address.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "täglich 100%")
 	p.initialize()
 	var templates struct {
@@ -77,7 +77,7 @@ func TestSubscriptions(t *testing.T) {
 			}
 			t.Run(transport+"/"+revision, func(t *testing.T) {
 				t.Parallel()
-				book := openBook(t, ledger.Options{})
+				book := openStack(t, ledger.Options{})
 				s := book.serve(t, mcp.Options{})
 				updated := make(chan string, 100)
 				c := sdk.NewClient(&sdk.Implementation{Name: "agent", Version: "3"}, &sdk.ClientOptions{
@@ -136,7 +136,7 @@ func TestSubscriptions(t *testing.T) {
 // TestSubscribeToNothing is refused.
 func TestSubscribeToNothing(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()
 	for _, uri := range []string{"execution://nonsense", "heap://" + events.Hash(nil), "file:///x", ""} {
 		p.send(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":` + mustJSON(t, uri) + `}}`)
@@ -151,7 +151,7 @@ func TestSubscribeToNothing(t *testing.T) {
 func TestWatchReadsNoEntries(t *testing.T) {
 	t.Parallel()
 	looks := 0
-	book := &fakeBook{
+	book := &fakeStack{
 		entries: func() []projections.Entry {
 			t.Error("the watch reads the log")
 			return nil

@@ -18,7 +18,7 @@ const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, a 
 
 // The arguments both modes know.
 var (
-	codeProperty = property{name: "code", kind: text, required: true, about: "types are stripped, not checked"}
+	codeProperty = property{name: "code", kind: text, required: true, description: "types are stripped, not checked"}
 
 	limitProperties = []property{
 		{name: "heap_memory_max_mb", kind: integer},
@@ -33,28 +33,28 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text, about: "from an earlier run"},
-		{name: "logical_session_ref", kind: text, about: "from open_session, instead of heap"},
+		{name: "heap", kind: text, description: "from an earlier run"},
+		{name: "logical_session_ref", kind: text, description: "from open_session, instead of heap"},
 	}
 	input = append(input, limitProperties...)
 	input = append(input,
 		waitProperty,
-		property{name: "tags", kind: textMap, about: "of the heap, if the run completes"},
-		property{name: "reuse", kind: boolean, about: "return an equal earlier run of this session"},
-		property{name: "idempotency_key", kind: text, about: "repeating it returns the same execution"},
+		property{name: "tags", kind: textMap, description: "of the heap, if the run completes"},
+		property{name: "reuse", kind: boolean, description: "return an equal earlier run of this session"},
+		property{name: "idempotency_key", kind: text, description: "repeating it returns the same execution"},
 	)
 	return []tool{{
-		name: "run_js", title: "Run JavaScript", about: about,
+		name: "run_js", title: "Run JavaScript", description: about,
 		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  input,
 		output: submittedSchema(),
-		submit: s.submitRun, finish: s.accepted,
+		submit: s.submitRun, finish: s.finishRun,
 	}}
 }
 
-// submitted is the answer of run_js about a run that has not ended, or that
+// submittedAnswer is the answer of run_js about a run that has not ended, or that
 // nobody waited for.
-type submitted struct {
+type submittedAnswer struct {
 	ExecutionID string `json:"execution_id"`
 	// Status is running if the client waited, else empty.
 	Status   events.Status `json:"status,omitempty"`
@@ -66,11 +66,11 @@ type submitted struct {
 // submittedSchema has the id alone for required: the other members are those of
 // an ended run.
 func submittedSchema() object {
-	fields := []field{is("execution_id", "string")}
+	fields := []field{typedField("execution_id", "string")}
 	for _, f := range executionFields()[1:] {
-		fields = append(fields, optional(f))
+		fields = append(fields, optionalField(f))
 	}
-	return record(append(fields, optional(is(memberTried, "object")))...)
+	return record(append(fields, optionalField(typedField(memberTried, "object")))...)
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
@@ -110,15 +110,15 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 	return r, err
 }
 
-// accepted answers at once, or, if the client waits and the run ends in time,
+// finishRun answers at once, or, if the client waits and the run ends in time,
 // with the whole run. The run does not end with the wait.
-func (s *Server) accepted(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error) {
-	out := submitted{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}
+func (s *Server) finishRun(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error) {
+	out := submittedAnswer{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}
 	if !a.has(argWait) {
 		return answer{value: out, seq: r.Seq}, nil
 	}
-	ans, err := s.awaitWhole(ctx, c, r, a)
-	whole, _ := ans.value.(wholeAnswer)
+	ans, err := s.awaitFullAnswer(ctx, c, r, a)
+	whole, _ := ans.value.(fullAnswer)
 	switch {
 	case err == nil && whole.Status.Terminal():
 		whole.AlreadyTried = c.earlier.before

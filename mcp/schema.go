@@ -41,12 +41,12 @@ func (k kind) article() string {
 
 // property is one argument of a tool.
 type property struct {
-	name     string
-	kind     kind
-	about    string
-	required bool
-	// deflt is what an absent integer means, shown in the schema; 0 is none.
-	deflt int64
+	name        string
+	kind        kind
+	description string
+	required    bool
+	// defaultInt is what an absent integer means, shown in the schema; 0 is none.
+	defaultInt int64
 	// min and max are shown in the schema when not 0. Who acts on the
 	// argument checks them: only there is known when an argument counts.
 	min, max int64
@@ -107,8 +107,8 @@ func inputSchema(ps []property) object {
 
 func (p property) schema() object {
 	s := object{{"type", strings.TrimPrefix(string(p.kind), "any ")}}
-	if p.about != "" {
-		s = append(s, member{"description", p.about})
+	if p.description != "" {
+		s = append(s, member{"description", p.description})
 	}
 	if p.kind == textMap {
 		s = append(s, member{"additionalProperties", object{{"type", "string"}}})
@@ -119,8 +119,8 @@ func (p property) schema() object {
 	if len(p.oneOf) > 0 {
 		s = append(s, member{"enum", p.oneOf})
 	}
-	if p.deflt != 0 {
-		s = append(s, member{"default", p.deflt})
+	if p.defaultInt != 0 {
+		s = append(s, member{"default", p.defaultInt})
 	}
 	if p.min != 0 {
 		s = append(s, member{"minimum", p.min})
@@ -155,23 +155,23 @@ type field struct {
 	optional bool
 }
 
-func is(name, typ string) field {
+func typedField(name, typ string) field {
 	return field{name: name, schema: object{{"type", typ}}}
 }
 
-func orNull(name, typ string) field {
+func nullableField(name, typ string) field {
 	return field{name: name, schema: object{{"type", []string{typ, "null"}}}}
 }
 
-func listOf(name string, item object) field {
+func listField(name string, item object) field {
 	return field{name: name, schema: object{{"type", "array"}, {"items", item}}}
 }
 
-func stringMap(name string) field {
+func stringMapField(name string) field {
 	return field{name: name, schema: object{{"type", "object"}, {"additionalProperties", object{{"type", "string"}}}}}
 }
 
-func optional(f field) field {
+func optionalField(f field) field {
 	f.optional = true
 	return f
 }

@@ -79,25 +79,25 @@ type Options struct {
 // can reach another's clients; New makes that of the default tenant, and the
 // others come with their first request.
 type Server struct {
-	opts    Options
-	logger  *slog.Logger
-	tenant  string
-	sdk     *sdk.Server
-	tenants *tenants
-	places  *places
+	opts              Options
+	logger            *slog.Logger
+	tenant            string
+	sdk               *sdk.Server
+	tenants           *tenants
+	transportSessions *transportSessions
 
 	watches *watches
-	// strangers bounds the log lines about reads of other sessions' contexts, which
+	// foreignReadLog bounds the log lines about reads of other sessions' contexts, which
 	// clients can cause.
-	strangers rate.Sometimes
+	foreignReadLog rate.Sometimes
 
 	// serverCtx ends with Close; every call in progress ends with it.
 	serverCtx context.Context
-	end       context.CancelCauseFunc
+	cancel    context.CancelCauseFunc
 }
 
-// logEvery is the least time between two log lines that clients of a tenant can cause.
-const logEvery = 10 * time.Second
+// logInterval is the least time between two log lines that clients of a tenant can cause.
+const logInterval = 10 * time.Second
 
 // errClosing is why calls end when the server does, as opposed to the client's
 // wish.
@@ -130,37 +130,37 @@ func New(opts Options) *Server {
 			opts.Instructions = statelessInstructions
 		}
 	}
-	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}, aside: newAside()}, places: newPlaces()}
-	s.serverCtx, s.end = context.WithCancelCause(context.Background())
-	return s.of(events.DefaultTenant)
+	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{servers: map[string]*Server{}, largeCode: newLargeCodeStore()}, transportSessions: newTransportSessions()}
+	s.serverCtx, s.cancel = context.WithCancelCause(context.Background())
+	return s.forTenant(events.DefaultTenant)
 }
 
 // tenants are the servers of all tenants.
 type tenants struct {
-	accounts accounts
-	aside    *aside
+	accounts  accounts
+	largeCode *largeCodeStore
 
-	mu sync.Mutex
-	by map[string]*Server // guarded by mu
+	mu      sync.Mutex
+	servers map[string]*Server // guarded by mu
 }
 
 // all returns them.
 func (t *tenants) all() []*Server {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Collect(maps.Values(t.by))
+	return slices.Collect(maps.Values(t.servers))
 }
 
-// of returns the server of a tenant, which is made if there is none yet.
-func (s *Server) of(tenant string) *Server {
+// forTenant returns the server of a tenant, which is made if there is none yet.
+func (s *Server) forTenant(tenant string) *Server {
 	s.tenants.mu.Lock()
 	defer s.tenants.mu.Unlock()
-	if known := s.tenants.by[tenant]; known != nil {
+	if known := s.tenants.servers[tenant]; known != nil {
 		return known
 	}
-	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, serverCtx: s.serverCtx, end: s.end, watches: newWatches(), strangers: rate.Sometimes{Interval: logEvery}}
+	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, transportSessions: s.transportSessions, serverCtx: s.serverCtx, cancel: s.cancel, watches: newWatches(), foreignReadLog: rate.Sometimes{Interval: logInterval}}
 	one.build()
-	s.tenants.by[tenant] = one
+	s.tenants.servers[tenant] = one
 	return one
 }
 
@@ -196,16 +196,16 @@ func (s *Server) build() {
 		opts.Fixtures.Mount(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.tasksOnCall(byName), rememberLevel)
-	u := &updates{life: s.serverCtx, running: &s.watches.running, waiting: map[sdk.Session]map[string]func(context.Context){}}
-	s.sdk.AddSendingMiddleware(u.aside)
+	u := &updates{serverCtx: s.serverCtx, running: &s.watches.running, pending: map[sdk.Session]map[string]func(context.Context){}}
+	s.sdk.AddSendingMiddleware(u.middleware)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
 			s.sdk.AddResourceTemplate(r.template(), s.reader(r))
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
-	s.sdk.AddReceivingMiddleware(s.bounded, boundSession, s.accounted, s.permittable, s.refuseUnknownNames(byName), refuseSecondInitialize, answerRefused)
-	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
+	s.sdk.AddReceivingMiddleware(s.limitListen, limitSession, s.accountMemory, s.withPermit, s.refuseUnknownNames(byName), refuseSecondInitialize, answerRefusals)
+	s.sdk.AddReceivingMiddleware(s.identify) // the last one added is the first to see a request
 }
 
 // callsServers reports whether a script can reach something outside.
@@ -230,7 +230,7 @@ func (s *Server) tools() []tool {
 // HTTP server, which would make every waiting client look like one that hung
 // up.
 func (s *Server) Close() error {
-	s.end(errClosing)
+	s.cancel(errClosing)
 	var wg sync.WaitGroup
 	for _, one := range s.tenants.all() {
 		for ss := range one.sdk.Sessions() {

@@ -15,25 +15,25 @@ var entryFields = []string{"index", "input_heap", "output_heap", "code", "timest
 
 const defaultEntryFields = 5
 
-// noSession is the documented error entry.
-const noSession = "no session name for this connection: send the header X-MCP-Session-Id on initialize (over stdio: start with --session-id)"
+// sessionNameMissing is the documented error entry.
+const sessionNameMissing = "no session name for this connection: send the header X-MCP-Session-Id on initialize (over stdio: start with --session-id)"
 
 func (s *Server) sessionTools() []tool {
 	return []tool{
 		{
 			name: "list_sessions", title: "List sessions", heavy: true, readOnly: true, idempotent: true,
-			about:  "List the names of sessions with log entries.",
-			output: record(listOf("sessions", object{{"type", "string"}})),
-			call:   s.listSessions,
+			description: "List the names of sessions with log entries.",
+			output:      record(listField("sessions", object{{"type", "string"}})),
+			call:        s.listSessions,
 		},
 		{
 			name: "list_session_snapshots", title: "List session log", heavy: true, readOnly: true, idempotent: true,
-			about: "List the ended runs of this connection's session, oldest first. The last non-null output_heap continues it.",
+			description: "List the ended runs of this connection's session, oldest first. The last non-null output_heap continues it.",
 			input: []property{{name: "fields", kind: text,
-				about: "comma-separated: " + strings.Join(entryFields, ",") + "; default: the first five"}},
-			output: record(listOf("entries", record(optional(is("index", "integer")), optional(orNull("input_heap", "string")),
-				optional(orNull("output_heap", "string")), optional(is("code", "string")), optional(is("timestamp", "string")),
-				optional(is("execution_id", "string")), optional(statusField()), optional(is("error", "string"))))),
+				description: "comma-separated: " + strings.Join(entryFields, ",") + "; default: the first five"}},
+			output: record(listField("entries", record(optionalField(typedField("index", "integer")), optionalField(nullableField("input_heap", "string")),
+				optionalField(nullableField("output_heap", "string")), optionalField(typedField("code", "string")), optionalField(typedField("timestamp", "string")),
+				optionalField(typedField("execution_id", "string")), optionalField(statusField()), optionalField(typedField("error", "string"))))),
 			call: s.listEntries,
 		},
 	}
@@ -64,7 +64,7 @@ func (s *Server) listEntries(ctx context.Context, c caller, a arguments) (answer
 		return answer{}, err
 	}
 	if c.session == "" {
-		return answer{value: entriesAnswer{Entries: []object{{{"error", noSession}}}}}, nil
+		return answer{value: entriesAnswer{Entries: []object{{{"error", sessionNameMissing}}}}}, nil
 	}
 	entries, err := s.opts.Queries.Entries(ctx, s.tenant, c.session)
 	if err != nil {

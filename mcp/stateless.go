@@ -19,8 +19,8 @@ const (
 	// statelessWait is how long run_js waits for a run; it stays on record.
 	statelessWait    = 300 * time.Second
 	statelessTimeout = "Execution did not complete within polling timeout"
-	// abandonWait bounds the cancelling of a run nobody waits for any more.
-	abandonWait = 10 * time.Second
+	// abandonTimeout bounds the cancelling of a run nobody waits for any more.
+	abandonTimeout = 10 * time.Second
 )
 
 func (s *Server) statelessTools() []tool {
@@ -29,10 +29,10 @@ func (s *Server) statelessTools() []tool {
 		about = statelessDescription
 	}
 	return []tool{{
-		name: "run_js", title: "Run JavaScript", about: about,
+		name: "run_js", title: "Run JavaScript", description: about,
 		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  append([]property{codeProperty}, limitProperties...),
-		output: record(is("output", "string"), orNull("result", "string"), optional(is("error", "string"))),
+		output: record(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string"))),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 			return s.opts.Commands.Submit(ctx, s.submission(c, a))
 		},
@@ -52,12 +52,12 @@ type outputAnswer struct {
 // the run: it has no other way to, and nobody can read the outcome. A server
 // that ends, or a pipe that closes, does not.
 func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger.Receipt) (answer, error) {
-	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitedLong)
+	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitTimeout)
 	defer stop()
-	d, err := s.awaitEnd(wait, r, s.newLive(c.listener, r.ExecutionID))
+	d, err := s.awaitEnd(wait, r, s.newOutputNotifier(c.listener, r.ExecutionID))
 	switch {
 	case err == nil:
-	case errors.Is(context.Cause(wait), errWaitedLong):
+	case errors.Is(context.Cause(wait), errWaitTimeout):
 		message := statelessTimeout
 		out, err := s.allOutput(ctx, r.ExecutionID)
 		if err != nil {
@@ -65,7 +65,7 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 		}
 		return answer{value: outputAnswer{Output: out, Error: &message}, seq: r.Seq}, nil
 	case errors.Is(context.Cause(ctx), context.Canceled):
-		s.abandon(ctx, c, r.ExecutionID)
+		s.cancelAbandoned(ctx, c, r.ExecutionID)
 		return answer{}, err
 	default:
 		return answer{}, err
@@ -77,7 +77,7 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 	return answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq}, nil
 }
 
-var errWaitedLong = errors.New("the run takes longer than a client is made to wait")
+var errWaitTimeout = errors.New("the run takes longer than a client is made to wait")
 
 // awaitEnd returns an execution once it has ended. Until then it tells whoever
 // listens; l is nil if nobody does.
@@ -87,7 +87,7 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifi
 	if l != nil {
 		defer l.stop()
 		if l.token != nil {
-			t := time.NewTicker(progressEvery)
+			t := time.NewTicker(progressInterval)
 			defer t.Stop()
 			tick = t.C
 		}
@@ -148,9 +148,9 @@ func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
 	return b.String(), nil
 }
 
-// abandon cancels a run whose client has gone.
-func (s *Server) abandon(ctx context.Context, c caller, id string) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
+// cancelAbandoned cancels a run whose client has gone.
+func (s *Server) cancelAbandoned(ctx context.Context, c caller, id string) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer stop()
 	_, err := s.opts.Commands.Cancel(ctx, s.tenant, id, c.actor)
 	if err != nil && ledger.CodeOf(err) != ledger.CodeConflict {

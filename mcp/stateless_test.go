@@ -57,8 +57,8 @@ func (r *oneRun) signal() {
 	}
 }
 
-func (r *oneRun) book() *fakeBook {
-	return &fakeBook{
+func (r *oneRun) stack() *fakeStack {
+	return &fakeStack{
 		submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 			return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 		},
@@ -129,7 +129,7 @@ func TestStatelessEndings(t *testing.T) {
 			run := newRun(c.output)
 			run.more = c.more
 			run.end(c.status, c.err)
-			p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+			p := openPipe(t, run.stack().serve(t, mcp.Options{Stateless: true}), "")
 			p.initialize()
 			r := p.tool("run_js", `{"code":"x"}`)
 			if r.IsError || len(r.Content) != 1 || r.Content[0].Text != c.want {
@@ -164,7 +164,7 @@ func TestStatelessWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("so far\n")
-		s := run.book().serve(t, mcp.Options{Stateless: true})
+		s := run.stack().serve(t, mcp.Options{Stateless: true})
 		cs := connect(t, s)
 		start := time.Now()
 		res, err := cs.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "x"}})
@@ -195,7 +195,7 @@ func TestStatelessProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("")
-		p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+		p := openPipe(t, run.stack().serve(t, mcp.Options{Stateless: true}), "")
 		p.initialize()
 		p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"x"},"_meta":{"progressToken":"t"}}}`)
 		for _, want := range []string{"5", "10"} {
@@ -219,7 +219,7 @@ func TestStatelessProgress(t *testing.T) {
 func TestStatelessGivenUp(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
-	book := run.book()
+	book := run.stack()
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	execution := book.execution
@@ -259,7 +259,7 @@ func TestErrorTable(t *testing.T) {
 		{errors.New("dial tcp 10.0.0.1: secret"), "inside the server", "secret"},
 		{&ledger.Error{Code: "a code of tomorrow", Message: "secret"}, "inside the server", "secret"},
 	} {
-		book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { return ledger.Receipt{}, c.err }}
+		book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { return ledger.Receipt{}, c.err }}
 		p := openPipe(t, book.serve(t, mcp.Options{}), "")
 		p.initialize()
 		r := p.tool("run_js", `{"code":"1"}`)
@@ -274,7 +274,7 @@ func TestErrorTable(t *testing.T) {
 // and the process alive.
 func TestPanicIsContained(t *testing.T) {
 	t.Parallel()
-	book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { panic("secret") }}
+	book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { panic("secret") }}
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	r := p.tool("run_js", `{"code":"1"}`)
@@ -290,7 +290,7 @@ func TestPanicIsContained(t *testing.T) {
 func TestLaggingProjections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		book := &fakeBook{
+		book := &fakeStack{
 			submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 				return ledger.Receipt{ExecutionID: "one", Seq: 5}, nil
 			},

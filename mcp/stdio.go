@@ -14,10 +14,10 @@ import (
 	"daybook/ledger"
 )
 
-// eofGrace is how long the connection waits for the next answer to a call in
+// eofTimeout is how long the connection waits for the next answer to a call in
 // progress once the client has closed its end. It is shorter than clients wait
 // before they kill.
-const eofGrace = 1500 * time.Millisecond
+const eofTimeout = 1500 * time.Millisecond
 
 // MaxMessageBytes bounds one message of a client, without its line end.
 const MaxMessageBytes = maxMessageBytes
@@ -39,11 +39,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 			return fmt.Errorf("session name: %w", err)
 		}
 	}
-	conn := newLineConn(ctx, in, out, eofGrace)
+	conn := newLineConn(ctx, in, out, eofTimeout)
 	conn.count = func() error { return s.opts.Quotas.CountRequest(access.Anonymous()) }
 	if s.opts.Budget != nil {
-		conn.calls.known = &s.tenants.accounts
-		conn.calls.account = func() *budget.Account { return s.opts.Budget.Answer(s.tenant, 1) }
+		conn.calls.accounts = &s.tenants.accounts
+		conn.calls.openAccount = func() *budget.Account { return s.opts.Budget.Answer(s.tenant, 1) }
 	}
 	defer conn.calls.removeAll()
 	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anonymous()}), conn, nil)

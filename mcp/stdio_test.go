@@ -22,7 +22,7 @@ const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"prot
 // a shell pipe does: they are answered all the same.
 func TestStdioAnswersWhatWasPipedIn(t *testing.T) {
 	t.Parallel()
-	book := &fakeBook{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{ExecutionID: "run of " + s.Code, Seq: 7}, nil
 	}}
 	s := book.serve(t, mcp.Options{})
@@ -55,7 +55,7 @@ func messages(t testing.TB, out []byte) []map[string]json.RawMessage {
 // are.
 func TestStdioSurvivesGarbage(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()
 	for _, line := range []string{
 		`hello`, `{"jsonrpc":"2.0","id":9,"method":`, `5`, `null`, `{}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`,
@@ -91,7 +91,7 @@ func TestStdioSurvivesGarbage(t *testing.T) {
 // TestStdioUnknownTool and methods are protocol errors, not results.
 func TestStdioUnknownTool(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()
 	for line, code := range map[string]string{
 		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"nonsense"}}`:                     `"code":-32602`,
@@ -115,7 +115,7 @@ func TestStdioEndsWhileRunning(t *testing.T) {
 			t.Parallel()
 			waiting := make(chan struct{})
 			never := make(chan struct{})
-			book := &fakeBook{
+			book := &fakeStack{
 				submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 					return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
 				},
@@ -161,22 +161,22 @@ func TestStdioEndsWhileRunning(t *testing.T) {
 	}
 }
 
-// failing is a stream that breaks.
-type failing struct{}
+// failingWriter is a stream that breaks.
+type failingWriter struct{}
 
-func (failing) Read([]byte) (int, error)  { return 0, errBroken }
-func (failing) Write([]byte) (int, error) { return 0, errBroken }
+func (failingWriter) Read([]byte) (int, error)  { return 0, errBroken }
+func (failingWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 var errBroken = errors.New("the stream broke")
 
 // TestStdioBrokenStreams are told to whoever started the server.
 func TestStdioBrokenStreams(t *testing.T) {
 	t.Parallel()
-	s := new(fakeBook).serve(t, mcp.Options{})
-	if err := s.ServeStdio(t.Context(), failing{}, io.Discard, ""); !errors.Is(err, errBroken) {
+	s := new(fakeStack).serve(t, mcp.Options{})
+	if err := s.ServeStdio(t.Context(), failingWriter{}, io.Discard, ""); !errors.Is(err, errBroken) {
 		t.Errorf("broken input: %v", err)
 	}
-	if err := s.ServeStdio(t.Context(), strings.NewReader(handshake), failing{}, ""); !errors.Is(err, errBroken) {
+	if err := s.ServeStdio(t.Context(), strings.NewReader(handshake), failingWriter{}, ""); !errors.Is(err, errBroken) {
 		t.Errorf("broken output: %v", err)
 	}
 }
@@ -184,13 +184,13 @@ func TestStdioBrokenStreams(t *testing.T) {
 // TestStdioSessionName is checked before anything is served.
 func TestStdioSessionName(t *testing.T) {
 	t.Parallel()
-	s := new(fakeBook).serve(t, mcp.Options{})
+	s := new(fakeStack).serve(t, mcp.Options{})
 	for _, name := range []string{" x", "a\nb", strings.Repeat("x", 129), "\xff"} {
 		if err := s.ServeStdio(t.Context(), strings.NewReader(handshake), io.Discard, name); ledger.CodeOf(err) != ledger.CodeInvalid {
 			t.Errorf("session %q: %v", name, err)
 		}
 	}
-	bad := new(fakeBook).serve(t, mcp.Options{SessionID: "a\tb"})
+	bad := new(fakeStack).serve(t, mcp.Options{SessionID: "a\tb"})
 	if err := bad.ServeStdio(t.Context(), strings.NewReader(handshake), io.Discard, ""); ledger.CodeOf(err) != ledger.CodeInvalid {
 		t.Errorf("Options.SessionID: %v", err)
 	}

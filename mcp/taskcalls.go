@@ -35,11 +35,11 @@ func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
 			}
 			switch res := res.(type) {
 			case *sdk.InitializeResult:
-				return announced(res), nil
+				return announceTasks(res), nil
 			case *sdk.ListToolsResult:
-				res = visible(ctx, res, tools)
+				res = filterTools(ctx, res, tools)
 				ss, ok := req.GetSession().(*sdk.ServerSession)
-				if ok && taskingOf(ss, req.GetParams().GetMeta()) == coreTasks {
+				if ok && taskFormOf(ss, req.GetParams().GetMeta()) == coreTasks {
 					return &toolsWithTasks{ListToolsResult: res, tools: tools}, nil
 				}
 				return res, nil
@@ -51,7 +51,7 @@ func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
 
 // wantsTask reports whether a call is to be answered with a task.
 func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
-	switch taskingOf(call.Session, call.Params.Meta) {
+	switch taskFormOf(call.Session, call.Params.Meta) {
 	case coreTasks:
 		if _, asked := call.Params.Meta[metaTask]; !asked {
 			return false, nil
@@ -61,18 +61,18 @@ func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 		}
 		return t.submit != nil, nil
 	case extensionTasks:
-		if t.submit == nil || declares(call.ClientCapabilities()) {
+		if t.submit == nil || declaresTasks(call.ClientCapabilities()) {
 			return t.submit != nil, nil
 		}
 		if t.taskOnly {
-			return false, errUndeclared()
+			return false, undeclaredError()
 		}
 	}
 	return false, nil
 }
 
-// declares reports whether a client can take a task for an answer.
-func declares(c *sdk.ClientCapabilities) bool {
+// declaresTasks reports whether a client can take a task for an answer.
+func declaresTasks(c *sdk.ClientCapabilities) bool {
 	if c == nil {
 		return false
 	}
@@ -80,8 +80,8 @@ func declares(c *sdk.ClientCapabilities) bool {
 	return ok
 }
 
-// errUndeclared tells a client what it must declare.
-func errUndeclared() error {
+// undeclaredError tells a client what it must declare.
+func undeclaredError() error {
 	data, err := json.Marshal(object{{"requiredCapabilities", object{{"extensions", object{{tasksExtension, object{}}}}}}})
 	if err != nil {
 		return err
@@ -93,13 +93,13 @@ func errUndeclared() error {
 }
 
 type (
-	// createdTask is the answer of the extension to a call.
-	createdTask struct {
+	// createTaskResult is the answer of the extension to a call.
+	createTaskResult struct {
 		sdk.ResultBase
 		extensionTask
 	}
-	// createdCoreTask is that of revision 2025-11-25.
-	createdCoreTask struct {
+	// createCoreTaskResult is that of revision 2025-11-25.
+	createCoreTaskResult struct {
 		sdk.ResultBase
 		Task coreTask `json:"task"`
 	}
@@ -108,11 +108,11 @@ type (
 // beginTask submits the execution that a call asks for. The task is told of
 // when it can be asked about, not before.
 func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t tool) (res sdk.Result, err error) {
-	how := taskingOf(call.Session, call.Params.Meta)
+	how := taskFormOf(call.Session, call.Params.Meta)
 	// A client of the older form cannot read anything but a task.
 	refuse := func(err error) (sdk.Result, error) {
 		if how == coreTasks {
-			return nil, s.fault(ctx, t.name, err)
+			return nil, s.protocolError(ctx, t.name, err)
 		}
 		return s.refuse(ctx, t.name, err), nil
 	}
@@ -123,7 +123,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	}()
 	ctx, stop := s.untilClose(ctx)
 	defer stop()
-	if err := allowed(ctx, t); err != nil {
+	if err := checkScope(ctx, t); err != nil {
 		return refuse(err)
 	}
 	a, err := s.arguments(t, call.Params.Arguments)
@@ -135,7 +135,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	if err != nil {
 		return refuse(err)
 	}
-	d, err := s.readable(ctx, r)
+	d, err := s.awaitReadableExecution(ctx, r)
 	if err != nil {
 		return refuse(fmt.Errorf("the run was accepted as execution %s and can not be read yet: %w", r.ExecutionID, err))
 	}
@@ -145,14 +145,14 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	}
 	meta := sdk.ResultBase{Meta: sdk.Meta{metaSequence: r.Seq}}
 	if how == coreTasks {
-		s.follow(c.listener, r)
-		return &createdCoreTask{ResultBase: meta, Task: showCoreTask(d)}, nil
+		s.notifyTaskOutput(c.listener, r)
+		return &createCoreTaskResult{ResultBase: meta, Task: showCoreTask(d)}, nil
 	}
-	return &createdTask{ResultBase: meta, extensionTask: showExtensionTask(d, "task")}, nil
+	return &createTaskResult{ResultBase: meta, extensionTask: showExtensionTask(d, "task")}, nil
 }
 
-// readable waits until an execution that was just accepted can be read.
-func (s *Server) readable(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
+// awaitReadableExecution waits until an execution that was just accepted can be read.
+func (s *Server) awaitReadableExecution(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
 	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	if err := s.opts.Queries.Wait(wait, r.Seq); err != nil {
@@ -161,9 +161,9 @@ func (s *Server) readable(ctx context.Context, r ledger.Receipt) (projections.Ex
 	return s.execution(ctx, r.ExecutionID)
 }
 
-// announced rewrites the answer to initialize, which only sessions use: there
+// announceTasks rewrites the answer to initialize, which only sessions use: there
 // tasks are a capability, not an extension, and only in one revision.
-func announced(res *sdk.InitializeResult) sdk.Result {
+func announceTasks(res *sdk.InitializeResult) sdk.Result {
 	plain := *res
 	caps := *res.Capabilities
 	caps.Extensions = nil // of the extensions there are, none is for sessions

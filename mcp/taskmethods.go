@@ -29,15 +29,15 @@ type (
 		sdk.ResultBase
 		ResultType string `json:"resultType"`
 	}
-	gotTask struct {
+	getTaskResult struct {
 		sdk.ResultBase
 		extensionTask
 	}
-	gotCoreTask struct {
+	getCoreTaskResult struct {
 		sdk.ResultBase
 		coreTask
 	}
-	listedTasks struct {
+	listTasksResult struct {
 		sdk.ResultBase
 		Tasks      []coreTask `json:"tasks"`
 		NextCursor string     `json:"nextCursor,omitempty"`
@@ -78,11 +78,11 @@ func (s *Server) taskHandler(m taskMethod) func(context.Context, *sdk.ServerSess
 		}
 		defer func() {
 			if v := recover(); v != nil {
-				res, err = nil, s.fault(ctx, m.name, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+				res, err = nil, s.protocolError(ctx, m.name, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			}
 		}()
 		var do func(context.Context, *taskParams) (sdk.Result, error)
-		how := taskingOf(ss, p.Meta)
+		how := taskFormOf(ss, p.Meta)
 		switch how {
 		case coreTasks:
 			do = m.core
@@ -90,10 +90,10 @@ func (s *Server) taskHandler(m taskMethod) func(context.Context, *sdk.ServerSess
 			do = m.extension
 		}
 		if do == nil {
-			return nil, noMethod(m.name)
+			return nil, methodNotFound(m.name)
 		}
-		if how == extensionTasks && !declaredIn(p.Meta) {
-			return nil, errUndeclared()
+		if how == extensionTasks && !requestDeclaresTasks(p.Meta) {
+			return nil, undeclaredError()
 		}
 		if p.TaskID == "" && m.name != "tasks/list" {
 			return nil, invalidParams("%s needs taskId, the id of a task", m.name)
@@ -109,18 +109,18 @@ func (s *Server) taskHandler(m taskMethod) func(context.Context, *sdk.ServerSess
 	}
 }
 
-func noMethod(name string) error {
+func methodNotFound(name string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: name + " is not a method of this protocol revision"}
 }
 
-// declaredIn reports whether a request's own capabilities name the extension.
-func declaredIn(meta sdk.Meta) bool {
+// requestDeclaresTasks reports whether a request's own capabilities name the extension.
+func requestDeclaresTasks(meta sdk.Meta) bool {
 	raw, err := json.Marshal(meta[sdk.MetaKeyClientCapabilities])
 	if err != nil {
 		return false
 	}
 	var c sdk.ClientCapabilities
-	return json.Unmarshal(raw, &c) == nil && declares(&c)
+	return json.Unmarshal(raw, &c) == nil && declaresTasks(&c)
 }
 
 func (s *Server) getTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
@@ -128,7 +128,7 @@ func (s *Server) getTask(ctx context.Context, p *taskParams) (sdk.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &gotTask{extensionTask: showExtensionTask(d, "complete")}
+	t := &getTaskResult{extensionTask: showExtensionTask(d, "complete")}
 	if t.Status == taskCompleted {
 		if t.Result, err = s.outcome(ctx, d); err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (s *Server) getCoreTask(ctx context.Context, p *taskParams) (sdk.Result, er
 	if err != nil {
 		return nil, err
 	}
-	return &gotCoreTask{coreTask: showCoreTask(d)}, nil
+	return &getCoreTaskResult{coreTask: showCoreTask(d)}, nil
 }
 
 // updateTask takes answers to questions of a script. Scripts ask none, and
@@ -172,7 +172,7 @@ func (s *Server) cancelCoreTask(ctx context.Context, p *taskParams) (sdk.Result,
 	if err != nil {
 		return nil, err
 	}
-	return &gotCoreTask{coreTask: showCoreTask(d)}, nil
+	return &getCoreTaskResult{coreTask: showCoreTask(d)}, nil
 }
 
 // cancelRun ends an execution, on record and as it can be read.
@@ -208,7 +208,7 @@ func (s *Server) listTasks(ctx context.Context, p *taskParams) (sdk.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	list := &listedTasks{Tasks: make([]coreTask, 0, len(page.Executions)), NextCursor: page.NextCursor}
+	list := &listTasksResult{Tasks: make([]coreTask, 0, len(page.Executions)), NextCursor: page.NextCursor}
 	for _, e := range page.Executions {
 		d, err := s.execution(ctx, e.ExecutionID)
 		if err != nil {

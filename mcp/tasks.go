@@ -22,12 +22,12 @@ import (
 // Execution ids have 74 random bits, which nobody guesses. They give no more
 // than list_executions does to the same caller.
 
-// tasking is how a client's protocol revision knows tasks.
-type tasking int
+// taskForm is how a client's protocol revision knows tasks.
+type taskForm int
 
 const (
 	// noTasks: revisions before 2025-11-25.
-	noTasks tasking = iota
+	noTasks taskForm = iota
 	// coreTasks: revision 2025-11-25, where the client asks for a task with a
 	// member of the call, and fetches the result with tasks/result.
 	coreTasks
@@ -49,9 +49,9 @@ const (
 	tasksPerPage = 50
 )
 
-// taskingOf tells how a request wants tasks done. A request of a revision
+// taskFormOf tells how a request wants tasks done. A request of a revision
 // without sessions names its revision itself.
-func taskingOf(ss *sdk.ServerSession, meta sdk.Meta) tasking {
+func taskFormOf(ss *sdk.ServerSession, meta sdk.Meta) taskForm {
 	revision, _ := meta[sdk.MetaKeyProtocolVersion].(string)
 	if p := ss.InitializeParams(); revision == "" && p != nil {
 		revision = p.ProtocolVersion
@@ -86,7 +86,7 @@ const (
 // showTask describes an execution as a task. A script that throws is a failed
 // task in revision 2025-11-25; the extension keeps that word for calls that
 // ended with a protocol error, and such a call has no execution.
-func showTask(d projections.ExecutionDetail, how tasking) task {
+func showTask(d projections.ExecutionDetail, how taskForm) task {
 	t := task{TaskID: d.ExecutionID, CreatedAt: d.RequestedAt, LastUpdatedAt: d.RequestedAt}
 	if !d.Queued {
 		t.LastUpdatedAt = d.StartedAt
@@ -171,7 +171,7 @@ func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*s
 		}
 		return result(answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq})
 	}
-	ans, err := s.wholeOf(ctx, d)
+	ans, err := s.fullAnswerOf(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Server) taskFault(ctx context.Context, method, id string, err error) er
 	if errors.Is(err, events.ErrNotFound) {
 		return invalidParams("Task '%s' not found; take taskId from the task that a tools/call was answered with", ledger.Excerpt(id))
 	}
-	return s.fault(ctx, method, err)
+	return s.protocolError(ctx, method, err)
 }
 
 func invalidParams(format string, args ...any) error {

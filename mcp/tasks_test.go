@@ -13,9 +13,9 @@ import (
 	"daybook/projections"
 )
 
-// capable is the _meta of a request in revision 2026-07-28 from a client that
+// capableMeta is the _meta of a request in revision 2026-07-28 from a client that
 // takes tasks.
-const capable = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+const capableMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // taskOnWire is a task in either form.
 type taskOnWire struct {
@@ -39,10 +39,10 @@ func decodeTask(t testing.TB, raw json.RawMessage) taskOnWire {
 // knows nothing of how it began tells how it goes, and ends it.
 func TestTaskOutlivesServer(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	first := book.serve(t, mcp.Options{})
 	p := openPipe(t, first, "")
-	task := decodeTask(t, p.call("tools/call", `{"name":"run_js","arguments":{"code":"await forever"},`+capable+`}`))
+	task := decodeTask(t, p.call("tools/call", `{"name":"run_js","arguments":{"code":"await forever"},`+capableMeta+`}`))
 	if task.ResultType != "task" || task.Status != "working" || task.TaskID == "" {
 		t.Fatalf("run_js: %+v", task)
 	}
@@ -52,7 +52,7 @@ func TestTaskOutlivesServer(t *testing.T) {
 	}
 
 	p = openPipe(t, book.serve(t, mcp.Options{}), "")
-	params := fmt.Sprintf(`{"taskId":%q,%s}`, task.TaskID, capable)
+	params := fmt.Sprintf(`{"taskId":%q,%s}`, task.TaskID, capableMeta)
 	if got := decodeTask(t, p.call("tasks/get", params)); got.Status != "working" || got.Result != nil {
 		t.Errorf("after the restart: %+v", got)
 	}
@@ -76,7 +76,7 @@ func TestTaskOutlivesServer(t *testing.T) {
 // a client that stops waiting does not end the run.
 func TestTaskResultWaits(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	task := *decodeTask(t, p.call("tools/call", `{"name":"run_js","arguments":{"code":"await forever"},"task":{}}`)).Task
@@ -117,7 +117,7 @@ func TestTaskSupportIsTold(t *testing.T) {
 		{"2025-06-18", false, false},
 		{"2025-11-25", true, true},
 	} {
-		p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+		p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 		res := p.call("initialize", `{"protocolVersion":"`+c.revision+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 		p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		if got := strings.Contains(string(res), `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`); got != c.capability || strings.Contains(string(res), "extensions") {
@@ -153,10 +153,10 @@ func TestTaskSupportIsTold(t *testing.T) {
 // that requests about them are held against their headers.
 func TestTasksOverHTTP(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	url := serveHTTP(t, book.serve(t, mcp.Options{})) + "/mcp"
 	send := func(method, name, params string) (int, string) {
-		code, _, body := post(t, url, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+capable+`}}`,
+		code, _, body := post(t, url, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+capableMeta+`}}`,
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 		return code, body
 	}
@@ -209,7 +209,7 @@ func TestTasksOverHTTP(t *testing.T) {
 // TestTaskListPages checks that a list in pages has every execution once.
 func TestTaskListPages(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	const runs = 53
@@ -249,12 +249,12 @@ func TestTaskListPages(t *testing.T) {
 // TestTaskRefusals checks what a client is told when no task could be begun.
 func TestTaskRefusals(t *testing.T) {
 	t.Parallel()
-	book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
+	book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the ledger cannot be written"}
 	}}
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	var r toolResult
-	if err := json.Unmarshal(p.call("tools/call", `{"name":"run_js","arguments":{"code":"1"},`+capable+`}`), &r); err != nil {
+	if err := json.Unmarshal(p.call("tools/call", `{"name":"run_js","arguments":{"code":"1"},`+capableMeta+`}`), &r); err != nil {
 		t.Fatal(err)
 	}
 	checkSentence(t, "the extension", r)

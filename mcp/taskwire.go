@@ -30,7 +30,7 @@ const (
 // is answered by us, and what it has no place for gets one.
 func rewriteMessage(message []byte) []byte {
 	if id, problem := checkParams(message, true); problem != nil {
-		if answered, err := refused(id, problem); err == nil {
+		if answered, err := refusalMessage(id, problem); err == nil {
 			return answered
 		}
 	}
@@ -117,28 +117,28 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// rewriteRequest does what carry and carryNotification do with the body of a request.
+// rewriteRequest does what carry and replaceUnknownNotification do with the body of a request.
 func rewriteRequest(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
 	body, err := readBody(r)
 	if err == nil && len(body) <= maxMessageBytes && !isBatch(body) {
-		body, _ = carryNotification(rewriteMessage(body))
+		body, _ = replaceUnknownNotification(rewriteMessage(body))
 		r.ContentLength = int64(len(body))
 		setBody(r, body, nil)
 	}
 	return r
 }
 
-// carryStateless does what carryNotification does with the body of a request without a
+// rewriteStateless does what replaceUnknownNotification does with the body of a request without a
 // transport session, and with its header Mcp-Method if that names the same method.
-func carryStateless(r *http.Request) {
+func rewriteStateless(r *http.Request) {
 	if r.Method != http.MethodPost {
 		return
 	}
 	body, _ := readBody(r) // checkBody has seen how that ended
-	carried, method := carryNotification(body)
+	carried, method := replaceUnknownNotification(body)
 	if method == "" || method != r.Header.Get(methodHeader) {
 		return
 	}
@@ -153,10 +153,10 @@ const ignoredNotification = "notifications/roots/list_changed"
 // knownNotifications are those that the SDK takes.
 var knownNotifications = []string{"notifications/initialized", "notifications/cancelled", "notifications/progress", ignoredNotification}
 
-// carryNotification replaces a notification that the SDK does not know by one that
+// replaceUnknownNotification replaces a notification that the SDK does not know by one that
 // is ignored, and returns the method that was replaced. JSON-RPC has no answer to a
 // notification; the SDK refuses an unknown one over HTTP, and the batch that it is in.
-func carryNotification(message []byte) (carried []byte, method string) {
+func replaceUnknownNotification(message []byte) (carried []byte, method string) {
 	var m struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`

@@ -16,9 +16,9 @@ import (
 
 // tool is one row of the table.
 type tool struct {
-	name  string
-	title string
-	about string
+	name        string
+	title       string
+	description string
 	// input lists the arguments; output is the schema of the answer.
 	input  []property
 	output object
@@ -42,8 +42,8 @@ type tool struct {
 	skipContext bool
 	// heavy calls cost far more than the message: see package reads.
 	heavy bool
-	// repeats tells whoever calls the tool again with the same arguments so.
-	repeats bool
+	// reportsRepeats tells whoever calls the tool again with the same arguments so.
+	reportsRepeats bool
 }
 
 // do calls the tool, not as a task.
@@ -91,7 +91,7 @@ func (t tool) declaration() *sdk.Tool {
 	return &sdk.Tool{
 		Name:         t.name,
 		Title:        t.title,
-		Description:  t.about,
+		Description:  t.description,
 		InputSchema:  inputSchema(t.input),
 		OutputSchema: t.output,
 		Annotations: &sdk.ToolAnnotations{
@@ -117,7 +117,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		}()
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
-		if err := allowed(ctx, t); err != nil {
+		if err := checkScope(ctx, t); err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
 		if s.opts.Unanswerable != nil {
@@ -130,7 +130,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 			return s.refuse(ctx, t.name, err), nil
 		}
 		if t.heavy {
-			if err := permitted(ctx); err != nil {
+			if err := takePermit(ctx); err != nil {
 				return s.refuse(ctx, t.name, err), nil
 			}
 		}

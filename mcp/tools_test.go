@@ -32,7 +32,7 @@ type listed struct {
 
 func listTools(t testing.TB, opts mcp.Options) (raw json.RawMessage, tools []listed) {
 	t.Helper()
-	p := openPipe(t, new(fakeBook).serve(t, opts), "")
+	p := openPipe(t, new(fakeStack).serve(t, opts), "")
 	p.initialize()
 	raw = p.call("tools/list", `{}`)
 	if err := p.close(); err != nil {
@@ -150,7 +150,7 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
 		opts := mcp.Options{Stateless: stateless, Instructions: "Our instructions.", RunJSDescription: "Our run_js.", Version: "1.2.3"}
-		p := openPipe(t, new(fakeBook).serve(t, opts), "")
+		p := openPipe(t, new(fakeStack).serve(t, opts), "")
 		var init struct {
 			Instructions string
 			ServerInfo   struct{ Name, Version string }

@@ -80,7 +80,7 @@ func play(t *testing.T, path string) (called []string) {
 			t.Fatalf("%s: unknown file %s", path, f.Name)
 		}
 	}
-	book := openBook(t, ledger.Options{Stateless: stateless})
+	book := openStack(t, ledger.Options{Stateless: stateless})
 	s := book.serve(t, mcp.Options{Stateless: stateless, Version: "test"})
 	p := openPipe(t, s, session)
 	_, tools := listTools(t, mcp.Options{Stateless: stateless})
@@ -162,31 +162,31 @@ func reorder(t testing.TB, m map[string]json.RawMessage) string {
 	return "{" + b.String() + "}"
 }
 
-// names gives what differs from run to run a name, in the order of appearance.
-type names struct {
+// replacements gives what differs from run to run a name, in the order of appearance.
+type replacements struct {
 	byValue map[string]string
 	byName  map[string]string
 	count   map[string]int
 }
 
-func newNames() *names {
-	return &names{byValue: map[string]string{}, byName: map[string]string{}, count: map[string]int{}}
+func newNames() *replacements {
+	return &replacements{byValue: map[string]string{}, byName: map[string]string{}, count: map[string]int{}}
 }
 
 var (
-	varying = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|"daybook/sequence":\d+`)
-	cursor  = regexp.MustCompile(`next_cursor\\?":\\?"([^"\\]+)`)
-	waited  = regexp.MustCompile(`\\?"queued_ms\\?":\d+,`) // a run cancelled early has none
-	named   = regexp.MustCompile(`\$[a-z]+\d+`)
+	varyingPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|"daybook/sequence":\d+`)
+	cursor         = regexp.MustCompile(`next_cursor\\?":\\?"([^"\\]+)`)
+	queuedPattern  = regexp.MustCompile(`\\?"queued_ms\\?":\d+,`) // a run cancelled early has none
+	namePattern    = regexp.MustCompile(`\$[a-z]+\d+`)
 )
 
-func (n *names) normalize(s string) string {
-	s = waited.ReplaceAllString(s, "")
+func (n *replacements) normalize(s string) string {
+	s = queuedPattern.ReplaceAllString(s, "")
 	s = cursor.ReplaceAllStringFunc(s, func(m string) string {
 		v := cursor.FindStringSubmatch(m)[1]
-		return strings.TrimSuffix(m, v) + n.of("cursor", v)
+		return strings.TrimSuffix(m, v) + n.nameOf("cursor", v)
 	})
-	return varying.ReplaceAllStringFunc(s, func(v string) string {
+	return varyingPattern.ReplaceAllStringFunc(s, func(v string) string {
 		kind := "execution"
 		switch {
 		case strings.HasPrefix(v, `"daybook`):
@@ -196,12 +196,12 @@ func (n *names) normalize(s string) string {
 		case len(v) == 64:
 			kind = "heap"
 		}
-		return n.of(kind, v)
+		return n.nameOf(kind, v)
 	})
 }
 
-// of returns the name of a value, a new one if it has none.
-func (n *names) of(kind, v string) string {
+// nameOf returns the name of a value, a new one if it has none.
+func (n *replacements) nameOf(kind, v string) string {
 	if n.byValue[v] == "" {
 		n.count[kind]++
 		name := fmt.Sprintf("$%s%d", kind, n.count[kind])
@@ -211,8 +211,8 @@ func (n *names) of(kind, v string) string {
 }
 
 // expand puts the values back.
-func (n *names) expand(s string) string {
-	return named.ReplaceAllStringFunc(s, func(name string) string {
+func (n *replacements) expand(s string) string {
+	return namePattern.ReplaceAllStringFunc(s, func(name string) string {
 		if v, ok := n.byName[name]; ok {
 			return v
 		}

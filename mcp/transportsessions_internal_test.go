@@ -13,24 +13,24 @@ import (
 	"daybook/internal/web/access"
 )
 
-// openPlace takes a place for a session of a principal. The session is idle unless busy
+// openTransportSession takes a place for a session of a principal. The session is idle unless busy
 // is set. It reports the sessions that gave way.
-func openPlace(t *testing.T, p *places, tenant, principal string, busy bool) (*place, int) {
+func openTransportSession(t *testing.T, p *transportSessions, tenant, principal string, busy bool) (*transportSession, int) {
 	t.Helper()
-	l, ending, err := p.take(access.Identity{Tenant: tenant, Principal: principal}, true)
+	l, ending, err := p.admit(access.Identity{Tenant: tenant, Principal: principal}, true)
 	if err != nil {
 		t.Fatalf("open a session of %s/%s: %v", tenant, principal, err)
 	}
-	l.hold(new(sdk.ServerSession))
+	l.attach(new(sdk.ServerSession))
 	if !busy {
-		l.done()
+		l.endRequest()
 	}
 	return l, len(ending)
 }
 
-func refusedStatus(p *places, tenant, principal string) int {
-	_, _, err := p.take(access.Identity{Tenant: tenant, Principal: principal}, true)
-	if full, ok := errors.AsType[*errFull](err); ok {
+func refusedStatus(p *transportSessions, tenant, principal string) int {
+	_, _, err := p.admit(access.Identity{Tenant: tenant, Principal: principal}, true)
+	if full, ok := errors.AsType[*sessionLimitError](err); ok {
 		return full.status
 	}
 	return 0
@@ -40,12 +40,12 @@ func refusedStatus(p *places, tenant, principal string) int {
 // the answer or not.
 func TestBusySessionsStay(t *testing.T) {
 	t.Parallel()
-	p := newPlaces()
+	p := newTransportSessions()
 	var calls []func()
 	for i := range maxUserSessions {
-		l, _ := openPlace(t, p, "acme", "ada", i%2 == 0)
+		l, _ := openTransportSession(t, p, "acme", "ada", i%2 == 0)
 		if i%2 == 1 {
-			done, ok := l.call()
+			done, ok := l.beginCall()
 			if !ok {
 				t.Fatal("a call is refused")
 			}
@@ -56,11 +56,11 @@ func TestBusySessionsStay(t *testing.T) {
 		t.Errorf("beside busy sessions: %d, want 429", status)
 	}
 	calls[7]()
-	if _, gone := openPlace(t, p, "acme", "ada", false); gone != 1 {
+	if _, gone := openTransportSession(t, p, "acme", "ada", false); gone != 1 {
 		t.Errorf("%d sessions gave way, want the one whose call has ended", gone)
 	}
-	if p.all != maxUserSessions {
-		t.Errorf("%d places are taken, want %d", p.all, maxUserSessions)
+	if p.count != maxUserSessions {
+		t.Errorf("%d places are taken, want %d", p.count, maxUserSessions)
 	}
 }
 
@@ -68,17 +68,17 @@ func TestBusySessionsStay(t *testing.T) {
 // right.
 func TestManyTenantsShareThePlaces(t *testing.T) {
 	t.Parallel()
-	p := newPlaces()
-	quiet, _ := openPlace(t, p, "quiet", "q", false)
+	p := newTransportSessions()
+	quiet, _ := openTransportSession(t, p, "quiet", "q", false)
 	gone := 0
 	for i := range 200 {
 		for range 40 {
-			_, n := openPlace(t, p, fmt.Sprintf("t%d", i), "u", false)
+			_, n := openTransportSession(t, p, fmt.Sprintf("t%d", i), "u", false)
 			gone += n
 		}
 	}
-	if p.all != maxSessions || gone != 1+200*40-maxSessions {
-		t.Errorf("%d sessions are open and %d gave way", p.all, gone)
+	if p.count != maxSessions || gone != 1+200*40-maxSessions {
+		t.Errorf("%d sessions are open and %d gave way", p.count, gone)
 	}
 	if quiet.released {
 		t.Error("the only session of a tenant gave way")
@@ -89,28 +89,28 @@ func TestManyTenantsShareThePlaces(t *testing.T) {
 			sum += u.count
 		}
 	}
-	if sum != p.all {
-		t.Errorf("the users have %d sessions, the server %d", sum, p.all)
+	if sum != p.count {
+		t.Errorf("the users have %d sessions, the server %d", sum, p.count)
 	}
-	for one := p.oldest(0); one != nil; one = p.oldest(0) {
-		one.release()
+	for one := p.victim(0); one != nil; one = p.victim(0) {
+		one.close()
 	}
-	if p.all != 0 || len(p.tenants) != 0 {
-		t.Errorf("%d places of %d tenants are left", p.all, len(p.tenants))
+	if p.count != 0 || len(p.tenants) != 0 {
+		t.Errorf("%d places of %d tenants are left", p.count, len(p.tenants))
 	}
 }
 
 // While more than half of the places are taken, sessions end that were idle for
-// shortIdle.
+// shortIdleTimeout.
 func TestIdleSessionsEndEarlier(t *testing.T) {
 	t.Parallel()
-	p := newPlaces()
+	p := newTransportSessions()
 	for i := range maxSessions/2 + 1 {
-		l, _ := openPlace(t, p, fmt.Sprintf("t%d", i%100), "u", i < 10)
-		l.since = l.since.Add(-shortIdle)
+		l, _ := openTransportSession(t, p, fmt.Sprintf("t%d", i%100), "u", i < 10)
+		l.idleSince = l.idleSince.Add(-shortIdleTimeout)
 	}
-	p.swept = time.Time{}
-	if _, gone := openPlace(t, p, "other", "u", false); gone != maxSessions/2+1-10 {
+	p.sweptAt = time.Time{}
+	if _, gone := openTransportSession(t, p, "other", "u", false); gone != maxSessions/2+1-10 {
 		t.Errorf("%d sessions ended, want all but 10 busy ones", gone)
 	}
 }

@@ -30,7 +30,7 @@ func (s *Server) refuseUnknownNames(tools map[string]tool) sdk.Middleware {
 				case *sdk.GetPromptParams:
 					return nil, invalidParams("there is no prompt named %s; this server has none", quote(p.Name))
 				case *sdk.CompleteParams:
-					return nil, noMethod(method)
+					return nil, methodNotFound(method)
 				}
 			}
 			res, err := next(ctx, method, req)

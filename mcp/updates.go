@@ -14,15 +14,15 @@ const updatedMethod = "notifications/resources/updated"
 // of its own: a client that reads nothing delays no other one. What waits for a session
 // is one notification for each address. It is safe for concurrent use.
 type updates struct {
-	life    context.Context
-	running *sync.WaitGroup
+	serverCtx context.Context
+	running   *sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[sdk.Session]map[string]func(context.Context) // by address; a session with a goroutine has an entry
+	pending map[sdk.Session]map[string]func(context.Context) // by address; a session with a goroutine has an entry
 }
 
-// aside is the middleware of a server that sends such notifications.
-func (u *updates) aside(next sdk.MethodHandler) sdk.MethodHandler {
+// middleware is the middleware of a server that sends such notifications.
+func (u *updates) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.ResourceUpdatedNotificationParams)
 		if method != updatedMethod || !ok || p == nil {
@@ -41,10 +41,10 @@ func (u *updates) aside(next sdk.MethodHandler) sdk.MethodHandler {
 func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn func(context.Context)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list, busy := u.waiting[session]
+	list, busy := u.pending[session]
 	if !busy {
 		list = map[string]func(context.Context){}
-		u.waiting[session] = list
+		u.pending[session] = list
 	}
 	list[uri] = fn
 	if busy {
@@ -53,7 +53,7 @@ func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn 
 	u.running.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(u.life, cancel)()
+		defer context.AfterFunc(u.serverCtx, cancel)()
 		for fn := u.next(session); fn != nil; fn = u.next(session) {
 			fn(ctx)
 		}
@@ -64,10 +64,10 @@ func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn 
 func (u *updates) next(session sdk.Session) func(context.Context) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for uri, fn := range u.waiting[session] {
-		delete(u.waiting[session], uri)
+	for uri, fn := range u.pending[session] {
+		delete(u.pending[session], uri)
 		return fn
 	}
-	delete(u.waiting, session)
+	delete(u.pending, session)
 	return nil
 }

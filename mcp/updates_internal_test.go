@@ -14,10 +14,10 @@ import (
 func TestUpdatesDoNotWaitForOtherSessions(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup
-	u := &updates{life: t.Context(), running: &running, waiting: map[sdk.Session]map[string]func(context.Context){}}
+	u := &updates{serverCtx: t.Context(), running: &running, pending: map[sdk.Session]map[string]func(context.Context){}}
 	slow, quick := new(sdk.ServerSession), new(sdk.ServerSession)
 	blocked, release, sent := make(chan struct{}, 100), make(chan struct{}), make(chan string, 100)
-	handler := u.aside(func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
+	handler := u.middleware(func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
 		if req.GetSession() == sdk.Session(slow) {
 			blocked <- struct{}{}
 			<-release
@@ -57,7 +57,7 @@ func TestUpdatesDoNotWaitForOtherSessions(t *testing.T) {
 	for uri := range sent {
 		rest = append(rest, uri)
 	}
-	if len(rest) != 2 || rest[0] != "first" || rest[1] != "again" || len(u.waiting) != 0 {
-		t.Errorf("the slow client is sent %q; %d sessions have goroutines", rest, len(u.waiting))
+	if len(rest) != 2 || rest[0] != "first" || rest[1] != "again" || len(u.pending) != 0 {
+		t.Errorf("the slow client is sent %q; %d sessions have goroutines", rest, len(u.pending))
 	}
 }

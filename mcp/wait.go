@@ -17,7 +17,7 @@ const (
 	maxWaitSecs = 60
 )
 
-var waitProperty = property{name: argWait, kind: integer, about: "wait for the end", max: maxWaitSecs}
+var waitProperty = property{name: argWait, kind: integer, description: "wait for the end", max: maxWaitSecs}
 
 func checkWait(a arguments) error {
 	if secs := a.integer(argWait, 0); secs < 0 || secs > maxWaitSecs {
@@ -26,8 +26,8 @@ func checkWait(a arguments) error {
 	return nil
 }
 
-// wholeAnswer is the answer about a run to a client that waited for its end.
-type wholeAnswer struct {
+// fullAnswer is the answer about a run to a client that waited for its end.
+type fullAnswer struct {
 	executionAnswer
 	// OutputHead is nil until the run has ended, and if its content was erased.
 	*projections.OutputHead
@@ -35,22 +35,22 @@ type wholeAnswer struct {
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
-// awaitWhole answers with a wholeAnswer once the run has ended, or with what is
+// awaitFullAnswer answers with a fullAnswer once the run has ended, or with what is
 // known when the time is up or the server ends.
-func (s *Server) awaitWhole(ctx context.Context, c caller, r ledger.Receipt, a arguments) (answer, error) {
-	d, err := s.readable(ctx, r)
+func (s *Server) awaitFullAnswer(ctx context.Context, c caller, r ledger.Receipt, a arguments) (answer, error) {
+	d, err := s.awaitReadableExecution(ctx, r)
 	if secs := a.integer(argWait, 0); err == nil && !d.Status.Terminal() && secs > 0 {
 		d, err = s.awaitEndFor(ctx, c, r, time.Duration(secs)*time.Second)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	return s.wholeOf(ctx, d)
+	return s.fullAnswerOf(ctx, d)
 }
 
-// wholeOf makes a wholeAnswer.
-func (s *Server) wholeOf(ctx context.Context, d projections.ExecutionDetail) (answer, error) {
-	whole := wholeAnswer{executionAnswer: showExecution(d)}
+// fullAnswerOf makes a fullAnswer.
+func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail) (answer, error) {
+	whole := fullAnswer{executionAnswer: showExecution(d)}
 	links := preview(&whole.executionAnswer)
 	if d.Status.Terminal() {
 		page, err := s.opts.Queries.Output(ctx, s.tenant, d.ExecutionID, projections.HeadQuery())
@@ -66,14 +66,14 @@ func (s *Server) wholeOf(ctx context.Context, d projections.ExecutionDetail) (an
 
 // awaitEndFor returns an execution once it has ended, or as it is after a time.
 func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d time.Duration) (projections.ExecutionDetail, error) {
-	wait, stop := context.WithTimeoutCause(ctx, d, errWaitedLong)
+	wait, stop := context.WithTimeoutCause(ctx, d, errWaitTimeout)
 	defer stop()
 	var l *outputNotifier
-	if c.listener.listens() {
-		l = s.newLive(c.listener, r.ExecutionID)
+	if c.listener.isListening() {
+		l = s.newOutputNotifier(c.listener, r.ExecutionID)
 	}
 	e, err := s.awaitEnd(wait, r, l)
-	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(wait), errWaitedLong) {
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(wait), errWaitTimeout) {
 		return s.execution(ctx, r.ExecutionID)
 	}
 	return e, err

@@ -58,7 +58,7 @@ func (p *pipe) run(tool string, arguments map[string]any) (wholeRun, toolResult)
 // One call runs a script and answers with all of it.
 func TestRunAndWait(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, openBook(t, ledger.Options{}).serve(t, mcp.Options{}), "")
+	p := openPipe(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{}), "")
 	p.initialize()
 	w, r := p.run("run_js", map[string]any{"code": "console.log(\"hi\")\nconsole.warn(\"there\")\n42", "wait_secs": 60, "heap": strings.Repeat("ab", 32)})
 	if w.Status != "completed" || *w.Result != "42" || w.Error != nil || w.Heap == nil || *w.Output != "hi\nthere\n" || *w.TotalLines != 2 || *w.TotalBytes != 9 ||
@@ -97,7 +97,7 @@ func TestRunAndWait(t *testing.T) {
 func TestCancelledWaitNamesTheExecution(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
-	book, waiting := run.book(), make(chan struct{})
+	book, waiting := run.stack(), make(chan struct{})
 	book.watched = nil // a call that waits for the run asks for changed
 	changed, once := book.changed, sync.OnceFunc(func() { close(waiting) })
 	book.changed = func() <-chan struct{} { defer once(); return changed() }
@@ -123,7 +123,7 @@ func TestCancelledWaitNamesTheExecution(t *testing.T) {
 // beginning, once the run has ended.
 func TestGetExecutionWaits(t *testing.T) {
 	t.Parallel()
-	book := openBook(t, ledger.Options{})
+	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	long := strings.Repeat("x", 999)
@@ -155,7 +155,7 @@ func TestGetExecutionWaits(t *testing.T) {
 // for every run.
 func TestPreviews(t *testing.T) {
 	t.Parallel()
-	p := openPipe(t, openBook(t, ledger.Options{}).serve(t, mcp.Options{}), "")
+	p := openPipe(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{}), "")
 	p.initialize()
 	large := "a" + strings.Repeat("é", 20_000)
 	for name, code := range map[string]string{"result": `"` + large + `"`, "error": `throw "` + large + `"`} {
@@ -192,7 +192,7 @@ func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("so far\n")
-		s := run.book().serve(t, mcp.Options{})
+		s := run.stack().serve(t, mcp.Options{})
 		cs := connect(t, s)
 		call := func() string {
 			res, err := cs.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "x", "wait_secs": 45}})

@@ -21,28 +21,28 @@ const (
 	maxWatched = 1024
 	// maxSessionWatched bounds those of one connection.
 	maxSessionWatched = 100
-	// watchPause is the least time between two looks at what is watched: a run
+	// minWatchInterval is the least time between two looks at what is watched: a run
 	// that prints a thousand lines a second is not a thousand notifications.
-	watchPause = 100 * time.Millisecond
-	// watchShare bounds the time spent with looking: a pause is this many times as
+	minWatchInterval = 100 * time.Millisecond
+	// watchPauseFactor bounds the time spent with looking: a pause is this many times as
 	// long as the look before it.
-	watchShare = 10
+	watchPauseFactor = 10
 )
 
 // watches are the addresses that clients want to hear of. One goroutine looks
 // at them whenever the projections have changed; it lives while there are any.
 type watches struct {
-	mu      sync.Mutex
-	seen    map[string]string                      // address -> version last told
-	by      map[string]map[*sdk.ServerSession]bool // address -> who wants to know
-	number  map[*sdk.ServerSession]int             // how many addresses each watches
-	closers map[*sdk.ServerSession]bool            // sessions whose end is awaited
-	looking bool                                   // the goroutine runs
-	running sync.WaitGroup
+	mu              sync.Mutex
+	versions        map[string]string                      // address -> version last told
+	watchers        map[string]map[*sdk.ServerSession]bool // address -> who wants to know
+	watchedCount    map[*sdk.ServerSession]int             // how many addresses each watches
+	awaitedSessions map[*sdk.ServerSession]bool            // sessions whose end is awaited
+	polling         bool                                   // the goroutine runs
+	running         sync.WaitGroup
 }
 
 func newWatches() *watches {
-	return &watches{seen: map[string]string{}, by: map[string]map[*sdk.ServerSession]bool{}, number: map[*sdk.ServerSession]int{}, closers: map[*sdk.ServerSession]bool{}}
+	return &watches{versions: map[string]string{}, watchers: map[string]map[*sdk.ServerSession]bool{}, watchedCount: map[*sdk.ServerSession]int{}, awaitedSessions: map[*sdk.ServerSession]bool{}}
 }
 
 // subscribe begins to watch an address for a session.
@@ -53,7 +53,7 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	}
 	w := s.watches
 	w.mu.Lock()
-	full := w.full(uri, req.Session)
+	full := w.isFull(uri, req.Session)
 	w.mu.Unlock()
 	tooMany := ledger.Invalid("uri", "a connection may watch %d addresses; unsubscribe from one, or poll with the tools", maxSessionWatched)
 	if full {
@@ -68,37 +68,37 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	if s.serverCtx.Err() != nil {
 		return errClosing
 	}
-	if w.full(uri, req.Session) { // others of the same connection came in meanwhile
+	if w.isFull(uri, req.Session) { // others of the same connection came in meanwhile
 		return s.unreadable(ctx, uri, tooMany)
 	}
-	if w.by[uri] == nil {
-		if len(w.by) >= maxWatched {
+	if w.watchers[uri] == nil {
+		if len(w.watchers) >= maxWatched {
 			return s.unreadable(ctx, uri, ledger.Invalid("uri", "too many addresses are watched; unsubscribe from one, or poll with the tools"))
 		}
-		w.by[uri] = map[*sdk.ServerSession]bool{}
-		w.seen[uri] = version
+		w.watchers[uri] = map[*sdk.ServerSession]bool{}
+		w.versions[uri] = version
 	}
-	if !w.by[uri][req.Session] {
-		w.by[uri][req.Session] = true
-		w.number[req.Session]++
+	if !w.watchers[uri][req.Session] {
+		w.watchers[uri][req.Session] = true
+		w.watchedCount[req.Session]++
 	}
-	if !w.closers[req.Session] {
-		w.closers[req.Session] = true
+	if !w.awaitedSessions[req.Session] {
+		w.awaitedSessions[req.Session] = true
 		w.running.Go(func() {
 			_ = req.Session.Wait() // however it ended
 			w.forget(req.Session)
 		})
 	}
-	if !w.looking {
-		w.looking = true
+	if !w.polling {
+		w.polling = true
 		w.running.Go(s.pollWatched)
 	}
 	return nil
 }
 
-// bounded holds a request that names several addresses to what as many requests
+// limitListen holds a request that names several addresses to what as many requests
 // might do.
-func (s *Server) bounded(next sdk.MethodHandler) sdk.MethodHandler {
+func (s *Server) limitListen(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.SubscriptionsListenParams)
 		if !ok || p == nil || p.Notifications == nil {
@@ -117,10 +117,10 @@ func (s *Server) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// full reports whether a session may watch no further address. It is called with the
+// isFull reports whether a session may watch no further address. It is called with the
 // lock held.
-func (w *watches) full(uri string, ss *sdk.ServerSession) bool {
-	return w.number[ss] >= maxSessionWatched && !w.by[uri][ss]
+func (w *watches) isFull(uri string, ss *sdk.ServerSession) bool {
+	return w.watchedCount[ss] >= maxSessionWatched && !w.watchers[uri][ss]
 }
 
 // unsubscribe ends watching an address for a session.
@@ -133,15 +133,15 @@ func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) err
 
 // drop is called with the lock held.
 func (w *watches) drop(uri string, ss *sdk.ServerSession) {
-	if w.by[uri][ss] {
-		delete(w.by[uri], ss)
-		if w.number[ss]--; w.number[ss] == 0 {
-			delete(w.number, ss)
+	if w.watchers[uri][ss] {
+		delete(w.watchers[uri], ss)
+		if w.watchedCount[ss]--; w.watchedCount[ss] == 0 {
+			delete(w.watchedCount, ss)
 		}
 	}
-	if len(w.by[uri]) == 0 {
-		delete(w.by, uri)
-		delete(w.seen, uri)
+	if len(w.watchers[uri]) == 0 {
+		delete(w.watchers, uri)
+		delete(w.versions, uri)
 	}
 }
 
@@ -157,8 +157,8 @@ func (w *watches) wait() {
 func (w *watches) forget(ss *sdk.ServerSession) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.closers, ss)
-	for _, uri := range slices.Collect(maps.Keys(w.by)) {
+	delete(w.awaitedSessions, ss)
+	for _, uri := range slices.Collect(maps.Keys(w.watchers)) {
 		w.drop(uri, ss)
 	}
 }
@@ -166,7 +166,7 @@ func (w *watches) forget(ss *sdk.ServerSession) {
 // pollWatched tells clients what has changed, until nothing is watched any more or
 // the server is closed.
 func (s *Server) pollWatched() {
-	pause := time.NewTimer(watchPause)
+	pause := time.NewTimer(minWatchInterval)
 	defer pause.Stop()
 	for {
 		// The pause comes first: the SDK knows a subscriber only some time after
@@ -182,9 +182,9 @@ func (s *Server) pollWatched() {
 		}
 		began := time.Now()
 		for _, uri := range uris {
-			s.tell(uri)
+			s.notifyIfChanged(uri)
 		}
-		next := max(watchPause, watchShare*time.Since(began))
+		next := max(minWatchInterval, watchPauseFactor*time.Since(began))
 		select {
 		case <-changed: // that nobody watches any more is noticed then, too
 		case <-s.serverCtx.Done():
@@ -198,15 +198,15 @@ func (s *Server) watched() []string {
 	w := s.watches
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.by) == 0 || s.serverCtx.Err() != nil {
-		w.looking = false
+	if len(w.watchers) == 0 || s.serverCtx.Err() != nil {
+		w.polling = false
 		return nil
 	}
-	return slices.Collect(maps.Keys(w.by))
+	return slices.Collect(maps.Keys(w.watchers))
 }
 
-// tell notifies those who watch an address if it has changed.
-func (s *Server) tell(uri string) {
+// notifyIfChanged notifies those who watch an address if it has changed.
+func (s *Server) notifyIfChanged(uri string) {
 	p := s.opts.Reads.Permit(s.tenant)
 	version, err := s.version(reads.With(s.serverCtx, p), uri)
 	p.Yield()
@@ -215,9 +215,9 @@ func (s *Server) tell(uri string) {
 	}
 	w := s.watches
 	w.mu.Lock()
-	last, ok := w.seen[uri]
+	last, ok := w.versions[uri]
 	if ok {
-		w.seen[uri] = version
+		w.versions[uri] = version
 	}
 	w.mu.Unlock()
 	if ok && last != version {

@@ -12,10 +12,10 @@ import (
 	"daybook/mcp"
 )
 
-// withHeader sends a header with every request of a client.
-type withHeader struct{ name, value string }
+// headerTransport sends a header with every request of a client.
+type headerTransport struct{ name, value string }
 
-func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set(h.name, h.value)
 	return http.DefaultTransport.RoundTrip(r)
@@ -30,13 +30,13 @@ var transports = map[string]func(t testing.TB, s *mcp.Server, session string) sd
 	"http": func(t testing.TB, s *mcp.Server, session string) sdk.Transport {
 		return &sdk.StreamableClientTransport{
 			Endpoint:   serveHTTP(t, s) + "/mcp",
-			HTTPClient: &http.Client{Transport: withHeader{"X-MCP-Session-Id", session}},
+			HTTPClient: &http.Client{Transport: headerTransport{"X-MCP-Session-Id", session}},
 		}
 	},
 	"sse": func(t testing.TB, s *mcp.Server, session string) sdk.Transport {
 		return &sdk.SSEClientTransport{
 			Endpoint:   serveHTTP(t, s) + "/sse",
-			HTTPClient: &http.Client{Transport: withHeader{"X-MCP-Session-Id", session}},
+			HTTPClient: &http.Client{Transport: headerTransport{"X-MCP-Session-Id", session}},
 		}
 	},
 }
@@ -52,7 +52,7 @@ func TestWorkflow(t *testing.T) {
 			}
 			t.Run(transport+"/"+revision, func(t *testing.T) {
 				t.Parallel()
-				book := openBook(t, ledger.Options{})
+				book := openStack(t, ledger.Options{})
 				s := book.serve(t, mcp.Options{})
 				c := sdk.NewClient(&sdk.Implementation{Name: "agent", Version: "3"}, nil)
 				cs, err := c.Connect(t.Context(), open(t, s, "work"), &sdk.ClientSessionOptions{ProtocolVersion: revision})
@@ -75,7 +75,7 @@ func TestWorkflow(t *testing.T) {
 // the output schemas that it was told.
 type agent struct {
 	t    testing.TB
-	book *realBook
+	book *testStack
 	cs   *sdk.ClientSession
 }
 
