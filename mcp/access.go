@@ -18,13 +18,11 @@ import (
 	"daybook/ledger"
 )
 
-// identityKey is where a token's identity travels within the SDK's own
-// description of the token.
+// identityKey is the key of a token's identity in the SDK's auth.TokenInfo.
 const identityKey = "daybook identity"
 
-// authenticate lets requests with a good token through, with the identity in
-// their context. The SDK binds what it keeps for a session to the user of the
-// request that began it.
+// authenticate passes requests with a valid token on, with the identity in their
+// context. The SDK binds a session to the user of the request that opened it.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	if s.opts.Auth == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +32,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		auth.RequireBearerToken(s.verify, &auth.RequireBearerTokenOptions{
 			ResourceMetadataURL:    web.BaseURL(r, s.opts.PublicURL) + web.MetadataPath + r.URL.Path,
-			AllowMissingExpiration: true, // the authenticator knows when a token ends
+			AllowMissingExpiration: true, // the authenticator checks when a token expires
 		})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id, _ := auth.TokenInfoFromContext(r.Context()).Extra[identityKey].(access.Identity)
 			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), id)))
@@ -42,8 +40,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// verify tells the SDK whose a token is. Where somebody before has asked, the
-// answer is in the context.
+// verify returns the SDK's description of a token. It takes the identity from the
+// context if the token is already authenticated.
 func (s *Server) verify(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	id, known := access.From(ctx)
 	if !known {
@@ -62,13 +60,13 @@ func (s *Server) verify(ctx context.Context, token string, _ *http.Request) (*au
 	return info, nil
 }
 
-// errUnidentified is a request of nobody, which cannot be: every transport
-// knows whom it serves.
+// errUnidentified means a programming error: every transport sets the identity of its
+// requests.
 var errUnidentified = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request has no identity"}
 
-// identify puts the identity behind each request into its context: that of
-// the request's own token where it has one, else of the connection. Requests for
-// another tenant than this server's cannot reach it, and are refused if they do.
+// identify puts the identity of each request into its context: that of the request's
+// token, else that of the connection. Requests of another tenant cannot reach this
+// server; it refuses them nevertheless.
 func (s *Server) identify(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		o, _ := ctx.Value(originKey{}).(origin)
@@ -80,7 +78,7 @@ func (s *Server) identify(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errUnidentified
 		}
 		ctx = access.With(ctx, id)
-		if !id.Scopes.Has(access.Run) { // what is noted in a context is recorded
+		if !id.Scopes.Has(access.Run) { // notes in a context are recorded
 			ctx = contextstore.WithoutTrace(ctx)
 		}
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.transportSession != nil && method == "initialize" {
@@ -95,8 +93,8 @@ func (s *Server) identify(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// scopeOfMethod is what a method needs, but for tools, which need something
-// each. Methods that tell nothing of what is on record need nothing.
+// scopeOfMethod returns the scope that a method needs. Tools have scopes of their own.
+// Methods that return no recorded data need no scope.
 func scopeOfMethod(method string) access.Scope {
 	switch method {
 	case "resources/read", "resources/subscribe", "subscriptions/listen", "completion/complete", "tasks/get", "tasks/result", "tasks/list":
@@ -108,7 +106,7 @@ func scopeOfMethod(method string) access.Scope {
 	}
 }
 
-// scope is what a tool needs.
+// scope returns the scope that a tool needs.
 func (t tool) scope() access.Scope {
 	if t.readOnly {
 		return access.Read
@@ -116,7 +114,7 @@ func (t tool) scope() access.Scope {
 	return access.Run
 }
 
-// checkScope refuses a call by somebody who may not make it.
+// checkScope returns an error unless the caller has the scope of the tool.
 func checkScope(ctx context.Context, t tool) error {
 	id, _ := access.From(ctx)
 	if err := id.Require(t.scope()); err != nil {
@@ -125,8 +123,8 @@ func checkScope(ctx context.Context, t tool) error {
 	return nil
 }
 
-// filterTools leaves out of a list the tools that the caller may not call: a model
-// should not be tempted.
+// filterTools returns the list without the tools that the caller may not call, so that
+// models do not try them.
 func filterTools(ctx context.Context, res *sdk.ListToolsResult, tools map[string]tool) *sdk.ListToolsResult {
 	list := make([]*sdk.Tool, 0, len(res.Tools))
 	for _, t := range res.Tools {
@@ -143,19 +141,19 @@ func forbiddenError(err error) error {
 	return &ledger.Error{Code: ledger.CodeInvalid, Message: err.Error(), Err: err}
 }
 
-// endpointPattern finds the name of a connection in the first event of the legacy
+// endpointPattern matches the id of a connection in the first event of the legacy
 // transport.
 var endpointPattern = regexp.MustCompile(`sessionid=([A-Za-z0-9]+)`)
 
-// bindings remember, for the legacy transport, who opened which connection. The
-// SDK does so for the other transports only.
+// bindings map connections of the legacy transport to the callers that opened them. For
+// the other transports the SDK does this.
 type bindings struct {
 	mu     sync.Mutex
 	owners map[string]access.Identity
 }
 
-// requireOwner lets only who opened a connection send messages to it, with a token that
-// allows the same. To everybody else it does not exist.
+// requireOwner accepts messages for a connection only from the caller that opened it,
+// with the same scopes. Other callers get the answer for an unknown connection.
 func (b *bindings) requireOwner(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _ := access.From(r.Context())
@@ -185,8 +183,8 @@ func (b *bindings) requireOwner(next http.Handler) http.Handler {
 	})
 }
 
-// endpointWriter looks for the connection's name in what is written first,
-// before the client can see it.
+// endpointWriter finds the connection's id in the first event, before the client can see
+// it.
 type endpointWriter struct {
 	http.ResponseWriter
 	onFound func(name string)
@@ -194,10 +192,10 @@ type endpointWriter struct {
 	head    []byte
 }
 
-// maxHead is how much is looked through for the name, in bytes.
+// maxHead bounds the search for the id, in bytes.
 const maxHead = 4 << 10
 
-// Write passes p on.
+// Write passes p on and searches it for the id.
 func (w *endpointWriter) Write(p []byte) (int, error) {
 	if w.name == "" && len(w.head) < maxHead {
 		w.head = append(w.head, p[:min(len(p), maxHead-len(w.head))]...)

@@ -19,8 +19,8 @@ import (
 	"daybook/mcp"
 )
 
-// tokens makes tokens, as "tenant/principal scope..." names them, and what knows
-// them.
+// tokens creates a token for each "tenant/principal scope..." and the authenticator that
+// accepts them.
 func tokens(t *testing.T, who ...string) (access.Authenticator, []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens")
@@ -49,7 +49,7 @@ func tokens(t *testing.T, who ...string) (access.Authenticator, []string) {
 	return f, list
 }
 
-// withToken sends a token with every request.
+// withToken returns a client that sends a token with every request.
 func withToken(token string) *http.Client {
 	return &http.Client{Transport: headerTransport{"Authorization", "Bearer " + token}}
 }
@@ -79,7 +79,7 @@ func call(t *testing.T, ss *sdk.ClientSession, tool string, args map[string]any)
 	return res.Content[0].(*sdk.TextContent).Text, res.IsError
 }
 
-// TestTokenNeeded asks without a token, or with a bad one.
+// TestTokenNeeded sends requests without a token and with invalid ones.
 func TestTokenNeeded(t *testing.T) {
 	t.Parallel()
 	auth, _ := tokens(t, "acme/ada read")
@@ -95,8 +95,8 @@ func TestTokenNeeded(t *testing.T) {
 	}
 }
 
-// TestScopes shows and allows each caller what its token allows, over each
-// transport.
+// TestScopes checks over each transport that a caller sees and can call the tools of its
+// scopes only.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/reader read", "acme/runner run", "acme/both read run", "acme/admin admin")
@@ -131,7 +131,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestTenants has two tenants work at one address.
+// TestTenants checks that two tenants at one address do not see each other's data.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")
@@ -166,7 +166,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBound tries to go on with a session somebody else began.
+// TestSessionsAreBound sends requests to a session that another caller opened.
 func TestSessionsAreBound(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run", "other/ada read run", "acme/ada read run", "acme/ada read")
@@ -191,7 +191,7 @@ func TestSessionsAreBound(t *testing.T) {
 			t.Errorf("token %d: a session that never was is answered with %d %q, that of token 0 with %d %q", i, never, same, status, body)
 		}
 	}
-	// Scopes are those of the request's token, not of the one that began.
+	// The scopes are those of the request's token, not of the token that opened the session.
 	_, _, body = post(t, url+"/mcp", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"}}}`, append(bearer(4), "Mcp-Session-Id", session)...)
 	if !strings.Contains(body, `needs the scope`) {
 		t.Errorf("a token that may only read ran code: %s", body)
@@ -226,8 +226,8 @@ func TestSessionsAreBound(t *testing.T) {
 	}
 }
 
-// TestNewsStayInTheTenant watches an address that two tenants have: each is told
-// of its own.
+// TestNewsStayInTheTenant watches the same address in two tenants: each is notified of
+// its own changes only.
 func TestNewsStayInTheTenant(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")
@@ -270,7 +270,8 @@ func TestNewsStayInTheTenant(t *testing.T) {
 		t.Error("bob was told twice of one run of his tenant")
 	default:
 	}
-	// The second run of acme is told after whatever bob's did to ada.
+	// The notification for the second run of acme follows all that bob's run could have
+	// caused for ada.
 	submit("acme")
 	told("ada", adas)
 	select {

@@ -14,21 +14,21 @@ import (
 	"daybook/projections"
 )
 
-// accountHeader carries the key of the account of an HTTP request, or of a call over a
-// pipe, to its tool: the SDK gives a call the context of the request that opened the
-// connection. What a client sends under it is not believed.
+// accountHeader passes the key of the memory account of a request to its tool: the SDK
+// gives a call the context of the request that opened the connection. A value from a
+// client is removed.
 const accountHeader = "Daybook-Account"
 
-// messageCopies is how often the content of an answer is in memory while it becomes
-// a message: as a value, as JSON, as JSON in a text, and in the message.
+// messageCopies is the number of copies of an answer's content in memory while it
+// becomes a message: as a value, as JSON, as JSON in a text, and in the message.
 const messageCopies = 6
 
-// accounts are those of HTTP requests and of calls over pipes that are being answered, by
-// a key of their own.
+// accounts maps random keys to the memory accounts of HTTP requests and of calls over
+// streams that are in progress.
 type accounts struct{ sync.Map }
 
-// withAccount lets the call in a request take memory that is held until the answer is
-// written. release MUST be called.
+// withAccount lets the call in a request take memory that is held until the response is
+// written. The caller MUST call release.
 func (a *accounts) withAccount(r *http.Request) (release func()) {
 	r.Header.Del(accountHeader)
 	account := budget.From(r.Context())
@@ -41,8 +41,8 @@ func (a *accounts) withAccount(r *http.Request) (release func()) {
 	return func() { a.Delete(key) }
 }
 
-// accountMemory takes the memory of answers from the account of the request, or from one
-// of their own. A call that only reads waits for memory.
+// accountMemory accounts for the memory of answers in the account of the request, or in
+// a new one. A call that only reads waits for memory.
 func (s *Server) accountMemory(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if s.opts.Budget == nil {
@@ -62,8 +62,8 @@ func (s *Server) accountMemory(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// withPermit gives each request a permit for heavy reads of its own, which ends with
-// the request. The one that ctx carries is of the HTTP request that opened the session.
+// withPermit gives each request a permit for heavy reads, which ends with the request.
+// The permit in ctx belongs to the HTTP request that opened the session.
 func (s *Server) withPermit(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p := s.opts.Reads.Permit(s.tenant)
@@ -72,13 +72,13 @@ func (s *Server) withPermit(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// takePermit waits for the permit of a request that is heavy.
+// takePermit waits until the request may do a heavy read.
 func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 
-// execution reads an execution. Its texts may have taken the permit, which is not held
-// while the caller waits for the end of a run or for its client. Of texts that are larger
-// than one answer it has the beginning. In stateless mode that is an error: the answer is
-// the only place of a result.
+// execution reads an execution. It yields the permit that a large text may have taken,
+// so that the permit is not held while the call waits for a run or for its client. Texts
+// that exceed one answer are cut to their beginning. In stateless mode this is an error,
+// because the answer is the only place of a result.
 func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 	reads.From(ctx).Yield()

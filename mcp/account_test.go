@@ -15,9 +15,8 @@ import (
 	"daybook/mcp"
 )
 
-// The memory of a call over HTTP is the request's until the answer is written, and is
-// that of the call itself on other transports. A call that finds none is refused with
-// a sentence.
+// The memory of a call over HTTP is held until the response is written; on other
+// transports until the call ends. A call without free memory is refused with a message.
 func TestCallsAreAccountedFor(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 1000, Runs: 1, Cache: 1, Patience: time.Millisecond})
@@ -65,7 +64,7 @@ func TestCallsAreAccountedFor(t *testing.T) {
 	awaitHeld(t, b, 0)
 }
 
-// awaitHeld waits until answers hold some bytes.
+// awaitHeld waits until answers hold want bytes.
 func awaitHeld(t *testing.T, b *budget.Budget, want int64) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); b.Stats().Answers.Used != want; time.Sleep(time.Millisecond) {
@@ -75,8 +74,8 @@ func awaitHeld(t *testing.T, b *budget.Budget, want int64) {
 	}
 }
 
-// An answer over a pipe holds its memory until the client reads it. Calls that find none
-// are refused.
+// An answer over a pipe holds its memory until the client reads it. Calls without free
+// memory are refused.
 func TestUnreadAnswersHoldMemory(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 3000, Runs: 1, Cache: 1, Patience: time.Millisecond})
@@ -94,7 +93,7 @@ func TestUnreadAnswersHoldMemory(t *testing.T) {
 	awaitHeld(t, b, 1200)
 	call(3)
 	for deadline := time.Now().Add(10 * time.Second); b.Stats().Refused == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond) // the first answers are read after that
+		time.Sleep(time.Millisecond) // the first answers are read after it
 	}
 	var refused int
 	for range 3 {
@@ -108,8 +107,8 @@ func TestUnreadAnswersHoldMemory(t *testing.T) {
 	awaitHeld(t, b, 0)
 }
 
-// A connection over a pipe has a bounded number of calls in progress. Those beyond a few
-// hold memory before they have an answer, and those beyond the bound wait.
+// A connection over a pipe has a bounded number of calls in progress. Calls beyond
+// freeCalls hold memory before their answers, and calls beyond the bound wait.
 func TestPipeCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most, free, each = 128, 8, 64 << 10
@@ -140,7 +139,7 @@ func TestPipeCallsAreBounded(t *testing.T) {
 	p.call("ping", `{}`)
 }
 
-// A call with the id of one in progress is refused without that id, and holds nothing.
+// A call with the id of one in progress is refused without that id, and holds no memory.
 func TestPipeCallsWithOneID(t *testing.T) {
 	t.Parallel()
 	b := budget.New(budget.Options{Answers: 1 << 30, Runs: 1, Cache: 1})
@@ -164,9 +163,9 @@ func TestPipeCallsWithOneID(t *testing.T) {
 	awaitHeld(t, b, 0)
 }
 
-// What a call of a session takes of the permits for heavy reads ends with the call, and
-// is not the permit of the HTTP request that opened the session: the SDK gives calls the
-// context of that one.
+// The permit for heavy reads of a call in a session ends with the call. It is not the
+// permit of the HTTP request that opened the session, whose context the SDK gives to the
+// calls.
 func TestPermitsEndWithTheirCall(t *testing.T) {
 	t.Parallel()
 	gate := reads.New(reads.Options{Running: 1})

@@ -13,15 +13,15 @@ import (
 	"daybook/ledger"
 )
 
-// arguments are those of one call, checked against the tool's properties:
-// what is present has the declared type, what is required is present.
+// arguments holds the arguments of one call after the check against the tool's
+// properties: each has its declared type, and the required ones are present.
 type arguments map[string]any // string, int64, bool, []string, map[string]string or map[string]json.RawMessage
 
 func (a arguments) text(name string) string { s, _ := a[name].(string); return s }
 
 func (a arguments) has(name string) bool { _, ok := a[name]; return ok }
 
-// integer returns an argument, or deflt when it is absent.
+// integer returns an argument, or deflt if it is absent.
 func (a arguments) integer(name string, deflt int64) int64 {
 	if n, ok := a[name].(int64); ok {
 		return n
@@ -47,20 +47,20 @@ func (a arguments) textList(name string) []string {
 
 func (a arguments) truth(name string) bool { b, _ := a[name].(bool); return b }
 
-// textMap returns nil for an absent argument, and a map for an empty one.
+// textMap returns nil for an absent argument, and an empty map for an empty one.
 func (a arguments) textMap(name string) map[string]string {
 	m, _ := a[name].(map[string]string)
 	return m
 }
 
-// anyMap returns nil for an absent argument, and a map for an empty one.
+// anyMap returns nil for an absent argument, and an empty map for an empty one.
 func (a arguments) anyMap(name string) map[string]json.RawMessage {
 	m, _ := a[name].(map[string]json.RawMessage)
 	return m
 }
 
-// decodeArguments reads the arguments of a call. A null argument is an absent
-// one. Errors are sentences that say what to send instead.
+// decodeArguments decodes the arguments of a call. A null argument counts as absent. Its
+// errors state what to send instead.
 func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments, error) {
 	a := arguments{}
 	raw = bytes.TrimSpace(raw)
@@ -101,8 +101,8 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 	return a, nil
 }
 
-// decodeMembers reads an object. A name that is there twice is returned as such: one
-// reader takes the first, another the last.
+// decodeMembers decodes an object. It returns a name that occurs twice, because some
+// readers take the first of the values and others the last.
 func decodeMembers(raw json.RawMessage) (m map[string]json.RawMessage, twice string, err error) {
 	m = map[string]json.RawMessage{}
 	err = web.EachMember(raw, func(name string, value []byte) error {
@@ -195,8 +195,8 @@ func (p property) decodeList(raw json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// decodeAny reads an object of anything. What is in it is kept as it is, so it
-// must be what every reader takes for the same.
+// decodeAny decodes an object with values of any type. The values are recorded
+// unchanged, so every reader must take them for the same.
 func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if half := web.LoneSurrogate(raw); half != "" {
 		return nil, ledger.Invalid(p.name, "%s contains %s, half of a surrogate pair, which is not a character", p.name, half)
@@ -237,8 +237,8 @@ func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
 	return m, nil
 }
 
-// decodeString refuses what the decoder would silently replace: half of a
-// surrogate pair. What is recorded must be what was sent.
+// decodeString refuses half surrogate pairs, which encoding/json replaces silently: the
+// recorded text must equal the text that was sent.
 func decodeString(name string, raw json.RawMessage) (string, error) {
 	s, err := web.String(raw)
 	if err != nil {
@@ -247,7 +247,7 @@ func decodeString(name string, raw json.RawMessage) (string, error) {
 	return s, nil
 }
 
-// notText is the answer to a string that package web does not read.
+// notText returns the error for a string that package web cannot decode.
 func notText(name string, err error) error {
 	if half, ok := errors.AsType[*web.SurrogateError](err); ok {
 		return ledger.Invalid(name, "%s contains %s, half of a surrogate pair, which is not a character; to have it in a script write it as a JavaScript escape", name, half.Escape)
@@ -257,8 +257,7 @@ func notText(name string, err error) error {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// describe names a JSON value in a sentence, with what it is when that is
-// short.
+// describe names the type of a JSON value in an error message, and adds a short value.
 func describe(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -267,7 +266,7 @@ func describe(raw json.RawMessage) string {
 	switch raw[0] {
 	case '"':
 		var s string
-		_ = json.Unmarshal(raw, &s) // only to show it
+		_ = json.Unmarshal(raw, &s) // an error leaves it empty
 		return "the string " + quote(s)
 	case '{':
 		return "an object"
@@ -282,7 +281,7 @@ func describe(raw json.RawMessage) string {
 	}
 }
 
-// quote shows a client's text in a message: escaped, and not at any length.
+// quote returns a client's text escaped and shortened, for error messages.
 func quote(s string) string { return `"` + ledger.Excerpt(s) + `"` }
 
 const clipBytes = 80

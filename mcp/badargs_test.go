@@ -12,7 +12,7 @@ import (
 	"daybook/mcp"
 )
 
-// schema is what the tests read of an advertised input schema.
+// schema is the part of an advertised input schema that the tests read.
 type schema struct {
 	Properties           map[string]schemaProperty
 	Required             []string
@@ -24,11 +24,11 @@ type schemaProperty struct {
 	Enum    []string
 	Minimum *int64
 	Maximum *int64
-	// AdditionalProperties is absent where an object may hold anything.
+	// AdditionalProperties is absent for an object that accepts values of any type.
 	AdditionalProperties json.RawMessage
 }
 
-// kind is the type, and for objects whether they may hold anything.
+// kind returns the type, and for objects whether their values may have any type.
 func (p schemaProperty) kind() string {
 	if p.Type == "object" && p.AdditionalProperties == nil {
 		return "any object"
@@ -36,7 +36,7 @@ func (p schemaProperty) kind() string {
 	return p.Type
 }
 
-// sample is a value that a property accepts.
+// sample returns a value that a property accepts.
 func (p schemaProperty) sample() any {
 	switch {
 	case len(p.Enum) > 0:
@@ -62,14 +62,14 @@ func (s schema) minimal() map[string]any {
 	return a
 }
 
-// goDetail matches what must not be told to a client: Go's types, packages and
-// traces.
+// goDetail matches internal details that clients must not see: types, packages and stack
+// traces of Go.
 var goDetail = regexp.MustCompile(`(?i)json: |cannot unmarshal|\bgo (value|struct)|goroutine|\.go:\d|panic|nil pointer|\bint64\b|map\[|<nil>|%!|context deadline`)
 
-// quoted matches what a message repeats of the request, which may be anything.
+// quoted matches the parts of a message that repeat the request.
 var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"|'[^']*'`)
 
-// checkSentence requires what a model can act on.
+// checkSentence checks that a result is an error with a message that a model can act on.
 func checkSentence(t testing.TB, what string, r toolResult) {
 	t.Helper()
 	switch {
@@ -82,9 +82,8 @@ func checkSentence(t testing.TB, what string, r toolResult) {
 	}
 }
 
-// TestBadArguments sends every tool of both modes every kind of mistake its
-// schema leaves room for. The cases come from the advertised schemas, so a new
-// argument is tested by being declared.
+// TestBadArguments sends every tool of both modes each kind of wrong argument. The cases
+// come from the advertised schemas, so a new argument needs no new case.
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("9", 400)
@@ -162,7 +161,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// withArgument adds an argument, given as JSON, to others.
+// withArgument returns arguments with one more, given as JSON.
 func withArgument(t testing.TB, args map[string]any, name, value string) string {
 	t.Helper()
 	args[name] = json.RawMessage(`"PLACE"`)
@@ -170,7 +169,7 @@ func withArgument(t testing.TB, args map[string]any, name, value string) string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Replace(string(b), `"PLACE"`, value, 1) // may be no JSON at all to Go's encoder
+	return strings.Replace(string(b), `"PLACE"`, value, 1) // Go's encoder may not accept it as JSON
 }
 
 // TestNullIsAbsent sends every optional argument as null.
@@ -208,7 +207,7 @@ func TestNullIsAbsent(t *testing.T) {
 	}
 }
 
-// TestOutOfRange checks the values that have the right type and mean nothing.
+// TestOutOfRange checks values of the right type that are out of range.
 func TestOutOfRange(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
@@ -219,7 +218,7 @@ func TestOutOfRange(t *testing.T) {
 		{"get_execution_output", `{"execution_id":"x","byte_offset":-1}`, "byte_offset must be 0 or more, not -1"},
 		{"get_execution_output", `{"execution_id":"x","byte_offset":0,"byte_limit":0}`, "byte_limit must be 1 or more"},
 		{"get_execution_output", `{"execution_id":"x","byte_offset":0,"line_offset":0,"line_limit":-5}`, "not found"}, // ignored in byte mode
-		{"get_execution_output", `{"execution_id":"x","line_offset":2.0,"line_limit":1e2}`, "not found"},              // whole numbers, however written
+		{"get_execution_output", `{"execution_id":"x","line_offset":2.0,"line_limit":1e2}`, "not found"},              // whole numbers in any notation
 		{"get_execution", `{"execution_id":"*.>"}`, "list_executions"},
 		{"list_executions", `{"limit":0}`, "limit must be 1 to 1000"},
 		{"list_executions", `{"limit":1001}`, "limit must be 1 to 1000"},

@@ -14,40 +14,40 @@ import (
 )
 
 const (
-	// batchRevision is the only revision that has JSON-RPC batches.
+	// batchRevision is the only protocol revision with JSON-RPC batches.
 	batchRevision = "2025-03-26"
-	// maxBatch bounds the messages of a batch, maxBatchBytes its size. A larger
-	// message comes alone.
+	// maxBatch bounds the messages of a batch, and maxBatchBytes its size. A larger message
+	// must be sent alone.
 	maxBatch      = 100
 	maxBatchBytes = 4 << 20
 )
 
-// isBatch reports whether a body begins as a JSON-RPC batch does.
+// isBatch reports whether a body starts like a JSON-RPC batch.
 func isBatch(body []byte) bool {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	return len(body) > 0 && body[0] == '['
 }
 
-// batched reports whether a request with a body that passed checkBody holds a
-// batch.
+// batched reports whether the body of a request is a batch. checkBody must have accepted
+// the body.
 func batched(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return false
 	}
-	body, _ := readBody(r) // checkBody has seen how that ended
+	body, _ := readBody(r) // checkBody has handled the error
 	return isBatch(body)
 }
 
-// refuseBatch answers a batch where the protocol has none.
+// refuseBatch answers a batch that the protocol does not allow. where names the
+// transport or revision.
 func refuseBatch(w http.ResponseWriter, where string) {
 	rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidRequest,
 		fmt.Sprintf("%s has no JSON-RPC batches, which only revision %s has; send one message a request", where, batchRevision))
 }
 
-// admitBatch holds a batch against its rules and counts each of its messages as a
-// request of the tenant. The HTTP request counts for the first. Calls over the
-// rate are answered with an error each. It reports false after it has answered the
-// whole batch.
+// admitBatch checks a batch and counts each of its messages as a request of the tenant.
+// The HTTP request counts for the first message. Each call over the rate limit is
+// answered with an error. It reports false after it has refused the whole batch.
 func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 	id, _ := access.From(r.Context())
 	session := r.Header.Get(transportSessionHeader)
@@ -84,8 +84,8 @@ func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// revisionOf is the protocol revision that the client of a transport session asked
-// for, or empty.
+// revisionOf returns the protocol revision that the client of a transport session
+// requested, or an empty text.
 func (s *Server) revisionOf(session string) string {
 	for ss := range s.sdk.Sessions() {
 		if ss.ID() != session {
@@ -101,7 +101,8 @@ func (s *Server) revisionOf(session string) string {
 var errBatchTooLarge = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 	Message: fmt.Sprintf("a batch may have up to %d messages and %d MiB; send the others in further requests", maxBatch, maxBatchBytes>>20)}
 
-// splitBatch reads the messages of a batch. It stops at the first one too many.
+// splitBatch decodes the messages of a batch. It stops at the first message over
+// maxBatch.
 func splitBatch(body []byte) ([]json.RawMessage, *jsonrpc.Error) {
 	unreadable := &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body is not a JSON-RPC batch, or nested far too deep; send a list of JSON objects"}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -146,10 +147,10 @@ func splitBatch(body []byte) ([]json.RawMessage, *jsonrpc.Error) {
 	return batch, nil
 }
 
-// codeLimited is the code of a request over a limit of its tenant.
+// codeLimited is the JSON-RPC error code for requests over a limit.
 const codeLimited = -32000
 
-// limitProblem is the answer to a call over the rate of its tenant.
+// limitProblem returns the error for a call over the rate limit of its tenant.
 func limitProblem(over *access.LimitError) *jsonrpc.Error {
 	data, err := json.Marshal(object{{"limit", over.Limit}, {"retry_after_secs", over.RetryAfterSeconds()}})
 	if err != nil {
@@ -158,9 +159,9 @@ func limitProblem(over *access.LimitError) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: codeLimited, Message: over.Error(), Data: data}
 }
 
-// rewriteBatch makes a batch fit for the SDK. What needs no answer is counted first:
-// it reports false where that alone is over what is granted. Calls past that are
-// replaced by refusals.
+// rewriteBatch rewrites the messages of a batch for the SDK. It first takes the messages
+// without an answer from granted, and reports false if they exceed it. Calls over the
+// rest are replaced by refusals.
 func rewriteBatch(batch []json.RawMessage, granted int, over *access.LimitError) ([]byte, bool) {
 	calls := make([]json.RawMessage, len(batch)) // the ids of calls
 	for i, m := range batch {

@@ -15,13 +15,13 @@ import (
 	"daybook/mcp"
 )
 
-// perSecond limits each tenant to a rate whose clock stands still.
+// perSecond limits each tenant to a rate, with a clock that stands still.
 func perSecond(rate float64) *access.Quotas {
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	return access.NewQuotas(access.Limits{RequestsPerSecond: rate}, nil, func() time.Time { return at })
 }
 
-// counting is a book that counts the runs it accepts.
+// counting returns a stack that counts the accepted runs.
 func counting(runs *atomic.Int64) *fakeStack {
 	return &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{ExecutionID: fmt.Sprint("run ", runs.Add(1)), Seq: 1}, nil
@@ -54,15 +54,15 @@ func batchOf(n int, line func(int) string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// A batch is a request for each of its messages: those over the rate are answered
-// with an error each, and are not done.
+// Each message of a batch counts as a request. Messages over the rate are answered with
+// an error each and have no effect.
 func TestBatchCountsEachMessage(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
 	url := serveHTTP(t, counting(&runs).serve(t, mcp.Options{Quotas: perSecond(1)})) + "/mcp"
 	headers := session(t, url, "2025-03-26")
 	status, h, body := post(t, url, batchOf(100, callLine), headers...)
-	// The HTTP server in front counts the first one, of which there is none here.
+	// The HTTP server, which this test does not have, counts the first message.
 	if runs.Load() != 11 || status != http.StatusOK || h.Get("Retry-After") != "1" {
 		t.Errorf("%d runs were accepted, want 11; %d, Retry-After %q: %s", runs.Load(), status, h.Get("Retry-After"), body)
 	}
@@ -95,8 +95,8 @@ func TestBatchCountsEachMessage(t *testing.T) {
 	if len(answers) != 100 {
 		t.Errorf("%d messages were answered, want 100", len(answers))
 	}
-	// Notifications have no answer: a batch of more than there is rate for is
-	// refused as a whole.
+	// Notifications have no answer: a batch with more of them than the rate permits is
+	// refused.
 	status, h, body = post(t, url, batchOf(5, func(int) string {
 		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
 	}), headers...)
@@ -105,7 +105,7 @@ func TestBatchCountsEachMessage(t *testing.T) {
 	}
 }
 
-// Batches have bounds and a form, and belong to one revision.
+// Batches have limits and a form, and belong to one revision.
 func TestBatchRules(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -144,7 +144,7 @@ func TestBatchRules(t *testing.T) {
 	}
 }
 
-// A pipe counts each line.
+// Each line over a pipe counts as a request.
 func TestStdioCountsEachMessage(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -162,7 +162,7 @@ func TestStdioCountsEachMessage(t *testing.T) {
 	}
 }
 
-// One request to listen counts as one for each address, and has a bound.
+// A request to listen counts once for each address, and has a limit.
 func TestListenCountsEachAddress(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Quotas: perSecond(1)})) + "/mcp"
@@ -180,9 +180,9 @@ func TestListenCountsEachAddress(t *testing.T) {
 	}
 }
 
-// The least recently used session of a principal gives way to the next one at the
-// limit. A request of a revision without sessions takes no place, and one principal
-// cannot take the places of all.
+// At the limit, the least recently used session of a principal is closed in favor of the
+// next one. Requests of a revision without sessions do not count, and one principal
+// cannot use up the limit of all.
 func TestSessionPlaces(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run")

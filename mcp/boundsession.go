@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxInitialize bounds the params of initialize, without icons, in bytes of JSON: a
+	// maxInitialize bounds the params of initialize without icons, in bytes of JSON: a
 	// session keeps them.
 	maxInitialize = 16 << 10
 	// maxProgressToken bounds a progress token, in bytes: each notification repeats it.
 	maxProgressToken = 1 << 10
 )
 
-// limitSession bounds what a request leaves in memory: the params of initialize, a
-// progress token, and the requests of a session that are in progress.
+// limitSession limits what a request leaves in memory: the params of initialize, its
+// progress token, and the number of requests of a session in progress.
 func limitSession(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if p, ok := req.GetParams().(*sdk.InitializeParams); ok && p != nil {
 			if p.ClientInfo != nil {
-				p.ClientInfo.Icons = nil // the server shows none
+				p.ClientInfo.Icons = nil // the server uses no icons
 			}
 			raw, err := json.Marshal(p)
 			if err != nil {
@@ -47,7 +47,8 @@ func limitSession(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// progressToken is the progress token of a request if it is a text, else empty.
+// progressToken returns the progress token of a request if it is a text, else an empty
+// text.
 func progressToken(p sdk.Params) string {
 	if v := reflect.ValueOf(p); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "" // the request has no params

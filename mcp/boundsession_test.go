@@ -13,7 +13,7 @@ import (
 	"daybook/mcp"
 )
 
-// serveDirect sends requests to a handler without a connection.
+// serveDirect sends a request to a handler without a connection.
 func serveDirect(h http.Handler, body, session string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -26,8 +26,8 @@ func serveDirect(h http.Handler, body, session string) *httptest.ResponseRecorde
 	return w
 }
 
-// A session keeps what its client sent with initialize, and each notification repeats a
-// progress token: both are bounded.
+// A session keeps the params of initialize, and each notification repeats a progress
+// token: both are bounded.
 func TestLargeTextsOfClients(t *testing.T) {
 	t.Parallel()
 	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
@@ -53,8 +53,7 @@ func TestLargeTextsOfClients(t *testing.T) {
 	}
 }
 
-// A session that is idle takes one goroutine, and requests that were answered leave
-// nothing in it.
+// An idle session takes one goroutine, and answered requests leave nothing in it.
 func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goroutines
 	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	serveDirect(h, initializeLine, "")
@@ -64,7 +63,7 @@ func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goro
 	for range n {
 		session = serveDirect(h, initializeLine, "").Header().Get("Mcp-Session-Id")
 	}
-	// Those of the requests end a little later.
+	// The goroutines of the requests end a little later.
 	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine()-before > n+5; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d idle sessions take %d goroutines, want one each", n, runtime.NumGoroutine()-before)
@@ -76,7 +75,7 @@ func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goro
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	for range 200 { // as many streams as are kept
+	for range 200 { // more streams than are kept
 		serveDirect(h, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, session)
 	}
 	level := held()
@@ -89,8 +88,8 @@ func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goro
 	}
 }
 
-// However many clients of a principal initialize at once, and however many sessions they
-// delete, no request is answered with 5xx and few sessions are left.
+// However many clients of a principal initialize concurrently, and however many sessions
+// they delete, no response has a status of 5xx and few sessions remain.
 func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutines
 	auth, list := tokens(t, "acme/ada read run")
 	h := new(fakeStack).serve(t, mcp.Options{Auth: auth}).Handler()
@@ -133,7 +132,7 @@ func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutin
 	}
 }
 
-// A session watches 100 addresses, however often it subscribes to them.
+// A session watches at most 100 addresses.
 func TestManySubscriptions(t *testing.T) {
 	t.Parallel()
 	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
@@ -160,7 +159,7 @@ func TestManySubscriptions(t *testing.T) {
 	if watched != 100 {
 		t.Errorf("%d addresses are watched", watched)
 	}
-	// What the client names of lists and completions is refused, and nothing of it kept.
+	// Values of lists and completions from the client are refused and not kept.
 	for _, params := range []string{`{"cursor":"-1"}`, `{"cursor":"99999999999999999999"}`, `{"cursor":"` + strings.Repeat("x", 1<<20) + `"}`} {
 		for _, method := range []string{"tools/list", "resources/templates/list", "tasks/list"} {
 			body := serveDirect(h, `{"jsonrpc":"2.0","id":2,"method":"`+method+`","params":`+params+`}`, session).Body.String()

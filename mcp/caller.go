@@ -12,47 +12,48 @@ import (
 	"daybook/internal/web/access"
 )
 
-// caller is who calls a tool, and under which session name.
+// caller identifies the client of a call and its session name.
 type caller struct {
 	session     string
 	actor       events.Actor
 	traceparent string
-	// principal is the user of the caller's token, empty without tokens.
+	// principal is the user of the caller's token; empty without tokens.
 	principal string
-	// connection is the id of the connection, empty where there is none that lasts.
+	// connection is the id of the connection; empty if the connection ends with the request.
 	connection string
-	// delivery identifies the call where a link may bring it to several servers.
+	// delivery identifies a call that a link can deliver to several servers.
 	delivery link.Delivery
-	// listener is what it wants to hear of a run that it waits for.
+	// listener receives notifications about the run that the call waits for.
 	listener listener
-	// earlier is what a run that it asks for is told of one before.
+	// earlier receives an equal run before the one that the call requests.
 	earlier *earlierRun
 }
 
-// earlierRun is filled when a run is submitted.
+// earlierRun is set when a run is submitted.
 type earlierRun struct{ before *priorRun }
 
-// transportStdio is the transport of clients on a pair of streams.
+// transportStdio is the recorded transport of clients on a pair of streams.
 const transportStdio = "mcp-stdio"
 
-// origin is what a connection was opened with. The SDK makes the context of
-// the request that opens a connection the parent of all calls on it, so that
-// what is put there once holds for the connection: from initialize on with
-// revisions that know transport sessions, for one request with those that do
-// not. A header on a later request of a session changes nothing.
+// origin holds the properties of a connection. The SDK derives the contexts of all calls
+// on a connection from the context of the request that opened it. So values that are put
+// there once hold for the connection: from initialize on in revisions with transport
+// sessions, for one request in the others. Headers of later requests of a session change
+// nothing.
 type origin struct {
 	transport string
 	session   string
 	address   string
-	// connection is an id for a connection that outlasts a request, minted here.
+	// connection is an id that the server creates for a connection that outlasts one
+	// request.
 	connection string
-	// identity is who opened the connection. Requests with a token of their own
-	// are their own token's.
+	// identity is the caller that opened the connection. A request with a token of its own
+	// has the identity of that token.
 	identity access.Identity
-	// transportSession is what the session takes of the number there may be; nil where it does
-	// not count.
+	// transportSession counts the session against its limits; nil if the connection does not
+	// count.
 	transportSession *transportSession
-	// logLevel is what the client has set for the connection.
+	// logLevel is the level that the client has set for the connection.
 	logLevel *atomic.Value // of sdk.LoggingLevel
 }
 
@@ -60,10 +61,11 @@ type originKey struct{}
 
 type connectionKey struct{}
 
-// WithConnection makes ctx that of a connection which outlives the server it is
-// served by, for ServeStdio: the client then finds in the next what it had in
-// this one. id has 64 hex characters, from events.NewSessionID; another is
-// ignored. It is a secret of the two ends.
+// WithConnection returns a context for ServeStdio with the id of a connection that
+// outlives one server. The next server that gets the same id continues with the
+// conversation context and the session references of the client. id has 64 hex
+// characters, from events.NewSessionID; any other value is ignored. It is a secret of
+// the two ends.
 func WithConnection(ctx context.Context, id string) context.Context {
 	if !events.ValidHash(id) {
 		return ctx
@@ -71,7 +73,7 @@ func WithConnection(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, connectionKey{}, id)
 }
 
-// ConnectionOf is the id that WithConnection put into ctx, or empty.
+// ConnectionOf returns the id that WithConnection put into ctx, or an empty text.
 func ConnectionOf(ctx context.Context) string {
 	id, _ := ctx.Value(connectionKey{}).(string)
 	return id
@@ -93,7 +95,7 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 		h = req.Extra.Header
 	}
 	if a := h.Get(addressHeader); a != "" {
-		c.actor.Address = a // of this request, which may not be where the session began
+		c.actor.Address = a // of this request, which may differ from that of the session
 	}
 	c.delivery = deliveryTo(ctx, req.Extra)
 	c.listener = listener{session: req.Session, token: req.Params.GetProgressToken(), level: o.level(req.Params.Meta)}
@@ -105,8 +107,8 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	return c
 }
 
-// setDelivery has a header carry a call's link.Delivery to its tool. Of requests that
-// come over HTTP it is not read.
+// setDelivery sets the headers that pass a call's link.Delivery to its tool. They are
+// not read from requests over HTTP.
 func setDelivery(h http.Header, d link.Delivery) {
 	h.Set("Daybook-Delivery", d.Key)
 	if d.Again {
@@ -123,15 +125,15 @@ func deliveryTo(ctx context.Context, extra *sdk.RequestExtra) link.Delivery {
 	return link.Delivery{Key: h.Get("Daybook-Delivery"), Again: h.Get("Daybook-Delivered-Before") != ""}
 }
 
-// actorOf is who is behind a request, but for what the client calls itself.
+// actorOf returns the actor of a request, without the client's name.
 func actorOf(ctx context.Context) events.Actor {
 	o, _ := ctx.Value(originKey{}).(origin)
 	id, _ := access.From(ctx)
 	return events.Actor{Principal: id.Principal, Transport: o.transport, Address: o.address}
 }
 
-// clientName is what a client calls itself, in a request or for the whole
-// connection.
+// clientName returns the name and version that a client states, in the request or for
+// the connection.
 func clientName(ss *sdk.ServerSession, meta sdk.Meta) string {
 	info := (&sdk.ServerRequest[*taskParams]{Session: ss, Params: &taskParams{ParamsBase: sdk.ParamsBase{Meta: meta}}}).ClientInfo()
 	switch {

@@ -11,8 +11,7 @@ import (
 	"daybook/projections"
 )
 
-// Contexts keeps what happened in each conversation. *contextstore.Store
-// implements it.
+// Contexts is the store of conversation contexts. *contextstore.Store implements it.
 type Contexts interface {
 	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 	Get(ctx context.Context, k contextstore.Key, reader string) (projections.Context, error)
@@ -22,7 +21,7 @@ type Contexts interface {
 	ContextNotes
 }
 
-// ContextNotes is what calls leave in contexts, and find in them.
+// ContextNotes reads and adds notes of calls in conversation contexts.
 type ContextNotes interface {
 	CallHash(tool string, args map[string]any) string
 	Preferences(ctx context.Context, k contextstore.Key, reader string) (events.UserPreferences, error)
@@ -32,7 +31,7 @@ type ContextNotes interface {
 	NoteResource(ctx context.Context, k contextstore.Key, r contextstore.Resource) error
 }
 
-// errContextsDisabled is the answer of a server that was set up without.
+// errContextsDisabled is returned by the tools for contexts if Options.Contexts is nil.
 var errContextsDisabled = &ledger.Error{Code: ledger.CodeUnavailable, Message: "this server keeps no conversation contexts"}
 
 func (s *Server) contextTools() []tool {
@@ -52,7 +51,7 @@ func (s *Server) contextTools() []tool {
 			name: "set_context", title: "Set context", idempotent: true, skipContext: true,
 			description: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
 			input:       []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
-			// A value given replaces the one before.
+			// A new value replaces the previous one.
 			destructive: true,
 			output:      ctx, call: s.setContext,
 		},
@@ -110,8 +109,8 @@ func (s *Server) clearContext(ctx context.Context, c caller, a arguments) (answe
 	return answer{value: clearedAnswer{"cleared", now.SessionID, "Conversation context has been reset. Starting fresh."}, seq: seq}, err
 }
 
-// contextFor is the context that a call about contexts is about. It is an error
-// if there is none.
+// contextFor returns the key of the context that a call concerns. It returns an error if
+// there is none.
 func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (contextstore.Key, error) {
 	if s.opts.Contexts == nil {
 		return contextstore.Key{}, errContextsDisabled
@@ -120,7 +119,8 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (context
 	case a.has("logical_session_ref") && ref == "":
 		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must not be empty; leave it out for the context of this connection")
 	case events.ValidHash(ref):
-		// An id opens a session for who knows it. What others did in it is theirs.
+		// A client that knows the id of a session may use the session. The context holds the
+		// calls of other clients, which it must not read.
 		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
 	}
 	logical, err := s.sessionOf(ctx, c, a)
@@ -134,9 +134,9 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (context
 	return k, nil
 }
 
-// contextKey is whose context a call concerns: that of the logical session, else
-// of the session name, else of the connection. It is zero where there is none of
-// these.
+// contextKey returns the key of the context of a call: of the logical session if logical
+// is not empty, else of the session name, else of the connection. It is zero if there is
+// none of them.
 func (c caller) contextKey(tenant, logical string) contextstore.Key {
 	switch {
 	case logical != "":
@@ -150,8 +150,8 @@ func (c caller) contextKey(tenant, logical string) contextstore.Key {
 	}
 }
 
-// contextResource is the context of a named session, for connections under that
-// name. Another name's is answered like none.
+// contextResource returns the resource for the context of a named session. Only
+// connections with this session name can read it. For others it does not exist.
 func (s *Server) contextResource() resource {
 	read := func(ctx context.Context, name string) (projections.Context, error) {
 		o, _ := ctx.Value(originKey{}).(origin)
@@ -182,7 +182,7 @@ func (s *Server) contextResource() resource {
 	}
 }
 
-// withMember adds a member to a JSON object.
+// withMember returns the JSON object body with one more member.
 func withMember(body []byte, name string, v any) ([]byte, error) {
 	raw, err := encode(v)
 	if err != nil || len(body) < 2 || body[len(body)-1] != '}' {

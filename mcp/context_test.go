@@ -19,7 +19,7 @@ import (
 	"daybook/mcp"
 )
 
-// member reads one member of a tool's answer.
+// member returns one member of a tool's answer.
 func (r toolResult) member(t testing.TB, name string) json.RawMessage {
 	t.Helper()
 	var m map[string]json.RawMessage
@@ -29,7 +29,7 @@ func (r toolResult) member(t testing.TB, name string) json.RawMessage {
 	return m[name]
 }
 
-// Preferences hold for the calls that follow.
+// Preferences apply to the calls that follow.
 func TestA09_PreferencesApply(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -69,7 +69,7 @@ func TestA09_PreferencesApply(t *testing.T) {
 	}
 }
 
-// A resource that is read again comes again, and with it that it was read.
+// A second read of a resource returns it again, and reports the first one.
 func TestA17_AlreadyFetched(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -116,8 +116,8 @@ func TestA17_AlreadyFetched(t *testing.T) {
 	}
 }
 
-// A run done before is done again, and says so; with reuse it is not, unless it
-// depends on more than its request.
+// A repeated run is executed again, and its answer reports the earlier one. With reuse,
+// the earlier one is the answer, unless the run depends on more than its request.
 func TestA19_RepeatedRun(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -167,13 +167,13 @@ func TestA19_RepeatedRun(t *testing.T) {
 			t.Errorf("%s: answered with an earlier run", name)
 		}
 	}
-	// One that sets tags has an effect each time.
+	// A run that sets tags has an effect each time.
 	tagged, _ := run(p, `{"code":"7","tags":{"a":"b"}}`)
 	again, earlier := run(p, `{"code":"7","tags":{"a":"b"},"reuse":true}`)
 	if tagged == again || earlier == nil || earlier.ExecutionID != tagged {
 		t.Errorf("with tags: %s after %s, %+v", again, tagged, earlier)
 	}
-	// Another session has tried nothing.
+	// Another session has no earlier calls.
 	other := openPipe(t, s, "another session")
 	other.initialize()
 	if id, earlier := run(other, `{"code":"6 * 7","reuse":true}`); id == second || earlier != nil {
@@ -186,7 +186,7 @@ func TestA19_RepeatedRun(t *testing.T) {
 	}
 }
 
-// Clearing answers as documented, and clears its own session only.
+// context_clear returns the documented answer, and clears only its own session.
 func TestA27_ContextClear(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -218,7 +218,7 @@ func TestA27_ContextClear(t *testing.T) {
 	}
 }
 
-// What a probe sees of a server is the same from start to start.
+// The answers to a probe are the same after each start.
 func TestA35_ProbeIsStable(t *testing.T) {
 	t.Parallel()
 	var lists []string
@@ -231,8 +231,8 @@ func TestA35_ProbeIsStable(t *testing.T) {
 	}
 }
 
-// A request without any session has no context: tools about it say what to do,
-// and all others work.
+// A request without a session has no context: the tools for contexts report it, and all
+// others work.
 func TestA37_NoSession(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -262,7 +262,7 @@ func TestA37_NoSession(t *testing.T) {
 	}
 }
 
-// noteEvents counts the events about the use of contexts.
+// noteEvents returns the number of recorded notes in contexts.
 func (b *testStack) noteEvents(t testing.TB) (n int) {
 	t.Helper()
 	last, err := b.store.LastSeq(t.Context())
@@ -281,8 +281,8 @@ func (b *testStack) noteEvents(t testing.TB) (n int) {
 	return n
 }
 
-// Calls that only read leave no event and no trace in the context, however often
-// they are made; searches and changes do.
+// Calls that only read record no event and no note in the context, however often they
+// are repeated; searches and changes do.
 func TestPollsAreNotNoted(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -333,8 +333,8 @@ func TestPollsAreNotNoted(t *testing.T) {
 	}
 }
 
-// With tokens, two principals of a tenant under one session name have a context
-// each, over MCP; one principal has the same on every connection.
+// With tokens, two principals of a tenant with one session name have separate contexts.
+// One principal has the same context on every connection.
 func TestContextOfAPrincipal(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "default/ada read run", "default/bob read run", "default/ada read run")
@@ -393,7 +393,7 @@ func (l *logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// bothHeaders are two headers that every request gets: name, value, name, value.
+// bothHeaders are two headers of every request: name, value, name, value.
 type bothHeaders [4]string
 
 func (h bothHeaders) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -14,8 +14,8 @@ import (
 	"daybook/projections"
 )
 
-// contextUse is what one call has to do with its context. Nothing of it may keep
-// a call from being done.
+// contextUse is the part of one call in a conversation context. Its errors are logged
+// and never fail the call.
 type contextUse struct {
 	key       contextstore.Key
 	startedAt time.Time
@@ -23,7 +23,7 @@ type contextUse struct {
 	prior     *priorRun
 }
 
-// priorRun tells a model that it has made a call before, and what came of it.
+// priorRun reports an equal call before, and its outcome.
 type priorRun struct {
 	Note        string        `json:"note"`
 	CalledAt    string        `json:"called_at"`
@@ -35,13 +35,13 @@ type priorRun struct {
 	Result      *string       `json:"result,omitempty"`
 	Error       *string       `json:"error,omitempty"`
 	Heap        *string       `json:"heap,omitempty"`
-	// Reused is true when the earlier run is the answer and none was begun.
+	// Reused is true if the earlier run is the answer and no run was started.
 	Reused bool `json:"reused,omitempty"`
 
 	sha256 string
 }
 
-// Members and keys of answers.
+// Members of answers and keys of their _meta.
 const (
 	memberTried = "already_tried"
 	metaFetched = "daybook/already_fetched"
@@ -49,12 +49,13 @@ const (
 	maxTriedResult = 4 << 10
 )
 
-// isNoted reports whether calls are noted in contexts: those that change something,
-// and searches, of which the next one is told. A poll is not worth remembering.
+// isNoted reports whether calls of the tool are noted in contexts: calls that change
+// something, and searches, so that a repeated search can be reported. Other reads are
+// not noted, because clients poll with them.
 func (t tool) isNoted() bool { return !t.readOnly || t.reportsRepeats }
 
-// beginContextUse begins a call in its context: it applies the preferences, and looks for
-// an earlier call like it. It returns nil where there is no context.
+// beginContextUse prepares the use of the context by a call: it applies the preferences
+// and looks up an equal call before. It returns nil if there is no context.
 func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a arguments) *contextUse {
 	if s.opts.Contexts == nil || t.skipContext || t.submit != nil {
 		return nil
@@ -89,7 +90,7 @@ func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a argume
 	return u
 }
 
-// format is how the client wants to read answers.
+// format returns the client's preferred text format; empty means JSON.
 func (u *contextUse) format() string {
 	if u == nil {
 		return ""
@@ -113,36 +114,36 @@ func (t tool) property(name string) (property, bool) {
 	return property{}, false
 }
 
-// counted is an answer that lists things.
+// counted is an answer with a list.
 type counted interface{ count() int }
 
 func (h heapsAnswer) count() int   { return len(h.Results) }
 func (e entriesAnswer) count() int { return len(e.Entries) }
 
-// endContextUse ends a call in its context: it is noted, and the answer says whether the
-// same was answered before. Calls that are refused, and those that only read,
-// leave no trace.
+// endContextUse notes a call in its context. It returns body, with a member added if an
+// equal call returned the same answer before. Calls that only read are not noted; nor
+// are refused calls, for which it is not called.
 func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
 	if u == nil || !t.isNoted() {
 		return body
 	}
 	call := contextstore.Call{
 		Tool: t.name, Arguments: a, CalledAt: u.startedAt, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
-		// What was recorded is in the context before the client is told.
+		// The note of a recorded command is durable before the client gets the answer.
 		Durable: ans.seq != 0,
 	}
 	if list, ok := ans.value.(counted); ok {
 		n := int64(list.count())
 		call.Results = &n
 	}
-	// The call was made, also when the client has left meanwhile.
+	// The call took effect, also if the client has disconnected.
 	noting, stop := context.WithTimeout(context.WithoutCancel(ctx), timeLeft(u.startedAt))
 	defer stop()
 	if err := s.opts.Contexts.Note(noting, u.key, call); err != nil {
 		s.contextFault(ctx, t.name, err)
 	}
 	if u.prior == nil || u.prior.sha256 != call.ResultSHA256 {
-		return body // or something has changed in between
+		return body // the answer has changed since
 	}
 	told, err := withMember(body, memberTried, u.prior)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arg
 	return told
 }
 
-// summaryOf says in a sentence what an answer tells.
+// summaryOf returns a summary of an answer in one line.
 func summaryOf(ans answer, body []byte) string {
 	switch v := ans.value.(type) {
 	case heapsAnswer:
@@ -192,9 +193,9 @@ func plural(n int, word string, many ...string) string {
 	}
 }
 
-// oneLine shows a text in one line, and not at any length.
+// oneLine returns a text in one line, cut to 1 KiB.
 func oneLine(s string) string {
-	const most = 1 << 10 // what is kept is cut once more
+	const most = 1 << 10 // the context cuts it again
 	if len(s) > most {
 		n := most
 		for n > 0 && !utf8.RuneStart(s[n]) {
@@ -205,8 +206,8 @@ func oneLine(s string) string {
 	return collapse(s)
 }
 
-// runContext puts a submission into its context, and tells what is known of an
-// equal one before.
+// runContext sets the context of a submission. It returns an equal run before in that
+// context, or nil.
 func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *priorRun {
 	if s.opts.Contexts == nil {
 		return nil
@@ -224,7 +225,7 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	}
 	sub.Context = &ref
 	if sub.LogicalSession != "" {
-		return nil // no two turns start from the same
+		return nil // every turn starts from another heap
 	}
 	before, err := s.opts.Contexts.PriorCall(ctx, k, "run_js", ledger.RequestSHA256(*sub))
 	if err != nil {
@@ -235,13 +236,13 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	}
 	t := toPriorRun(before)
 	t.Note = "already tried: the same code on the same heap"
-	t.Reused = before.Reusable // for now: that it could be
+	t.Reused = before.Reusable // whether it could be reused; submitRun decides
 	s.addOutcome(ctx, t)
 	return t
 }
 
-// noteReuse notes a call that was answered with an earlier run: no request tells
-// of it.
+// noteReuse notes a call that was answered with an earlier run, because no recorded
+// request shows it.
 func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *priorRun) {
 	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), contextstore.Call{
 		Tool: "run_js", Arguments: a, CalledAt: time.Now(), Summary: "answered with execution " + before.ExecutionID, Durable: true,
@@ -251,7 +252,7 @@ func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *p
 	}
 }
 
-// addOutcome adds what is on record of an earlier run.
+// addOutcome adds the recorded outcome of an earlier run.
 func (s *Server) addOutcome(ctx context.Context, t *priorRun) {
 	d, err := s.execution(ctx, t.ExecutionID)
 	if err != nil {
@@ -276,25 +277,25 @@ func beginningOf(s *string) *string {
 	return &short
 }
 
-// contextFault notes that a context could not be used. The call goes on.
+// contextFault logs that a context could not be used. The call continues.
 func (s *Server) contextFault(ctx context.Context, tool string, err error) {
 	if ctx.Err() == nil {
 		s.logger.WarnContext(ctx, "conversation context", "tool", tool, "err", err)
 	}
 }
 
-// fetchedMeta tells of a resource that was read before.
+// fetchedMeta reports that a resource was read before.
 type fetchedMeta struct {
 	Note       string `json:"note"`
 	DocumentID string `json:"document_id"`
 	FetchedAt  string `json:"fetched_at"`
 	Summary    string `json:"summary"`
-	// Unchanged is nil where no hash of what was read is kept.
+	// Unchanged is nil if the context holds no hash of the earlier content.
 	Unchanged *bool `json:"unchanged,omitempty"`
 }
 
-// read notes a resource in the context of the connection, and tells what is
-// known of it; nil for one that is read for the first time.
+// noteRead notes a read resource in the context of the connection. It returns what the
+// context holds of an earlier read, or nil.
 func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fetchedMeta {
 	if s.opts.Contexts == nil || r.skipContext {
 		return nil
@@ -322,11 +323,12 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	return meta
 }
 
-// rereadInterval is how often the same contents are noted for one resource.
+// rereadInterval is the minimum time between two notes of the same content of a
+// resource.
 const rereadInterval = time.Minute
 
-// isRecentReread reports whether a resource is read again so soon, with the same
-// contents, that the context has nothing to add.
+// isRecentReread reports whether a resource with the same content was read within
+// rereadInterval, so that the context needs no further note.
 func isRecentReread(before *projections.FetchedResource, text string) bool {
 	if before == nil || before.ContentHash != "" && before.ContentHash != events.Hash([]byte(text)) {
 		return false
@@ -335,7 +337,7 @@ func isRecentReread(before *projections.FetchedResource, text string) bool {
 	return err == nil && time.Since(at) < rereadInterval
 }
 
-// contextType is what contexts call a kind of resource.
+// contextType returns the type of a resource in contexts.
 func (r resource) contextType() string {
 	if r.mime == jsonType && r.scheme != "session://" {
 		return "database_row"

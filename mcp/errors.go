@@ -15,8 +15,8 @@ import (
 	"daybook/projections"
 )
 
-// refuse makes the result of a call that could not be honoured: a sentence a
-// model can act on. What is our fault is logged here and not shown.
+// refuse returns the result of a call that failed: a message that a model can act on.
+// Internal errors are logged and not shown.
 func (s *Server) refuse(ctx context.Context, tool string, err error) *sdk.CallToolResult {
 	message, ours := explain(ctx, err)
 	if ours {
@@ -28,7 +28,8 @@ func (s *Server) refuse(ctx context.Context, tool string, err error) *sdk.CallTo
 	}
 }
 
-// protocolError makes the protocol's error of what a tool would have refused.
+// protocolError returns the JSON-RPC error for an error that a tool call would report in
+// its result.
 func (s *Server) protocolError(ctx context.Context, what string, err error) error {
 	message, ours := explain(ctx, err)
 	if ours {
@@ -42,8 +43,8 @@ func (s *Server) protocolError(ctx context.Context, what string, err error) erro
 	return &jsonrpc.Error{Code: code, Message: message}
 }
 
-// explain is the one table from errors to what a model is told. It reports
-// whether the error is our fault and worth a line in the log.
+// explain returns the message for an error. It reports whether the cause is internal, so
+// that the error is logged. This is the only such table.
 func explain(ctx context.Context, err error) (message string, ours bool) {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, errClosing) {
@@ -66,7 +67,7 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		return err.Error(), false
 	case ledger.CodeExhausted:
 		if _, known := errors.AsType[*access.LimitError](err); known {
-			return err.Error(), false // says which, and when to try again
+			return err.Error(), false // names the limit and the time of the next try
 		}
 		if known, ok := errors.AsType[*ledger.Error](err); ok && known.RetryAfter > 0 {
 			return err.Error(), false // likewise
@@ -94,7 +95,7 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 	}
 }
 
-// codeOf classifies errors of both sides.
+// codeOf returns the code of an error of the write side or the read side.
 func codeOf(err error) ledger.Code {
 	switch {
 	case errors.Is(err, projections.ErrBadQuery):

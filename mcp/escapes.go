@@ -6,17 +6,18 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// escapeCopies is how often the escape sequences of a text are in memory while it
+// escapeCopies is the number of copies of a text's escape sequences in memory while it
 // becomes a message: in its JSON, and in the message.
 const escapeCopies = 2
 
-// takeEscapes accounts for what JSON adds to a text. A text of control characters is
-// six times as long in a message.
+// takeEscapes accounts for the bytes that JSON escapes add to a text. A text of control
+// characters is six times as long in a message.
 func takeEscapes(ctx context.Context, text string) error {
-	return budget.TakeOnce(ctx, escapeCopies*addedByEscapes(text)) //nolint:wrapcheck // it is the answer
+	return budget.TakeOnce(ctx, escapeCopies*addedByEscapes(text)) //nolint:wrapcheck // the message is for the client
 }
 
-// addedByEscapes returns how many bytes longer the JSON of a text is, without quotes.
+// addedByEscapes returns by how many bytes the JSON of a text is longer than the text,
+// without quotes.
 func addedByEscapes(text string) int {
 	added := 0
 	for i := range len(text) {

@@ -9,7 +9,7 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// What JSON adds to a text is memory of the answer.
+// The bytes that JSON escapes add count as memory of the answer.
 func TestEscapesAreCounted(t *testing.T) {
 	const text = "plain \x07\x00\x1f\"\\\n\r\t<a href='&'>é€"
 	raw, err := json.Marshal(text)

@@ -72,8 +72,8 @@ func statusField() field {
 	return field{name: "status", schema: object{{"type", "string"}, {"enum", statuses()}}}
 }
 
-// executionAnswer is the answer of get_execution: the documented members, and
-// what a caller must not miss.
+// executionAnswer is the answer of get_execution: the documented members, and those that
+// help a client to use the run.
 type executionAnswer struct {
 	projections.Execution
 	Queued          bool     `json:"queued"`
@@ -86,12 +86,12 @@ type executionAnswer struct {
 	ErrorPreview    bool     `json:"error_preview,omitempty"`
 	Pristine        *bool    `json:"pristine,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
-	// cutTexts are the sizes of texts of which the answer has the beginning already.
+	// cutTexts maps the texts that are already cut to their full sizes, in bytes.
 	cutTexts map[string]int64
 }
 
-// executionFields are the members of an answer about an execution, those that
-// are always there first.
+// executionFields returns the members of an answer about an execution, the required ones
+// first.
 func executionFields() []field {
 	return []field{
 		typedField("execution_id", "string"), statusField(), nullableField("result", "string"), nullableField("heap", "string"),
@@ -121,7 +121,7 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	ans.seq = 0 // a question records nothing
+	ans.seq = 0 // a question records no event
 	return ans, nil
 }
 
@@ -156,8 +156,8 @@ func (s *Server) getOutput(ctx context.Context, _ caller, a arguments) (answer, 
 	return answer{value: page}, nil
 }
 
-// checkPage refuses offsets that name nothing, each only in the mode in which
-// it counts.
+// checkPage refuses invalid offsets and limits, each only in the mode in which it
+// applies.
 func checkPage(q projections.OutputQuery) error {
 	switch {
 	case q.ByteOffset != nil && *q.ByteOffset < 0:
@@ -173,7 +173,7 @@ func checkPage(q projections.OutputQuery) error {
 	}
 }
 
-// okAnswer is the answer of commands that have nothing to tell but how it went.
+// okAnswer is the answer of commands that return only success or failure.
 type okAnswer struct {
 	OK    bool   `json:"ok"`
 	Error string `json:"error,omitempty"`
@@ -186,7 +186,7 @@ func (s *Server) cancelExecution(ctx context.Context, c caller, a arguments) (an
 	}
 	switch codeOf(err) {
 	case ledger.CodeNotFound, ledger.CodeConflict:
-		// Documented in this form: nothing running to cancel is an answer.
+		// The documented form: an execution that is not running is an answer, not an error.
 		return answer{value: okAnswer{Error: err.Error()}}, nil
 	}
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *Server) cancelExecution(ctx context.Context, c caller, a arguments) (an
 	return answer{value: okAnswer{OK: true}, seq: seq}, nil
 }
 
-// cancelledBefore reports whether a request to cancel an execution has had its
-// effect already, when a server that has ended since may have recorded it.
+// cancelledBefore reports whether a call that is delivered again has already cancelled
+// the execution, through a server that has ended since.
 func (s *Server) cancelledBefore(ctx context.Context, d link.Delivery, id string) bool {
 	if !d.Again {
 		return false
@@ -212,7 +212,7 @@ func (s *Server) listExecutions(ctx context.Context, c caller, a arguments) (ans
 		Cursor:  a.text("cursor"),
 	}
 	var err error
-	if a.has("session") { // no run is logged under a name that cannot be
+	if a.has("session") { // no run is logged under an invalid name
 		if err := ledger.CheckSession(f.Session); err != nil {
 			return answer{}, err
 		}
@@ -239,7 +239,7 @@ func (s *Server) listExecutions(ctx context.Context, c caller, a arguments) (ans
 	return answer{value: page}, nil
 }
 
-// pageLimit is how long a page may be; 0 when nothing was said.
+// pageLimit returns the requested length of a page; 0 if the argument is absent.
 func (a arguments) pageLimit() (int, error) {
 	if !a.has("limit") {
 		return 0, nil
@@ -251,8 +251,7 @@ func (a arguments) pageLimit() (int, error) {
 	return int(n), nil
 }
 
-// aboutExecution names the execution that a question could not be answered
-// about.
+// aboutExecution adds the id to an error for an unknown execution.
 func aboutExecution(id string, err error) error {
 	if errors.Is(err, events.ErrNotFound) {
 		return executionNotFound(id)

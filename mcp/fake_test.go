@@ -14,9 +14,8 @@ import (
 	"daybook/projections"
 )
 
-// fakeStack is a book made of functions, for what the real one cannot be
-// brought to do at will: to fail, to lag, to run for minutes. What is nil
-// answers with nothing found.
+// fakeStack is a stack made of functions, for conditions that a real one cannot produce
+// on request: failures, lag, runs of minutes. A nil function finds nothing.
 type fakeStack struct {
 	submit    func(context.Context, ledger.Submission) (ledger.Receipt, error)
 	cancel    func(ctx context.Context, id string) (uint64, error)
@@ -103,7 +102,7 @@ func (f *fakeStack) Execution(_ context.Context, _, id string) (projections.Exec
 	return f.execution(id)
 }
 
-// ExecutionPreview returns what Execution has no memory for: the first byte of its result.
+// ExecutionPreview returns the first byte of a result for which Execution has no memory.
 func (f *fakeStack) ExecutionPreview(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	d, err := f.execution(id)
 	if _, exhausted := errors.AsType[*budget.ExhaustedError](err); !exhausted {
@@ -184,7 +183,7 @@ func (f *fakeStack) NextEntry(ctx context.Context, tenant, session string) (int6
 	return int64(len(list)), err
 }
 
-// serve makes a server over a fake book, closed when the test ends.
+// serve returns a server over the stack, which is closed when the test ends.
 func (f *fakeStack) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	opts.Commands, opts.Queries = f, f

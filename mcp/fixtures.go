@@ -9,32 +9,31 @@ import (
 	"daybook/ledger"
 )
 
-// Fixtures are what a test suite wants to find beside the product's tools,
-// behind the same handlers.
+// Fixtures are the tools, prompts and resources that a test suite expects. They run
+// behind the handlers of the product's own tools.
 type Fixtures struct {
-	// Mount adds tools, prompts and resources, when the server is made.
+	// Mount is called once for each server and adds tools, prompts and resources.
 	Mount func(*sdk.Server)
-	// Scheme begins the addresses of the resources.
+	// Scheme is the prefix of the resources' addresses.
 	Scheme string
-	// Complete answers requests for completions.
+	// Complete handles requests for completions.
 	Complete func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error)
-	// Scripts are tools that run a script each, also as a task.
+	// Scripts are tools that run one script each, also as tasks.
 	Scripts []Script
 }
 
 // Script is a tool that runs a script.
 type Script struct {
 	Name, About string
-	// Texts and Integers name the arguments.
+	// Texts and Integers are the names of the arguments.
 	Texts, Integers []string
-	// TaskOnly refuses clients that do not know tasks.
+	// TaskOnly refuses clients that do not support tasks.
 	TaskOnly bool
-	// Code makes the script from the arguments of a call; those that are absent
-	// are empty or 0.
+	// Code returns the script for the arguments of a call. Absent arguments are empty or 0.
 	Code func(text func(name string) string, integer func(name string) int64) string
 }
 
-// declareFixtures declares what the fixtures need.
+// declareFixtures adds the capabilities that the fixtures need.
 func declareFixtures(o *sdk.ServerOptions, f *Fixtures) {
 	o.CompletionHandler = f.Complete
 	o.Capabilities.Completions = &sdk.CompletionCapabilities{}
@@ -42,7 +41,7 @@ func declareFixtures(o *sdk.ServerOptions, f *Fixtures) {
 	o.Capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
 }
 
-// isFixture reports whether an address is that of a fixture.
+// isFixture reports whether an address belongs to a fixture.
 func (s *Server) isFixture(uri string) bool {
 	return s.opts.Fixtures != nil && strings.HasPrefix(uri, s.opts.Fixtures.Scheme)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// formatted writes an answer as a client prefers to read it: "markdown" or
-// "plain". Everything else is JSON, which it is already.
+// formatted returns an answer in the client's preferred text format, "markdown" or
+// "plain". Any other format returns the JSON.
 func formatted(body []byte, format string) string {
 	if format != "markdown" && format != "plain" {
 		return string(body)
@@ -20,7 +20,7 @@ func formatted(body []byte, format string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// writeItem writes a JSON value, members in the order they are in.
+// writeItem writes a JSON value as text. Members keep their order.
 func writeItem(b *strings.Builder, raw []byte, markdown bool, depth int) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -81,7 +81,7 @@ func scalar(t json.Token) string {
 	}
 }
 
-// collapse makes one line of a text.
+// collapse joins the words of a text in one line.
 func collapse(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -19,7 +19,7 @@ import (
 	"daybook/projections"
 )
 
-// outputSchemas compiles what every tool says of its answers.
+// outputSchemas compiles the output schemas of the tools.
 func outputSchemas(t testing.TB, tools []listed) map[string]*jsonschema.Schema {
 	t.Helper()
 	schemas := map[string]*jsonschema.Schema{}
@@ -39,8 +39,8 @@ func outputSchemas(t testing.TB, tools []listed) map[string]*jsonschema.Schema {
 	return schemas
 }
 
-// checkAnswer requires a result that keeps the promises of its tool: the text
-// and the structured content say the same, and satisfy the schema.
+// checkAnswer checks a result against the promises of its tool: the text and the
+// structured content are equal and satisfy the schema.
 func checkAnswer(t testing.TB, tool string, schema *jsonschema.Schema, r toolResult) {
 	t.Helper()
 	if len(r.Content) != 1 || r.Content[0].Type != "text" {
@@ -62,7 +62,7 @@ func checkAnswer(t testing.TB, tool string, schema *jsonschema.Schema, r toolRes
 	}
 }
 
-// newAgreeable answers everything.
+// newAgreeable returns a stack on which every call succeeds.
 func newAgreeable() *fakeStack {
 	return &fakeStack{
 		submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
@@ -78,8 +78,8 @@ func newAgreeable() *fakeStack {
 	}
 }
 
-// FuzzArguments sends any JSON as the arguments of any tool. Whatever comes is
-// answered: with what the schema promises, or with a sentence.
+// FuzzArguments sends any JSON as the arguments of any tool. Each call returns an answer
+// that satisfies the schema, or a message.
 func FuzzArguments(f *testing.F) {
 	seeds := []string{
 		`{}`, `null`, `[]`, `5`, `{"code":"1"}`, `{"code":null,"heap":1}`, `{"code":"\ud800\\","tags":{"a":"b","":null}}`,
@@ -137,8 +137,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// FuzzParams sends any JSON as the params of any method. Whatever comes is
-// answered, with a result or a sentence.
+// FuzzParams sends any JSON as the params of any method. Each request is answered with a
+// result or a message.
 func FuzzParams(f *testing.F) {
 	methods := slices.Sorted(maps.Keys(methodParams))
 	for i, method := range methods {
@@ -166,7 +166,7 @@ func FuzzParams(f *testing.F) {
 		for {
 			m := p.receive()
 			if m["id"] == nil {
-				continue // a notification, of a run that is watched
+				continue // a notification about a watched run
 			}
 			checkReply(t, method+" "+line.String(), []byte(encode(t, m)))
 			return
@@ -174,8 +174,8 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzLines sends any bytes over stdio. The connection survives, and answers a
-// ping at the end.
+// FuzzLines sends any bytes over stdio. The connection continues and answers a ping at
+// the end.
 func FuzzLines(f *testing.F) {
 	for _, seed := range []string{"", "\n", "{}", "[1]\n2", handshake, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":5}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`, "\xff\x00", `{"jsonrpc":"2.0","id":"ping","method":"ping"}`} {

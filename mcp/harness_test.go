@@ -22,8 +22,8 @@ import (
 	"daybook/runner"
 )
 
-// testStack is a whole book but for V8: the ledger on a real JetStream, the
-// projections that follow it, and a runner for scripts of a few words.
+// testStack is a complete stack without V8: the ledger on a real JetStream, the
+// projections, and a runner for scripts of a few words.
 type testStack struct {
 	store  *jetstream.Store
 	ledger *ledger.Ledger
@@ -45,8 +45,7 @@ func openStack(t testing.TB, opts ledger.Options) *testStack {
 	return b
 }
 
-// openIdleStack is a book without a runner: nothing is recorded but what clients
-// ask for.
+// openIdleStack opens a stack without a runner: only requests of clients record events.
 func openIdleStack(t testing.TB, opts ledger.Options) *testStack {
 	t.Helper()
 	store := storetest.Start(t)
@@ -92,8 +91,8 @@ func (b *testStack) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	return s
 }
 
-// contexts are those of one process. What is noted in them is recorded when it
-// is asked for.
+// contexts returns the conversation contexts of one process. Notes are recorded only on
+// request.
 func (b *testStack) contexts(t testing.TB) *contextstore.Store {
 	t.Helper()
 	contexts, err := contextstore.New(contextstore.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: storetest.Logger(t)})
@@ -103,13 +102,13 @@ func (b *testStack) contexts(t testing.TB) *contextstore.Store {
 	return contexts
 }
 
-// await waits until an execution has ended, as the projections see it.
+// await waits until the projections show the end of an execution.
 func (b *testStack) await(t testing.TB, id string) projections.ExecutionDetail {
 	t.Helper()
 	return b.until(t, id, func(d projections.ExecutionDetail) bool { return d.Status.Terminal() && b.settled(t, d) })
 }
 
-// until waits for a state of an execution.
+// awaitState waits until done returns true for an execution.
 func (b *testStack) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
 	t.Helper()
 	for {
@@ -129,8 +128,7 @@ func (b *testStack) until(t testing.TB, id string, done func(projections.Executi
 	}
 }
 
-// settled reports whether the session entry that belongs to an ended execution
-// can be read too.
+// isFinalized reports whether the session entry of an ended execution is readable too.
 func (b *testStack) settled(t testing.TB, d projections.ExecutionDetail) bool {
 	t.Helper()
 	if d.Session == nil {
@@ -148,8 +146,9 @@ func (b *testStack) settled(t testing.TB, d projections.ExecutionDetail) bool {
 	return false
 }
 
-// work returns the runner. It understands, one a line: console.log("x") and its
-// siblings, throw "x", await forever, and a literal, which is the result.
+// startWork returns the handler of deliveries. A script has one statement per line:
+// console.log("x") and its siblings, throw "x", await forever, and a literal, which is
+// the result.
 func (b *testStack) work(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
 	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
@@ -171,10 +170,10 @@ func (b *testStack) work(ctx context.Context, t testing.TB) func(context.Context
 
 const testEngine = "test-engine"
 
-// errNotTurn is a run that has to wait for another of its session.
+// errNotTurn is returned for a run that has to wait for another one of its session.
 var errNotTurn = errors.New("not its turn")
 
-// start takes a run, planning again when somebody recorded something first.
+// start starts an attempt. It plans again if another writer recorded an event first.
 func (b *testStack) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
 	for {
 		plan, err := b.ledger.Plan(ctx, req, redelivered)
@@ -195,8 +194,8 @@ func (b *testStack) start(ctx context.Context, req ledger.Request, input string,
 	}
 }
 
-// untilCancelled waits until somebody asks to cancel, or has ended the
-// execution because the request came before this runner listened.
+// untilCancelled waits until a client asks to cancel the execution, or has ended it
+// because the request came before this runner listened.
 func (b *testStack) untilCancelled(ctx context.Context, req ledger.Request, asked <-chan struct{}) error {
 	for {
 		changed := b.views.NextCommit()
@@ -283,7 +282,7 @@ func (b *testStack) run(ctx context.Context, d runner.Delivery) error {
 	res.Output = events.OutputTotals{Lines: line - 1, Bytes: at, SHA256: events.Hash(nil)}
 	if req.Stateful && status != events.StatusCancelled {
 		blob := []byte(input + code)
-		if req.Turn != nil && input != "" { // so that a heap tells what led to it
+		if req.Turn != nil && input != "" { // the text of a heap shows its lineage
 			before, _, err := b.store.Heap(ctx, req.Tenant, input)
 			if err != nil {
 				return err

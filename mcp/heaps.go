@@ -76,7 +76,7 @@ func (s *Server) setTags(ctx context.Context, c caller, a arguments) (answer, er
 }
 
 func (s *Server) deleteTags(ctx context.Context, c caller, a arguments) (answer, error) {
-	var keys []string // nil: all
+	var keys []string // nil means all
 	if a.has("keys") {
 		keys = strings.Split(a.text("keys"), ",")
 	}

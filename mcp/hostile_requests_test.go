@@ -13,7 +13,7 @@ import (
 	"daybook/mcp"
 )
 
-// members of the params of each method, with a value that has the right form.
+// methodParams has the members of the params of each method, with valid values.
 var methodParams = map[string]map[string]string{
 	"initialize":               {"protocolVersion": `"2025-11-25"`, "capabilities": `{}`, "clientInfo": `{"name":"x","version":"1"}`},
 	"ping":                     {},
@@ -37,8 +37,8 @@ var methodParams = map[string]map[string]string{
 	"no/such/method":           {"a": `1`},
 }
 
-// hostileParams makes params of a method that are wrong in one place, or lead
-// where they should not.
+// hostileParams returns params of a method that are wrong in one place, or that name
+// what the caller must not reach.
 func hostileParams(members map[string]string) (list []string) {
 	body := func(name, value string) string {
 		var parts []string
@@ -79,8 +79,8 @@ func hostileParams(members map[string]string) (list []string) {
 	return list
 }
 
-// askers send one message over a transport and return its answer: a JSON-RPC
-// message, or the body of an HTTP error.
+// askers send one message over a transport and return its answer: a JSON-RPC message, or
+// the body of an HTTP error.
 var askers = map[string]func(t testing.TB, s *mcp.Server) func(method, params string) []byte{
 	"stdio": func(t testing.TB, s *mcp.Server) func(string, string) []byte {
 		p := openPipe(t, s, "")
@@ -173,7 +173,7 @@ func message(method, params string) string {
 	return `{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":` + params + `}`
 }
 
-// answerIn takes the message out of a body that may be a stream of events.
+// answerIn returns the message in a body, which may be a stream of events.
 func answerIn(body string) []byte {
 	for line := range strings.Lines(body) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok && strings.TrimSpace(data) != "" {
@@ -183,9 +183,9 @@ func answerIn(body string) []byte {
 	return []byte(body)
 }
 
-// TestHostileRequests sends every method whatever its params can be got wrong
-// with, over every transport. Each is answered, with a result or a sentence,
-// and nothing of it reaches the ledger.
+// TestHostileRequests sends every method every kind of wrong params, over every
+// transport. Each request is answered with a result or a message, and none reaches the
+// ledger.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	for transport, open := range askers {
@@ -204,7 +204,7 @@ func TestHostileRequests(t *testing.T) {
 			for _, method := range []string{strings.Repeat("m", 1<<20), strings.Repeat(`\u0000`, 1<<10), `\ud800`, "", "tools/call ", "__proto__"} {
 				checkReply(t, fmt.Sprintf("method %.20q", method), ask(method, `{}`))
 			}
-			for _, depth := range []int{1000, 5000} { // more than the SDK takes: the answer is the request's all the same
+			for _, depth := range []int{1000, 5000} { // deeper than the SDK accepts; the answer has the request's id nevertheless
 				nested := strings.Repeat("[", depth) + strings.Repeat("]", depth)
 				for _, params := range []string{`{"name":"run_js","arguments":{"code":` + nested + `}}`, `{"name":"run_js","extra":` + nested + `}`} {
 					raw := ask("tools/call", params)
@@ -214,7 +214,7 @@ func TestHostileRequests(t *testing.T) {
 				}
 			}
 			braces := ask("tools/call", `{"name":"get_execution","arguments":{"execution_id":"`+strings.Repeat(`{[\"`, 2000)+`"}}`)
-			if strings.Contains(string(braces), "deeper than") { // braces in a text are no nesting
+			if strings.Contains(string(braces), "deeper than") { // braces in a text do not nest
 				t.Errorf("braces in a text: %s", braces)
 			}
 			if after := lastSeq(t, book); after != before {
@@ -225,8 +225,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestUnknownMethods requires the code of JSON-RPC and the id of the request for a method
-// that does not exist, over every transport.
+// TestUnknownMethods checks the JSON-RPC code and the id in the answer to an unknown
+// method, over every transport.
 func TestUnknownMethods(t *testing.T) {
 	t.Parallel()
 	for transport, open := range askers {
@@ -247,8 +247,8 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// TestMissingParams requires an error with the code of JSON-RPC and the id of the request
-// for each method that needs params, over every transport.
+// TestMissingParams checks the JSON-RPC code and the id in the answer to each method
+// that needs params, over every transport.
 func TestMissingParams(t *testing.T) {
 	t.Parallel()
 	for transport, open := range askers {
@@ -264,7 +264,7 @@ func TestMissingParams(t *testing.T) {
 	}
 }
 
-// TestSecondInitialize requires the code for an invalid request.
+// TestSecondInitialize checks the code for an invalid request.
 func TestSecondInitialize(t *testing.T) {
 	t.Parallel()
 	params := initializeLine[strings.Index(initializeLine, `{"protocolVersion"`) : len(initializeLine)-1]
@@ -297,7 +297,7 @@ func errorIn(t testing.TB, raw []byte) (id string, code int, message string) {
 	return m.ID, m.Error.Code, m.Error.Message
 }
 
-// checkReply requires a result, or an error that says what is wrong.
+// checkReply checks that raw is a result, or an error with a message.
 func checkReply(t testing.TB, what string, raw []byte) {
 	t.Helper()
 	var m struct {
@@ -325,8 +325,8 @@ func checkReply(t testing.TB, what string, raw []byte) {
 	}
 }
 
-// TestHTTPNotAMessage sends bodies that are no message: the answer is a parse
-// error, and short.
+// TestHTTPNotAMessage sends bodies that are not messages: the answer is a short parse
+// error.
 func TestHTTPNotAMessage(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))
@@ -343,8 +343,8 @@ func TestHTTPNotAMessage(t *testing.T) {
 	}
 }
 
-// TestBatches sends several messages at once, which one old revision has: each
-// is looked at.
+// TestBatches sends several messages in one body, which one old revision allows: each is
+// checked.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{})) + "/mcp"
@@ -356,8 +356,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestHTTPProblems checks that what is refused before any message is read is
-// refused with a problem document.
+// TestHTTPProblems checks that a request refused before a message is read gets a problem
+// document.
 func TestHTTPProblems(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))

@@ -18,8 +18,8 @@ import (
 	"daybook/mcp"
 )
 
-// hostileTexts are texts as JSON, all of them well-formed. They say where they
-// lead, or what they are taken for by something that does not look closely.
+// hostileTexts are well-formed JSON texts that look like paths, code or values of other
+// types.
 var hostileTexts = map[string]string{
 	"empty":                 `""`,
 	"a space":               `" "`,
@@ -46,7 +46,7 @@ var hostileTexts = map[string]string{
 	"64 KiB of NUL":         `"` + strings.Repeat(`\u0000`, 1<<16) + `"`,
 }
 
-// notTexts and so on are no value of the type at all.
+// Values of other types, by declared type.
 var (
 	wrongForAll = map[string]string{
 		"list": `["a"]`, "true": `true`, "deep list": strings.Repeat("[", 500) + strings.Repeat("]", 500),
@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// The same for objects of anything, and for truths.
+// The same for objects with values of any type, and for booleans.
 var (
 	wrongObjects = map[string]string{
 		"text": `"a=b"`, "number": `5`, "half a pair": `{"k":"\udc00"}`, "half a pair within": `{"k":{"\ud800":[1]}}`, "twice": `{"k":"a","k":"b"}`,
@@ -74,7 +74,7 @@ var (
 	wrongTruths = map[string]string{"text": `"true"`, "number": `1`}
 )
 
-// hostileMaps have the right type. Those marked true break a rule of tags.
+// hostileMaps have the right type. Those marked true break a rule for tags.
 var hostileMaps = map[string]struct {
 	json string
 	bad  bool
@@ -104,16 +104,16 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// wrongLists are no lists of strings.
+// wrongLists are not lists of strings.
 var wrongLists = map[string]string{
 	"a text": `"builtin"`, "a number": `5`, "an object": `{}`, "true": `true`, "of numbers": `[5]`, "of null": `[null]`, "of lists": `[["builtin"]]`,
 	"half a pair": `["\ud800"]`, "empty": `[]`, "of an empty text": `[""]`, "of 257": "[" + strings.Repeat(`"builtin",`, 256) + `"builtin"]`,
 	"of what is not there": `["__proto__"]`, "of 1 MiB": `["` + strings.Repeat("x", 1<<20) + `"]`,
 }
 
-// acceptsValue says of each argument that is a text which of the hostile ones it takes
-// all the same; none, where it names one of few things. Everything declared
-// must be here: decide, when you add an argument, what it does with such text.
+// acceptsValue reports for each argument that is a text which hostile texts it accepts;
+// none, if it has a list of values. It MUST have an entry for each declared argument:
+// decide for a new argument what it does with such text.
 var acceptsValue = map[string]func(tool, kind string) bool{
 	"code":                func(_, kind string) bool { return !strings.Contains(kind, "NUL") },
 	"heap":                none,
@@ -124,7 +124,7 @@ var acceptsValue = map[string]func(tool, kind string) bool{
 	"cursor":              func(_, kind string) bool { return kind == "empty" }, // the first page
 	"status":              none,
 	"fields":              none,
-	"keys":                func(string, string) bool { return true }, // what is not there need not be deleted
+	"keys":                func(string, string) bool { return true }, // absent tags need not be deleted
 	"idempotency_key":     onlyKinds("escaped path", "path", "subject wildcards", "__proto__", "a number", "null", "heap with a capital", "heap one too long", "braces"),
 	"session": onlyKinds("path", "escaped path", "subject wildcards", "quotes", "braces", "__proto__", "a number", "null", "emoji", "replacement character",
 		"heap with a capital", "heap of look-alikes", "heap one too long"),
@@ -141,12 +141,12 @@ type attack struct {
 	what    string
 	args    string // JSON
 	mention string // what a refusal must name
-	// refuse: it must be refused. accept: it must not. Neither: as the tool
-	// likes, with a proper answer.
+	// refuse: it must be refused. accept: it must be accepted. Neither: either is correct,
+	// with a proper answer.
 	refuse, accept bool
 }
 
-// attacks makes them from what a tool says it takes.
+// attacks returns the attacks on a tool, from its schema.
 func attacks(t testing.TB, tool listed) (list []attack) {
 	t.Helper()
 	var in schema
@@ -168,7 +168,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 	} {
 		mention := tool.Name
 		if len(in.Properties) > 0 {
-			mention = slices.Sorted(maps.Keys(in.Properties))[0] // the known ones are listed
+			mention = slices.Sorted(maps.Keys(in.Properties))[0] // the message lists the known ones
 		}
 		body := strings.TrimSuffix(encode(t, valid), "}")
 		if len(valid) > 0 {
@@ -223,9 +223,9 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 			}
 		case "object":
 			for what, m := range hostileMaps {
-				// A question may ask for what cannot be.
+				// A question may name an object that does not exist.
 				question := tool.Annotations.ReadOnly && what != "65 keys"
-				question = question || name == "registry_aliases" // names that nobody uses need not be good ones
+				question = question || name == "registry_aliases" // unused aliases need not be valid
 				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name, refuse: m.bad && !question, accept: !m.bad || question})
 			}
 		}
@@ -243,8 +243,7 @@ func encode(t testing.TB, v any) string {
 	return string(b)
 }
 
-// checkMessage requires what a model can act on: one short sentence without our
-// insides.
+// checkMessage checks that a message is one short sentence without internal details.
 func checkMessage(t testing.TB, what, message string) {
 	t.Helper()
 	switch {
@@ -257,7 +256,7 @@ func checkMessage(t testing.TB, what, message string) {
 	}
 }
 
-// rpcErrorOf is the message of a JSON-RPC error.
+// rpcErrorOf returns the message of a JSON-RPC error.
 func rpcErrorOf(t testing.TB, raw json.RawMessage) string {
 	t.Helper()
 	var e struct{ Message string }
@@ -267,9 +266,8 @@ func rpcErrorOf(t testing.TB, raw json.RawMessage) string {
 	return e.Message
 }
 
-// TestHostileArguments sends every tool of both modes, called as it is and as a
-// task, everything attacks can think of, and sees that what is refused leaves
-// no trace in the ledger.
+// TestHostileArguments sends every tool of both modes all attacks, as calls and as
+// tasks, and checks that refused calls record no event.
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()
 	for mode, stateless := range map[string]bool{"stateful": false, "stateless": true} {
@@ -287,7 +285,7 @@ func TestHostileArguments(t *testing.T) {
 				for _, tool := range tools {
 					for _, a := range attacks(t, tool) {
 						if how == "as a task" && tool.Name != "run_js" || stateless && how == "called" && !a.refuse {
-							continue // one is no task, the other waits for the end of a run
+							continue // the first is not a task, the second waits for the end of a run
 						}
 						count++
 						strike(t, book, p, tool, schemas[tool.Name], a, how == "as a task")
@@ -302,8 +300,8 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// withoutNotes are contexts that record edits only. What is asked is noted a while
-// later, which would look like a trace of something else.
+// withoutNotes returns contexts that record edits only. Notes are recorded after a delay
+// and would look like an effect of another call.
 func withoutNotes(t testing.TB, book *testStack) *contextstore.Store {
 	t.Helper()
 	contexts, err := contextstore.New(contextstore.Options{Log: editsOnly{book.store}, Views: book.views, Logger: slog.New(slog.DiscardHandler)})
@@ -350,7 +348,7 @@ func strike(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonsc
 		}
 	case !asTask:
 		checkAnswer(t, tool.Name, answers, r)
-		// cancel_execution is documented to refuse within its answer.
+		// cancel_execution refuses within its answer, as documented.
 		var said struct{ Error string }
 		if err := json.Unmarshal(r.StructuredContent, &said); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -370,7 +368,7 @@ func strike(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonsc
 		t.Errorf("%s: refused: %s", what, message)
 	}
 	checkMessage(t, what, message)
-	// An id that names nothing is told of as what it should name.
+	// The message for an unknown id names the kind of object.
 	if !strings.Contains(message, a.mention) && !strings.HasPrefix(message, "Execution '") {
 		t.Errorf("%s: does not mention %s: %s", what, a.mention, message)
 	}

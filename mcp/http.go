@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// sessionHeader names the session that runs are logged under.
+	// sessionHeader is the session name under which runs are logged.
 	sessionHeader = "X-Mcp-Session-Id"
-	// versionHeader and transportSessionHeader belong to the protocol.
+	// versionHeader and transportSessionHeader are defined by the protocol.
 	versionHeader          = "Mcp-Protocol-Version"
 	transportSessionHeader = "Mcp-Session-Id"
-	// addressHeader carries the client's address to the tools. It is always
-	// overwritten: what a client sends under it is not believed.
+	// addressHeader passes the client's address to the tools. It is always overwritten, so
+	// that clients cannot set it.
 	addressHeader = "Daybook-Remote-Address"
 
 	// statelessRevision is the first revision without transport sessions.
@@ -33,16 +33,16 @@ const (
 	maxMessageBytes = ledger.MaxRequestBytes
 )
 
-// Handler serves Streamable HTTP, all protocol revisions at one URL: requests
-// that name revision 2026-07-28 or later are answered without a transport
-// session, others belong to one.
+// Handler returns the handler of Streamable HTTP. It serves all protocol revisions at
+// one URL: requests with revision 2026-07-28 or later have no transport session, all
+// others belong to one.
 func (s *Server) Handler() http.Handler {
 	get := s.serverFor
 	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             idleTimeout,
 		EventStore:                 newSentEvents(s.transportSessions.forget),
 		MaxRequestBodyBytes:        maxMessageBytes,
-		DisableLocalhostProtection: true, // guard knows more hosts
+		DisableLocalhostProtection: true, // guard checks more hosts
 	})
 	without := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		Stateless:                    true,
@@ -51,7 +51,7 @@ func (s *Server) Handler() http.Handler {
 		DisableLocalhostProtection:   true,
 	})
 	return s.guard(s.authenticate(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.Clone(r.Context()) // the caller's body stays as it was
+		r = r.Clone(r.Context()) // the caller's body stays unchanged
 		defer s.tenants.accounts.withAccount(r)()
 		if !checkBody(w, r) {
 			return
@@ -77,7 +77,7 @@ func (s *Server) Handler() http.Handler {
 		if session := r.Header.Get(transportSessionHeader); session != "" {
 			id, _ := access.From(r.Context())
 			if s.transportSessions.isForeign(session, id) {
-				// The SDK answers as for a session that never was.
+				// The SDK answers as it does for an unknown session.
 				session = unknownSession
 				r.Header.Set(transportSessionHeader, session)
 			}
@@ -94,8 +94,7 @@ func (s *Server) Handler() http.Handler {
 			}
 			return
 		}
-		// A session keeps the name it was opened with; a later header is not
-		// even looked at.
+		// A session keeps the name it was opened with. Later headers are not read.
 		if r.Header.Get(transportSessionHeader) == "" && r.Method == http.MethodPost {
 			place, ok := s.admitSession(w, r)
 			if !ok {
@@ -115,10 +114,10 @@ func (s *Server) Handler() http.Handler {
 	})))
 }
 
-// unknownSession is no session: ids of sessions have no spaces.
+// unknownSession matches no session, because ids of sessions have no spaces.
 const unknownSession = "no such session"
 
-// serverFor is the server of the tenant that a request is of.
+// serverFor returns the SDK server of the request's tenant, or nil without an identity.
 func (s *Server) serverFor(r *http.Request) *sdk.Server {
 	id, ok := access.From(r.Context())
 	if !ok {
@@ -127,8 +126,8 @@ func (s *Server) serverFor(r *http.Request) *sdk.Server {
 	return s.forTenant(id.Tenant).sdk
 }
 
-// SSEHandler serves the legacy HTTP+SSE transport. Mount it at one path: a GET
-// opens a connection, and its first event tells where to POST.
+// SSEHandler returns the handler of the legacy HTTP+SSE transport. Mount it at one path:
+// a GET opens a connection, and its first event names the address for POST.
 func (s *Server) SSEHandler() http.Handler {
 	sse := &legacyHandler{server: s.serverFor, budget: s.opts.Budget, connections: map[string]*legacyConn{}}
 	owners := &bindings{owners: map[string]access.Identity{}}
@@ -150,9 +149,9 @@ func (s *Server) SSEHandler() http.Handler {
 		sse.ServeHTTP(w, rewriteRequest(r))
 	}))
 	return s.guard(s.authenticate(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.Clone(r.Context()) // the caller's body stays as it was
-		// The answer to a POST goes out on another request: the call has an account of
-		// its own.
+		r = r.Clone(r.Context()) // the caller's body stays unchanged
+		// The answer to a POST is sent on another request, so the call has an account of its
+		// own.
 		r.Header.Del(accountHeader)
 		if !checkBody(w, r) {
 			return
@@ -166,13 +165,13 @@ func (s *Server) SSEHandler() http.Handler {
 	})))
 }
 
-// admitSession counts the session that a request begins. It reports false after it has
+// admitSession counts the session that a request opens. It reports false after it has
 // refused the request.
 func (s *Server) admitSession(w http.ResponseWriter, r *http.Request) (*transportSession, bool) {
 	id, _ := access.From(r.Context())
 	place, ending, err := s.transportSessions.admit(id, s.opts.Auth != nil)
 	for _, ss := range ending {
-		_ = ss.Close() // an error says that the session is closed
+		_ = ss.Close() // an error means that the session is closed
 	}
 	if full, ok := errors.AsType[*sessionLimitError](err); ok {
 		w.Header().Set("Retry-After", "30")
@@ -182,8 +181,8 @@ func (s *Server) admitSession(w http.ResponseWriter, r *http.Request) (*transpor
 	return place, true
 }
 
-// open prepares a request that begins a connection. place is that of its session,
-// nil where there is none. It reports false after it has refused the request.
+// open prepares a request that opens a connection. place counts its session; nil if
+// there is none. It reports false after it has refused the request.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, place *transportSession) (*http.Request, bool) {
 	name, err := sessionName(r.Header)
 	if err != nil {
@@ -203,9 +202,9 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, place *transportSe
 	return r.WithContext(withOrigin(r.Context(), o)), true
 }
 
-// sessionName reads and checks the name a client gives its session. An empty
-// header is none: that is what clients send whose configuration names a variable
-// that is not set, and list_session_snapshots tells them.
+// sessionName reads and checks the session name of a request. An empty header counts as
+// absent: clients send one if their configuration names a variable that is not set. The
+// tool list_session_snapshots reports the missing name.
 func sessionName(h http.Header) (string, error) {
 	values := h.Values(sessionHeader)
 	switch {
@@ -217,8 +216,8 @@ func sessionName(h http.Header) (string, error) {
 	return values[0], ledger.CheckSession(values[0])
 }
 
-// guard refuses what a web page in somebody's browser could send: requests to
-// a host name that is not ours, and those from another origin.
+// guard refuses requests that a web page in a user's browser could send: requests to
+// other host names, and requests from other origins.
 func (s *Server) guard(next http.Handler) http.Handler {
 	hosts := web.NewGuard(s.opts.Hosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -244,16 +243,17 @@ func address(r *http.Request) string {
 	return host
 }
 
-// rpcError answers a request that is refused before the SDK sees it.
+// rpcError writes the JSON-RPC error for a request that does not reach the SDK and has
+// no known id.
 func rpcError(w http.ResponseWriter, status int, code int64, message string) {
 	rpcAnswer(w, status, nil, code, message)
 }
 
-// rpcAnswer answers the request of an id with an error.
+// rpcAnswer writes the JSON-RPC error for the request with an id.
 func rpcAnswer(w http.ResponseWriter, status int, id json.RawMessage, code int64, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(map[string]any{ // an error means that the client has disconnected
 		"jsonrpc": "2.0", "id": id,
 		"error": map[string]any{"code": code, "message": message},
 	})

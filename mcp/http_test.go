@@ -13,8 +13,8 @@ import (
 	"daybook/mcp"
 )
 
-// post sends one message to the Streamable HTTP endpoint and returns the
-// status, the response header and the body.
+// post sends one message to the Streamable HTTP endpoint and returns status, header and
+// body of the response.
 func post(t testing.TB, url, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -44,7 +44,7 @@ func post(t testing.TB, url, body string, header ...string) (int, http.Header, s
 
 const initializeLine = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"curl","version":"0"}}}`
 
-// serveHTTP serves both HTTP transports as a program would mount them.
+// serveHTTP serves both HTTP transports, mounted as in the product.
 func serveHTTP(t testing.TB, s *mcp.Server) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -62,7 +62,7 @@ func serveHTTP(t testing.TB, s *mcp.Server) string {
 	return srv.URL
 }
 
-// TestForeignRequests checks that no web page can reach the tools.
+// TestForeignRequests checks that a web page cannot reach the tools.
 func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	plain := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{}))
@@ -92,7 +92,7 @@ func TestForeignRequests(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", c.name, got, body, c.want)
 		}
 	}
-	for _, path := range []string{"/mcp", "/sse"} { // reads open streams
+	for _, path := range []string{"/mcp", "/sse"} { // GET opens a stream
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, plain+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestForeignRequests(t *testing.T) {
 	}
 }
 
-// TestSessionHeader checks which request names the session, in each revision.
+// TestSessionHeader checks in each revision which request sets the session name.
 func TestSessionHeader(t *testing.T) {
 	t.Parallel()
 	var subs []ledger.Submission
@@ -173,7 +173,8 @@ func TestSessionHeader(t *testing.T) {
 	}
 }
 
-// TestBadSessionHeader is refused where the name would begin to count.
+// TestBadSessionHeader checks that an invalid name is refused on the request that would
+// set it.
 func TestBadSessionHeader(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{})) + "/mcp"
@@ -190,7 +191,7 @@ func TestBadSessionHeader(t *testing.T) {
 	}
 }
 
-// TestHTTPLimits checks sizes and what follows Close.
+// TestHTTPLimits checks sizes, and requests after Close.
 func TestHTTPLimits(t *testing.T) {
 	t.Parallel()
 	s := new(fakeStack).serve(t, mcp.Options{})
@@ -212,8 +213,8 @@ func TestHTTPLimits(t *testing.T) {
 	}
 }
 
-// TestHangingUpCancels closes the only stream that could carry the answer of a
-// stateless run: in the revision without sessions that is a cancellation.
+// TestHangingUpCancels closes the only stream for the answer of a stateless run: in the
+// revision without sessions this cancels the call.
 func TestHangingUpCancels(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
@@ -242,7 +243,7 @@ func TestHangingUpCancels(t *testing.T) {
 		hangUp()
 	}()
 	if res, err := http.DefaultClient.Do(req); err == nil {
-		// The header may have come; the rest never does.
+		// The header may have arrived; the body does not.
 		if _, err := io.Copy(io.Discard, res.Body); err == nil {
 			t.Error("the call was answered")
 		}
@@ -253,8 +254,8 @@ func TestHangingUpCancels(t *testing.T) {
 	}
 }
 
-// A notification that the server does not know is ignored over every transport of
-// HTTP. One without its id is no notification where the method is that of a request.
+// A notification that the server does not know is ignored over every HTTP transport. A
+// request without its id is not a notification.
 func TestUnknownNotificationsAreIgnored(t *testing.T) {
 	t.Parallel()
 	const unknown = `{"jsonrpc":"2.0","method":"notifications/foo","params":{"a":1}}`

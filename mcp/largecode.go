@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// largeCode is the length of a message, in bytes, from which its code travels
-	// beside it.
+	// largeCode is the length of a message, in bytes, from which its code is passed beside
+	// it.
 	largeCode = 1 << 20
-	// requestCopies is how often the content of a message is in memory while the SDK
+	// requestCopies is the number of copies of a message's content in memory while the SDK
 	// decodes it.
 	requestCopies = 8
 )
 
-// largeCodeStore holds the code of calls that are being answered, as JSON, by the text that
-// takes its place in the message. The text starts with a secret of the process.
+// largeCodeStore holds the code of large calls in progress, as JSON. The key is the text
+// that replaces the code in the message. It starts with a random secret of the process,
+// so that clients cannot guess it.
 type largeCodeStore struct {
 	secret string
 	codes  sync.Map
@@ -38,9 +39,9 @@ func newLargeCodeStore() *largeCodeStore {
 	return &largeCodeStore{secret: "daybook-code-" + rand.Text() + "-"}
 }
 
-// takeCode moves the code of a large call out of its message. It takes the memory for
-// another large message, which the SDK copies. release MUST be called when the request
-// has ended. It reports false after it has refused the request.
+// takeCode moves the code of a large call out of its message. For another large message
+// it accounts for the copies of the SDK. The caller MUST call release when the request
+// has ended. takeCode returns ok false after it has refused the request.
 func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	release = func() {}
 	if r.Method != http.MethodPost {
@@ -48,7 +49,7 @@ func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (relea
 	}
 	body, err := readBody(r)
 	if err != nil || len(body) < largeCode || len(body) > maxMessageBytes || isBatch(body) || !json.Valid(body) || !utf8.Valid(body) {
-		return release, true // it is refused as a whole
+		return release, true // the SDK refuses the message
 	}
 	code, start, ok := codeOfCall(body)
 	if !ok {
@@ -62,7 +63,8 @@ func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (relea
 	return func() { a.codes.Delete(name) }, true
 }
 
-// codeOfCall returns the code of a call as JSON, and where it begins in the message.
+// codeOfCall returns the code of a tools/call as JSON, and its offset in the message in
+// bytes. It reports whether the code is large.
 func codeOfCall(message []byte) (code []byte, start int, ok bool) {
 	if m, ok := onlyMember(message, "method"); !ok || string(m.Value) != `"tools/call"` {
 		return nil, 0, false
@@ -78,8 +80,8 @@ func codeOfCall(message []byte) (code []byte, start int, ok bool) {
 	return code, start, len(code) >= largeCode/2 && code[0] == '"'
 }
 
-// takeCopies takes the memory for a message of n bytes that the SDK decodes. It reports
-// false after it has refused the request.
+// takeCopies accounts for the copies of a message of n bytes. It reports false after it
+// has refused the request.
 func takeCopies(w http.ResponseWriter, r *http.Request, n int) bool {
 	account := budget.From(r.Context())
 	if account == nil || n < largeCode {
@@ -94,7 +96,8 @@ func takeCopies(w http.ResponseWriter, r *http.Request, n int) bool {
 	return err == nil
 }
 
-// onlyMember returns a member that an object has once.
+// onlyMember returns the member of an object with a name. It reports false unless
+// exactly one member has this name.
 func onlyMember(data []byte, name string) (found web.JSONMember, ok bool) {
 	list, _ := web.JSONMembers(data)
 	for _, m := range list {
@@ -108,7 +111,8 @@ func onlyMember(data []byte, name string) (found web.JSONMember, ok bool) {
 	return found, ok
 }
 
-// arguments reads the arguments of a call, with the code that travels beside it.
+// arguments decodes the arguments of a call, including code that is passed beside the
+// message.
 func (s *Server) arguments(t tool, raw json.RawMessage) (arguments, error) {
 	a, err := decodeArguments(t.name, t.input, raw)
 	if err != nil {
@@ -127,17 +131,17 @@ func (s *Server) arguments(t tool, raw json.RawMessage) (arguments, error) {
 	return a, err
 }
 
-// argCodeBytes is the argument that holds the length of the code that traveled beside the
-// message, in bytes. No client can send it: no tool has it.
+// argCodeBytes is an internal argument: the length in bytes of code that was passed
+// beside the message. Clients cannot send it, because no tool declares it.
 const argCodeBytes = " code aside"
 
-// dropCode drops a large code from memory, because the run is recorded: a client that
-// waits for its end holds no memory for it.
+// dropCode releases the memory of large code after the run is recorded, so that a client
+// that waits for the end holds none.
 func dropCode(ctx context.Context, a arguments) {
 	if !a.has(argCodeBytes) {
 		return
 	}
-	const copies = 4 // as it came, as text, and as a blob before and after it is packed
+	const copies = 4 // as received, as text, and as a blob before and after compression
 	n := a.integer(argCodeBytes, 0)
 	delete(a, codeProperty.name)
 	delete(a, argCodeBytes)

@@ -14,8 +14,8 @@ import (
 	"daybook/mcp"
 )
 
-// A large source over HTTP reaches the ledger as it was sent, in each form that a
-// message can have, and broken ones are refused as small ones are.
+// A large source over HTTP reaches the ledger unchanged, in each form that a message can
+// have. Invalid messages are refused like small ones.
 func TestLargeCode(t *testing.T) {
 	t.Parallel()
 	var got string
@@ -62,7 +62,7 @@ func TestWaitingHoldsNoMemoryForLargeCode(t *testing.T) {
 	s := run.stack().serve(t, mcp.Options{Budget: b})
 	handler := s.Handler()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		account := b.Answer(events.DefaultTenant, 1) // as the HTTP server takes it for the body
+		account := b.Answer(events.DefaultTenant, 1) // as the HTTP server does for the body
 		defer account.Release()
 		if err := account.TakeOnce(16 << 20); err != nil {
 			t.Error(err)

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// maxPending and maxPendingBytes bound the messages of a connection that are not
-	// answered: a client that reads no answers cannot send more.
+	// maxPending and maxPendingBytes bound the unanswered messages of a connection, so that
+	// a client that reads no answers cannot send more.
 	maxPending      = maxCalls
 	maxPendingBytes = 2 * maxMessageBytes
-	// maxUnread bounds those of them that the SDK has not read. Beyond it the SDK lets a
-	// POST wait for as long as the connection is open.
+	// maxUnread bounds the messages that the SDK has not read. Beyond it the SDK blocks a
+	// POST while the connection is open.
 	maxUnread = 100
-	// pendingCopies is how often the content of such a message is in memory.
+	// pendingCopies is the number of copies of an unanswered message in memory.
 	pendingCopies = 2
 )
 
-// legacyHandler serves the HTTP+SSE transport. The SDK's own handler puts no bound on the
+// legacyHandler serves the HTTP+SSE transport. The SDK's own handler does not bound the
 // messages of a connection whose client reads no answers.
 type legacyHandler struct {
 	server func(*http.Request) *sdk.Server
@@ -38,7 +38,7 @@ type legacyHandler struct {
 	connections map[string]*legacyConn
 }
 
-// ServeHTTP opens a connection (GET), or takes a message for one (POST).
+// ServeHTTP opens a connection (GET), or accepts a message for one (POST).
 func (l *legacyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
@@ -51,7 +51,7 @@ func (l *legacyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open serves a connection until its client leaves or its session ends.
+// open serves a connection until its client disconnects or its session ends.
 func (l *legacyHandler) open(w http.ResponseWriter, r *http.Request) {
 	name := rand.Text()
 	endpoint, err := r.URL.Parse("?sessionid=" + name)
@@ -86,17 +86,17 @@ func (l *legacyHandler) open(w http.ResponseWriter, r *http.Request) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = ss.Wait() // however it ended
+		_ = ss.Wait() // the error says how it ended
 	}()
 	select {
 	case <-r.Context().Done():
 	case <-ended:
 	}
-	_ = ss.Close() // an error says that it has ended
+	_ = ss.Close() // an error means that it has ended
 	<-ended
 }
 
-// post takes a message for a connection.
+// post accepts a message for a connection.
 func (l *legacyHandler) post(w http.ResponseWriter, r *http.Request) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		http.Error(w, "Content-Type must be 'application/json'", http.StatusUnsupportedMediaType)
@@ -117,7 +117,7 @@ func (l *legacyHandler) post(w http.ResponseWriter, r *http.Request) {
 	c.post(w, r)
 }
 
-// legacyTransport is the SDK's transport with a bounded connection.
+// legacyTransport is the SDK's transport, with limits for the connection.
 type legacyTransport struct {
 	*sdk.SSEServerTransport
 	c *legacyConn
@@ -127,39 +127,39 @@ type legacyTransport struct {
 func (t legacyTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	inner, err := t.SSEServerTransport.Connect(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the SDK's own
+		return nil, err //nolint:wrapcheck // an error of the SDK
 	}
 	return &legacyStream{inner, t.c}, nil
 }
 
-// legacyConn counts the messages of a connection that are not answered.
+// legacyConn counts the unanswered messages of a connection.
 type legacyConn struct {
 	transport *sdk.SSEServerTransport
-	budget    *budget.Budget // nil for none
+	budget    *budget.Budget // nil means no limits
 	tenant    string
 
-	writing sync.Mutex // the next message is taken once it is free
+	writing sync.Mutex // held while a message is written; Read waits for it
 
 	mu     sync.Mutex
 	count  int
 	unread int
 	bytes  int
 	calls  map[jsonrpc.ID][]*pendingMessage
-	others []*pendingMessage // without answers, until the SDK takes them
+	others []*pendingMessage // messages without an answer, until the SDK reads them
 	closed bool
 }
 
-// pendingMessage is what a message takes.
+// pendingMessage is what an unanswered message takes of the limits.
 type pendingMessage struct {
 	bytes   int
 	account *budget.Account
 }
 
-// post gives the SDK a message, which counts until it is answered.
+// post passes a message to the SDK and counts it until it is answered.
 func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(r)
 	if err != nil || len(body) > maxMessageBytes {
-		c.transport.ServeHTTP(w, r) // refuses it
+		c.transport.ServeHTTP(w, r) // the SDK refuses it
 		return
 	}
 	message, err := jsonrpc.DecodeMessage(body)
@@ -197,7 +197,7 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callID is the id of a request; a message without answer has none.
+// callID returns the id of a request; it is invalid for a message without an answer.
 func callID(m jsonrpc.Message) jsonrpc.ID {
 	if r, ok := m.(*jsonrpc.Request); ok {
 		return r.ID
@@ -210,7 +210,8 @@ var (
 	errTooManyUnanswered = fmt.Errorf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept, and %d before their turn; read the event stream, then try again", maxPending, maxPendingBytes>>20, maxUnread)
 )
 
-// add counts a message. It returns errGone, or errTooManyUnanswered beyond the bounds.
+// add counts a message. It returns errConnectionEnded, or errTooManyUnanswered beyond
+// the limits.
 func (c *legacyConn) add(call jsonrpc.ID, p *pendingMessage) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,15 +232,15 @@ func (c *legacyConn) add(call jsonrpc.ID, p *pendingMessage) error {
 	return nil
 }
 
-// messageRead notes that a message waits for the SDK no more.
+// messageRead uncounts a message that the SDK has read.
 func (c *legacyConn) messageRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unread--
 }
 
-// remove counts a message no more: one of the calls with an id, or of the others.
-// p is nil for the oldest.
+// remove uncounts a message with the id call, or one without an answer if call is
+// invalid. p is nil for the oldest one.
 func (c *legacyConn) remove(call jsonrpc.ID, p *pendingMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +269,7 @@ func (c *legacyConn) remove(call jsonrpc.ID, p *pendingMessage) {
 	}
 }
 
-// releaseAll ends the count with the connection.
+// releaseAll uncounts all messages when the connection ends.
 func (c *legacyConn) releaseAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,17 +291,17 @@ func (p *pendingMessage) release() {
 	}
 }
 
-// legacyStream is the connection that the SDK reads and writes.
+// legacyStream is the connection from which the SDK reads and to which it writes.
 type legacyStream struct {
 	sdk.Connection
 	c *legacyConn
 }
 
-// Read takes the next message. It waits while a client does not read what it is sent:
-// the SDK keeps the messages that it has read without bound.
+// Read returns the next message. It waits while a write is blocked by a client that does
+// not read, because the SDK keeps unanswered messages without bound.
 func (s *legacyStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	s.c.writing.Lock()
-	s.c.writing.Unlock() //nolint:staticcheck // only to wait
+	s.c.writing.Unlock() //nolint:staticcheck // locked only to wait
 	m, err := s.Connection.Read(ctx)
 	if err == nil {
 		s.c.messageRead()
@@ -308,10 +309,10 @@ func (s *legacyStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 			s.c.remove(jsonrpc.ID{}, nil)
 		}
 	}
-	return m, err //nolint:wrapcheck // the SDK's own
+	return m, err //nolint:wrapcheck // an error of the SDK
 }
 
-// Write sends a message. The memory for an answer is taken until the client has read it.
+// Write sends a message. It holds the memory of an answer until the client has read it.
 func (s *legacyStream) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if ok {
@@ -326,20 +327,20 @@ func (s *legacyStream) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 	s.c.writing.Lock()
 	defer s.c.writing.Unlock()
-	return s.Connection.Write(ctx, m) //nolint:wrapcheck // the SDK's own
+	return s.Connection.Write(ctx, m) //nolint:wrapcheck // an error of the SDK
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter stores the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	code int
 }
 
-// WriteHeader remembers the status.
+// WriteHeader stores the status and sends it.
 func (w *statusWriter) WriteHeader(code int) {
 	w.code = code
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap lets http.ResponseController reach the inner writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A POST does not wait for a connection that takes no message: it is refused, and
+// A POST to a connection that accepts no message does not wait: it is refused, and
 // accepted again later.
 func TestLegacyPostDoesNotWait(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,9 @@ import (
 	"daybook/mcp"
 )
 
-// openLegacy opens a connection of the legacy transport. The caller reads what it is
-// sent from the reader, after the address for messages. The buffers have their default
-// sizes: a small one makes the kernel deliver slowly once the client reads.
+// openLegacy opens a connection of the legacy transport. The caller reads the events
+// after the address for messages from the reader. The buffers have their default sizes:
+// with a small one the kernel delivers slowly when the client starts to read.
 func openLegacy(t *testing.T, url string) (net.Conn, *bufio.Reader, string) {
 	t.Helper()
 	addr := strings.TrimPrefix(url, "http://")
@@ -41,8 +41,8 @@ func openLegacy(t *testing.T, url string) (net.Conn, *bufio.Reader, string) {
 	}
 }
 
-// The messages of a connection that are not answered have a bound, and their memory is
-// that of answers until they are.
+// The unanswered messages of a connection are bounded, and their memory counts as memory
+// of answers.
 func TestLegacyMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 128
@@ -113,8 +113,8 @@ func readData(t *testing.T, in *bufio.Reader) string {
 	}
 }
 
-// A client that does not read its stream cannot send more than the bound, and can again
-// once it reads.
+// A client that does not read its stream cannot send more than the limit. It can send
+// again after it has read.
 func TestLegacyUnreadStream(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, (&fakeStack{}).serve(t, mcp.Options{}))
@@ -127,7 +127,7 @@ func TestLegacyUnreadStream(t *testing.T) {
 	}
 	accepted := 0
 	for list() == http.StatusAccepted {
-		if accepted++; accepted == 3000 { // the kernel holds some answers
+		if accepted++; accepted == 3000 { // the kernel's buffers hold some answers
 			t.Fatalf("%d messages are accepted of a client that reads nothing", accepted)
 		}
 	}

@@ -15,55 +15,56 @@ import (
 )
 
 const (
-	// freeCalls is how many calls of a connection take no memory before they have an
-	// answer. Each further one takes callBytes.
+	// freeCalls is the number of calls of a connection that take no memory before their
+	// answers. Each further call takes callBytes.
 	freeCalls = 8
 	callBytes = 64 << 10
-	// lineCopies is how often the content of a message is in memory until it is answered,
-	// freeLine how much of it is not accounted for, in bytes.
+	// lineCopies is the number of copies of an unanswered message in memory. The first
+	// freeLine bytes of each message are not accounted for.
 	lineCopies = 2
 	freeLine   = 64 << 10
-	// capacityTimeout is how long a call beyond maxCalls waits while no answer is written. It is
-	// longer than a link waits for a client that reads nothing.
+	// capacityTimeout is how long a call beyond maxCalls waits if no answer is written. It
+	// is longer than the time that a link waits for a client that does not read.
 	capacityTimeout = 40 * time.Second
 )
 
-// lineCalls are the calls of a lineConn that are read and not answered. Each has an
-// account, which holds memory until the client has read the answer.
+// lineCalls holds the unanswered calls of a lineConn. Each has an account, which holds
+// memory until the client has read the answer.
 type lineCalls struct {
-	// openAccount opens an account; nil for no limits of memory. known are those of calls
-	// in progress, by the key that the header of a call carries.
+	// openAccount opens a memory account; nil means no limits. accounts holds the accounts
+	// of calls in progress under the key in the header of each call.
 	openAccount func() *budget.Account
 	accounts    *accounts
-	// capacityTimeout is capacityTimeout.
+	// capacityTimeout is a field for tests.
 	capacityTimeout time.Duration
 
 	mu       sync.Mutex
 	count    int
-	byID     map[jsonrpc.ID][]*lineCall // the oldest first: a client may use an id twice
-	answered chan struct{}              // closed when an answer is written; nil if nothing waits
-	freed    chan struct{}              // closed when a call is removed; nil if nothing waits
-	// stuck is true from a refusal until the next answer: further calls are refused at once.
+	byID     map[jsonrpc.ID][]*lineCall // oldest first: a client may use an id again
+	answered chan struct{}              // closed when an answer is written; nil if no goroutine waits
+	freed    chan struct{}              // closed when a call is removed; nil if no goroutine waits
+	// stuck is true from a refusal to the next answer; calls beyond the limit are then
+	// refused at once.
 	stuck bool
 }
 
 type lineCall struct {
 	key      string
-	account  *budget.Account // nil for none
+	account  *budget.Account // nil means no limits
 	answered bool            // its answer is being written
 }
 
-// errSameID refuses a call with the id of another one that has no answer.
+// errSameID refuses a call with the id of another unanswered call.
 var errSameID = errors.New("another request with this id is not answered; send each request with an id of its own")
 
-// tooManyCallsError refuses a call of a connection with too many of them.
+// tooManyCallsError refuses a call beyond maxCalls.
 func tooManyCallsError() error {
 	return fmt.Errorf("the connection has %d requests that are not answered; wait for answers or cancel requests, then try again", maxCalls)
 }
 
-// add counts a call with a message of some bytes. It waits for a place as long as others
-// are answered, and a moment for memory. It returns errEnded when ended is closed. The key
-// is empty without an account. Only one goroutine may call it.
+// add counts a call with a message of some bytes. It waits for capacity as long as other
+// calls are answered, and briefly for memory. It returns errEnded if ended is closed.
+// The key is empty without an account. Only one goroutine may call add.
 func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.ID, bytes int) (key string, err error) {
 	if l.inUse(id) {
 		return "", errSameID
@@ -82,7 +83,7 @@ func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.I
 		if need > 0 {
 			if err := budget.Retry(budget.With(ctx, call.account), func() error { return call.account.TakeOnce(need) }); err != nil {
 				call.account.Release()
-				return "", err //nolint:wrapcheck // it is the answer
+				return "", err //nolint:wrapcheck // the message is for the client
 			}
 		}
 		l.accounts.Store(call.key, call.account)
@@ -94,7 +95,7 @@ func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.I
 	return call.key, nil
 }
 
-// inUse reports whether a call with an id has no answer. The SDK would drop another one
+// inUse reports whether a call with an id is unanswered. The SDK would drop a second one
 // without an answer.
 func (l *lineCalls) inUse(id jsonrpc.ID) bool {
 	l.mu.Lock()
@@ -102,7 +103,8 @@ func (l *lineCalls) inUse(id jsonrpc.ID) bool {
 	return slices.ContainsFunc(l.byID[id], func(c *lineCall) bool { return !c.answered })
 }
 
-// awaitCapacity waits until there are fewer than maxCalls calls, and returns how many there are.
+// awaitCapacity waits until there are fewer than maxCalls calls, and returns their
+// number.
 func (l *lineCalls) awaitCapacity(ctx context.Context, ended <-chan struct{}) (int, error) {
 	l.mu.Lock()
 	n, stuck := l.count, l.stuck
@@ -121,7 +123,7 @@ func (l *lineCalls) awaitCapacity(ctx context.Context, ended <-chan struct{}) (i
 	defer timer.Stop()
 	select {
 	case <-freed:
-		return maxCalls - 1, nil // the others only end
+		return maxCalls - 1, nil // meanwhile calls can only end
 	case <-timer.C:
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -137,8 +139,8 @@ func (l *lineCalls) awaitCapacity(ctx context.Context, ended <-chan struct{}) (i
 	}
 }
 
-// answering notes that the answer to the oldest call of an id is being written. The
-// client may use the id again once it has it.
+// answering marks the oldest unanswered call with an id: its answer is being written.
+// The client may use the id again when it has the answer.
 func (l *lineCalls) answering(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,14 +152,14 @@ func (l *lineCalls) answering(id jsonrpc.ID) {
 	}
 }
 
-// remove counts the oldest call of an id no more, once its answer is written. The key
-// stands for no account from then on.
+// remove uncounts the oldest call with an id after its answer is written, and releases
+// its account.
 func (l *lineCalls) remove(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := l.byID[id]
 	if len(list) == 0 {
-		return // the answer refuses the call
+		return // the answer is a refusal of an uncounted call
 	}
 	l.release(list[0])
 	if l.byID[id] = list[1:]; len(list) == 1 {
@@ -175,8 +177,7 @@ func (l *lineCalls) remove(id jsonrpc.ID) {
 	}
 }
 
-// removeAll ends the accounts of calls that the end of the connection left without an
-// answer.
+// removeAll releases the accounts of calls that are unanswered when the connection ends.
 func (l *lineCalls) removeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,8 +196,8 @@ func (l *lineCalls) release(call *lineCall) {
 	}
 }
 
-// nextAnswer returns a channel that is closed when the next answer is written, or nil
-// if all calls are answered. Only one goroutine may wait.
+// nextAnswer returns a channel that is closed when the next answer is written, or nil if
+// all calls are answered. Only one goroutine may wait.
 func (l *lineCalls) nextAnswer() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A call beyond the bound is refused when no other one is answered. Further ones are
-// refused at once, until an answer makes a place.
+// A call beyond the limit is refused if no other one is answered. Further calls are
+// refused at once until an answer frees capacity.
 func TestCallsWithoutAPlace(t *testing.T) {
 	t.Parallel()
 	id := func(n int) jsonrpc.ID {

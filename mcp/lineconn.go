@@ -21,34 +21,35 @@ import (
 	"daybook/ledger"
 )
 
-// lineConn carries messages over a pair of streams, one a line. Unlike the
-// SDK's own it survives a line it cannot read, answering it with a JSON-RPC
-// error, and lets calls in progress answer after the client has closed its
+// lineConn is a connection over a pair of streams, with one message per line. Unlike the
+// SDK's own, it answers a line that it cannot decode with a JSON-RPC error and
+// continues. Calls in progress can still be answered after the client has closed its
 // end.
 type lineConn struct {
-	ctx        context.Context //nolint:containedctx // the connection's: it may be that of a link
+	ctx        context.Context //nolint:containedctx // the connection's, which can be that of a link
 	lines      chan []byte     // closed at the end of in
 	ended      chan struct{}   // closed by end
 	once       sync.Once
 	eofTimeout time.Duration
-	// count counts a message as a request of its tenant; nil counts nothing.
+	// count counts a message as a request of its tenant. Nil counts nothing.
 	count func() error
 
 	writing  sync.Mutex
 	out      io.Writer
-	writeErr error // the first
+	writeErr error // the first error
 
-	// calls are those that are read and not answered.
+	// calls holds the calls that are read and unanswered.
 	calls lineCalls
 
 	mu      sync.Mutex
-	readErr error // why lines was closed, if not io.EOF
+	readErr error // why lines was closed, unless io.EOF
 }
 
-// errEnded is returned by Read once the server has ended the connection.
+// errEnded is returned by Read after the server has ended the connection.
 var errEnded = errors.New("the connection was ended by the server")
 
-// newLineConn starts reading in. It is a transport for one connection.
+// newLineConn returns a connection and starts reading in. It is a transport for this one
+// connection.
 func newLineConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *lineConn {
 	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, eofTimeout: grace}
 	c.calls.byID, c.calls.capacityTimeout = map[jsonrpc.ID][]*lineCall{}, capacityTimeout
@@ -59,20 +60,20 @@ func newLineConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Du
 // Connect returns the connection itself.
 func (c *lineConn) Connect(context.Context) (sdk.Connection, error) { return c, nil }
 
-// SessionID is empty: a pipe is its own session.
+// SessionID is empty: the streams carry one session.
 func (c *lineConn) SessionID() string { return "" }
 
 // end stops reading at once.
 func (c *lineConn) end() { c.once.Do(func() { close(c.ended) }) }
 
-// Close stops reading. The streams belong to whoever opened them.
+// Close stops reading. It does not close the streams.
 func (c *lineConn) Close() error {
 	c.end()
 	return nil
 }
 
-// readLines hands over every line that is not blank. A line over the limit is
-// skipped, and handed over as nil.
+// readLines sends every line that is not blank to c.lines. For a line over the limit it
+// sends nil.
 func (c *lineConn) readLines(in io.Reader) {
 	defer close(c.lines)
 	r := bufio.NewReaderSize(in, 64<<10)
@@ -133,9 +134,9 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			switch {
 			case errors.Is(err, errEnded), err != nil && ctx.Err() != nil:
 				return nil, err
-			case errors.Is(err, errSameID): // an answer with the id would be taken for that of the other one
+			case errors.Is(err, errSameID): // an answer with the id would be taken for the answer to the other call
 				err = c.answerUnreadable(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
-			case err != nil: // the client waits for an answer, which it may not read
+			case err != nil: // the client waits for an answer
 				err = c.refuse(req.ID, &jsonrpc.Error{Code: codeLimited, Message: err.Error()})
 			default:
 				return c.accept(req, key), nil
@@ -147,7 +148,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// accept gives a call the key of its account and its Delivery.
+// accept adds the key of its account and its link.Delivery to a call.
 func (c *lineConn) accept(req *jsonrpc.Request, key string) *jsonrpc.Request {
 	h := http.Header{}
 	if key != "" {
@@ -160,8 +161,9 @@ func (c *lineConn) accept(req *jsonrpc.Request, key string) *jsonrpc.Request {
 	return req
 }
 
-// limit holds a message against the rate of its tenant. A call over the rate is
-// answered with an error. Other messages have no id to answer under, and wait.
+// limit counts a message against the rate limit of its tenant. It answers a call over
+// the limit with an error. Other messages have no id to answer, so it waits until they
+// are within the limit.
 func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered bool, err error) {
 	if c.count == nil {
 		return false, nil
@@ -187,8 +189,8 @@ func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered boo
 	}
 }
 
-// atEnd waits for the answers still owed, and returns how the input ended. It stops
-// waiting when none is written for the grace period.
+// atEnd waits for the unanswered calls, and returns why the input ended. It stops
+// waiting if no answer is written for eofTimeout.
 func (c *lineConn) atEnd() error {
 	c.mu.Lock()
 	err := c.readErr
@@ -201,8 +203,8 @@ func (c *lineConn) atEnd() error {
 	return io.EOF
 }
 
-// awaitAnswer waits for the next answer. It returns false when none is owed, none is
-// written for the grace period, or the server ends the connection.
+// awaitAnswer waits for the next answer. It returns false if all calls are answered, no
+// answer is written for eofTimeout, or the server ends the connection.
 func (c *lineConn) awaitAnswer() bool {
 	next := c.calls.nextAnswer()
 	if next == nil {
@@ -232,7 +234,7 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 	return c.writeLine(data)
 }
 
-// refuse answers a call that the SDK does not get.
+// refuse answers a call that does not reach the SDK.
 func (c *lineConn) refuse(id jsonrpc.ID, problem *jsonrpc.Error) error {
 	data, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: problem})
 	if err != nil {
@@ -254,14 +256,14 @@ func (c *lineConn) writeLine(data []byte) error {
 	return nil
 }
 
-// failure is why not everything could be written.
+// failure returns the first error of writing, or nil.
 func (c *lineConn) failure() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.writeErr
 }
 
-// decodeLine reads a line as a message, or says what is wrong with it.
+// decodeLine decodes a line as a message, or returns the error to answer with.
 func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	line = bytes.TrimSpace(line)
 	switch {
@@ -279,7 +281,7 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	return msg, nil
 }
 
-// answerUnreadable answers a line of which not even the id is known.
+// answerUnreadable answers a line whose id is unknown.
 func (c *lineConn) answerUnreadable(problem *jsonrpc.Error) error {
 	data, err := encode(object{{"jsonrpc", "2.0"}, {"id", nil}, {"error", object{{"code", problem.Code}, {"message", problem.Message}}}})
 	if err != nil {

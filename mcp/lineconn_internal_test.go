@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// After the end of the input the connection waits for as long as calls are answered,
-// and ends when none is answered for the grace period.
+// After the end of the input the connection waits while calls are answered, and ends if
+// no call is answered for eofTimeout.
 func TestAnswersAfterTheEndOfTheInput(t *testing.T) {
 	t.Parallel()
 	const grace, pause = 1500 * time.Millisecond, time.Second

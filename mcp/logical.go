@@ -14,8 +14,7 @@ import (
 	"daybook/ledger"
 )
 
-// LogicalCommands is the write side of sessions that keep state.
-// *ledger.Ledger implements it.
+// LogicalCommands is the write side of logical sessions. *ledger.Ledger implements it.
 type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.OpenResult, error)
 	ExpandSession(ctx context.Context, t ledger.Expansion) (ledger.ExpansionResult, error)
@@ -24,16 +23,16 @@ type LogicalCommands interface {
 	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
 }
 
-// Catalog tells what code of a tenant may use. *catalog.Catalog is one.
+// Catalog lists the APIs that code of a tenant may use. *catalog.Catalog implements it.
 type Catalog interface {
 	Snapshot(ctx context.Context, tenant string) *catalog.Snapshot
 }
 
 const (
-	// metaSession is the key in a result's _meta under which open_session tells of
-	// the session's continuity.
+	// metaSession is the key in a result's _meta under which open_session reports the
+	// session's continuity.
 	metaSession = "daybook/session"
-	// maxDiscovered bounds the entries of an answer.
+	// maxDiscovered bounds the entries in an answer.
 	maxDiscovered = 50
 )
 
@@ -65,10 +64,10 @@ func (s *Server) logicalTools() []tool {
 
 type discoveredAnswer struct {
 	Entries []discoveredEntry `json:"entries"`
-	// Total is how many match; More is true when not all of them are told.
+	// Total is the number of matches. More is true if Entries holds only a part of them.
 	Total int  `json:"total"`
 	More  bool `json:"more"`
-	// Notice says that nothing matches, and what there is.
+	// Notice lists the sources if nothing matches, or if the list is cut.
 	Notice string `json:"notice,omitempty"`
 }
 
@@ -96,7 +95,7 @@ func (s *Server) discover(ctx context.Context, _ caller, a arguments) (answer, e
 	return answer{value: list}, nil
 }
 
-// sourceList lists the sources that there are.
+// sourceList lists the sources of the catalog, at most 20.
 func sourceList(now *catalog.Snapshot) string {
 	const most = 20
 	list := now.Offers()
@@ -121,12 +120,12 @@ type openedAnswer struct {
 	Notice string `json:"notice,omitempty"`
 }
 
-// sessionMeta is what a model is told of a session's continuity.
+// sessionMeta reports the continuity of a session.
 type sessionMeta struct {
 	Ref            string     `json:"logical_session_ref"`
 	Continuity     continuity `json:"continuity"`
 	DomainRevision int64      `json:"domain_revision"`
-	// Relations tell what the symbols of the answer stand for.
+	// Relations maps the symbols in the answer to ids of catalog entries.
 	Relations map[string]string `json:"relations,omitempty"`
 }
 
@@ -137,7 +136,8 @@ type continuity struct {
 	PreviousExecute       *previousExecute `json:"previous_execute,omitempty"`
 }
 
-// previousExecute is the state before a break, and the run that left it.
+// previousExecute is the heap before a continuity break, and the execution that produced
+// it.
 type previousExecute struct {
 	Heap        string `json:"heap"`
 	ExecutionID string `json:"execution_id,omitempty"`
@@ -166,7 +166,7 @@ func (s *Server) openSession(ctx context.Context, c caller, a arguments) (answer
 	}, nil
 }
 
-// seedsError words the errors of catalog.Open about seeds.
+// seedsError returns the messages for errors of catalog.Open about seeds.
 func seedsError(err error) error {
 	var count *catalog.SeedsError
 	var unknown *catalog.UnknownError
@@ -186,8 +186,8 @@ func seedsError(err error) error {
 	}
 }
 
-// table is what the model is to learn: the declarations that are new to the
-// session, or one line when none is.
+// table returns the declarations that are new to the session, or one line if there are
+// none.
 func table(o catalog.OpenResult) string {
 	all := o.Taught.All
 	if len(o.Taught.Added) == 0 {
@@ -196,7 +196,7 @@ func table(o catalog.OpenResult) string {
 	return "```ts\n" + o.Offered.Table(o.Added()) + "```"
 }
 
-// notice says what no longer holds.
+// notice reports a continuity break; empty without one.
 func notice(t ledger.ExpansionResult) string {
 	switch {
 	case t.BreakReason == "" || !t.NewSymbolSpace:
@@ -227,9 +227,9 @@ func metaOf(ref string, t ledger.ExpansionResult) sessionMeta {
 	return m
 }
 
-// holder is the key of what the short names of sessions hold for: the session
-// name if the connection has one, else the connection, else, where there are no
-// connections, the principal.
+// holder returns the key under which the short names of sessions are assigned: that of
+// the session name if the connection has one, else of the connection, else of the
+// principal.
 func (c caller) holder(tenant string) string {
 	kind, value := "principal", c.actor.Principal
 	switch {
@@ -241,7 +241,7 @@ func (c caller) holder(tenant string) string {
 	return events.Hash([]byte("daybook ref\x00" + tenant + "\x00" + kind + "\x00" + value))
 }
 
-// sessionOf is the session that a run is to take a turn in, or empty.
+// sessionOf returns the id of the logical session that a call names, or an empty text.
 func (s *Server) sessionOf(ctx context.Context, c caller, a arguments) (string, error) {
 	ref := a.text("logical_session_ref")
 	if ref == "" || events.ValidHash(ref) {

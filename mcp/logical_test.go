@@ -20,7 +20,7 @@ import (
 	"daybook/mcp"
 )
 
-// testCatalog is a source of entries that a test may change.
+// testCatalog is a source of entries that a test can change.
 type testCatalog struct {
 	mu   sync.Mutex
 	list []catalog.Entry
@@ -32,7 +32,7 @@ func (s *testCatalog) Entries(context.Context, string) []catalog.Entry {
 	return slices.Clone(s.list)
 }
 
-// offer makes tools of servers, "github.search" for one, declared as given.
+// offer replaces the entries by tools such as "github.search" with a declaration.
 func (s *testCatalog) offer(declaration string, tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *testCatalog) offer(declaration string, tools ...string) {
 	}
 }
 
-// logicalStack is a book with servers that a test may change.
+// logicalStack is a stack with tool servers that a test can change.
 type logicalStack struct {
 	*testStack
 	shelf *testCatalog
@@ -62,7 +62,7 @@ func openLogical(t *testing.T, opts ledger.Options) *logicalStack {
 	return b
 }
 
-// connect opens a further connection.
+// connect opens another connection.
 func (b *logicalStack) connect(t *testing.T) *pipe {
 	t.Helper()
 	p := openPipe(t, b.srv, "")
@@ -70,7 +70,7 @@ func (b *logicalStack) connect(t *testing.T) *pipe {
 	return p
 }
 
-// restart is the same book behind servers that remember nothing.
+// restart returns the same ledger behind a new server.
 func (b *logicalStack) restart(t *testing.T, opts ledger.Options) *logicalStack {
 	t.Helper()
 	opts.Logger = storetest.Logger(t)
@@ -79,7 +79,7 @@ func (b *logicalStack) restart(t *testing.T, opts ledger.Options) *logicalStack 
 	return again
 }
 
-// sessionAnswer is what open_session says.
+// sessionAnswer is the answer of open_session.
 type sessionAnswer struct {
 	Ref    string `json:"logical_session_ref"`
 	Table  string `json:"table"`
@@ -130,7 +130,7 @@ func openWith(p *pipe, args map[string]any) (a sessionAnswer) {
 	return a
 }
 
-// runIn runs code in a session to its end.
+// runIn runs code in a session until it ends.
 func (b *logicalStack) runIn(p *pipe, ref, code string) string {
 	p.t.Helper()
 	r := p.tool("run_js", mustJSON(p.t, map[string]any{"code": code, "logical_session_ref": ref}))
@@ -147,7 +147,7 @@ func (b *logicalStack) runIn(p *pipe, ref, code string) string {
 	return s.ExecutionID
 }
 
-// state is the heap a session is at, as its text.
+// state returns the text of a session's head.
 func (b *logicalStack) state(t *testing.T, session string) string {
 	t.Helper()
 	d, err := b.views.LogicalSession(t.Context(), events.DefaultTenant, session)
@@ -164,7 +164,7 @@ func (b *logicalStack) state(t *testing.T, session string) string {
 	return string(blob)
 }
 
-// id is the canonical id of an intent's session.
+// id returns the id of an intent's session.
 func (b *logicalStack) id(t *testing.T, intent string) string {
 	t.Helper()
 	o, err := b.ledger.OpenSession(t.Context(), ledger.Opening{Tenant: events.DefaultTenant, Intent: intent})
@@ -217,7 +217,7 @@ func TestP03_SurvivesConnectionsAndRestarts(t *testing.T) {
 	}
 }
 
-// Names survive as well where the holder does: a named session.
+// The short names of a named session survive a restart.
 func TestRefsOfANamedSessionSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
@@ -391,8 +391,8 @@ func TestP15_Aliases(t *testing.T) {
 	}
 }
 
-// TestP16_SymbolsNeverChange: whatever is opened in whatever order, and however
-// the catalogue changes meanwhile, a symbol stands for one declaration.
+// TestP16_SymbolsNeverChange checks that a symbol stands for one declaration, whatever
+// is opened in whatever order, and however the catalog changes meanwhile.
 func TestP16_SymbolsNeverChange(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
@@ -420,7 +420,7 @@ func TestP16_SymbolsNeverChange(t *testing.T) {
 	}
 }
 
-// TestP18_ReuseKey: each field of the key alone makes another one.
+// TestP18_ReuseKey checks that each field of the key alone changes it.
 func TestP18_ReuseKey(t *testing.T) {
 	t.Parallel()
 	base := func() ledger.Expansion {
@@ -431,7 +431,7 @@ func TestP18_ReuseKey(t *testing.T) {
 	}
 	same := base()
 	slices.Reverse(same.Entries)
-	same.Sources["q"] = "2" // not the primary's
+	same.Sources["q"] = "2" // not the primary source
 	if same.Key("e") != base().Key("e") {
 		t.Error("the order of entries or another source's hash is part of the key")
 	}
@@ -469,15 +469,15 @@ func TestP20_ChangedCatalog(t *testing.T) {
 	if state := b.state(t, b.id(t, "changes")); state != `"kept""on"` {
 		t.Errorf("the state is %s", state)
 	}
-	// A tool that was added to the session's primary source changes it too.
+	// A tool that is added to the session's primary source changes it too.
 	b.shelf.offer("v2", "github.search", "github.star", "github.fork")
 	if got := openSession(p, "changes", "mcp.github.star"); !*got.Meta.Continuity.NewSpace {
 		t.Error("an added tool went unnoticed")
 	}
 }
 
-// openBroken gives what makes the heap of a session impossible to restore, by another
-// engine in this test: the heap is on record, but not this engine's.
+// openBroken returns a session whose heap cannot be restored: it is recorded by another
+// engine.
 func openBroken(t *testing.T) (b *logicalStack, broken *logicalStack, p *pipe, run, heap string) {
 	b = openLogical(t, ledger.Options{EngineID: testEngine})
 	p = b.connect(t)
@@ -627,8 +627,8 @@ func TestP33_IdsToCopy(t *testing.T) {
 	}
 }
 
-// TestDiscoveryServesAGoal: the intent alone ranks, what matches is counted, and
-// where nothing matches the answer says what there is.
+// TestDiscoveryServesAGoal checks that the intent alone ranks the entries, that matches
+// are counted, and that an answer without matches lists the sources.
 func TestDiscoveryServesAGoal(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
@@ -727,8 +727,8 @@ func TestP29_LongResultsAreLinked(t *testing.T) {
 	}
 }
 
-// TestP30_ShapingIsNotProjection: what a script selects is its result, on record
-// in full; shortening it for a model changes nothing there.
+// TestP30_ShapingIsNotProjection checks that the complete result of a script is
+// recorded, however it is shortened for a model.
 func TestP30_ShapingIsNotProjection(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
@@ -747,7 +747,7 @@ func TestP30_ShapingIsNotProjection(t *testing.T) {
 	}
 }
 
-// TestP31_AnswersEchoNothing: an answer has the result and no code.
+// TestP31_AnswersEchoNothing checks that an answer has the result and no code.
 func TestP31_AnswersEchoNothing(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})

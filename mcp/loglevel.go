@@ -1,4 +1,4 @@
-//nolint:staticcheck // logging is deprecated, and what clients have
+//nolint:staticcheck // logging is deprecated, but clients use it
 package mcp
 
 import (
@@ -7,8 +7,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// level returns what a request asks to be told of console output: itself, or
-// by what the client has set for the connection.
+// level returns the level of console output that a request asks for: with its own _meta
+// in revisions without sessions, else with the level that the client has set for the
+// connection.
 func (o origin) level(meta sdk.Meta) func() sdk.LoggingLevel {
 	_, sessionless := meta[sdk.MetaKeyProtocolVersion]
 	return func() sdk.LoggingLevel {
@@ -24,7 +25,7 @@ func (o origin) level(meta sdk.Meta) func() sdk.LoggingLevel {
 	}
 }
 
-// rememberLevel takes note of the level that a client sets for a connection.
+// rememberLevel stores the level that a client sets for a connection.
 func rememberLevel(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)

@@ -8,7 +8,6 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// nats.go leaves it behind when a connection closes right after its
-		// first publish.
+		// nats.go leaves this goroutine if a connection closes right after its first publish.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }

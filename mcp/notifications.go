@@ -1,4 +1,4 @@
-//nolint:staticcheck // logging is deprecated, and what clients have
+//nolint:staticcheck // logging is deprecated, but clients use it
 package mcp
 
 import (
@@ -14,29 +14,27 @@ import (
 )
 
 const (
-	// outputWindow is how long output is gathered before a client that listens
-	// hears of it, and so the least time between two notifications of a kind.
+	// outputWindow is how long output is collected before a notification. It is the minimum
+	// time between two notifications of a kind.
 	outputWindow = 100 * time.Millisecond
-	// maxNotifiedLines and liveBytes bound what one notification tells. The whole
-	// output is on record.
+	// maxNotifiedLines and maxNotifiedBytes bound one notification. The recorded output is
+	// complete.
 	maxNotifiedLines = 1000
 	maxNotifiedBytes = 64 << 10
-	// progressInterval is how often a client that listens is told that there is
-	// nothing new: often enough to keep it, and what is in between, from giving
-	// up.
+	// progressInterval is the time between progress notifications without new output. They
+	// keep the client and proxies from timing out.
 	progressInterval = 5 * time.Second
 )
 
-// listener is what a client wants to hear of a run before it ends. The zero
-// value is nothing.
+// listener is the destination of notifications about a run before its end. The zero
+// value receives none.
 type listener struct {
 	session *sdk.ServerSession
-	// token is that of progress notifications, nil for none.
+	// token is the progress token; nil for none.
 	token any
-	// level returns the least severe console level that it wants, as it is now;
-	// empty for none.
+	// level returns the current minimum level of console output; empty for none.
 	level func() sdk.LoggingLevel
-	// meta goes with each notification.
+	// meta is added to each notification.
 	meta sdk.Meta
 }
 
@@ -44,12 +42,12 @@ func (l listener) isListening() bool {
 	return l.token != nil || l.level != nil && l.level() != ""
 }
 
-// severities order the levels of the protocol.
+// severities orders the levels of the protocol.
 var severities = map[sdk.LoggingLevel]int{
 	"debug": 1, "info": 2, "notice": 3, "warning": 4, "error": 5, "critical": 6, "alert": 7, "emergency": 8,
 }
 
-// protocolLevel is the protocol's name of a console level.
+// protocolLevel returns the protocol's name of a console level.
 func protocolLevel(l events.Level) sdk.LoggingLevel {
 	switch l {
 	case events.LevelDebug, events.LevelTrace:
@@ -63,7 +61,7 @@ func protocolLevel(l events.Level) sdk.LoggingLevel {
 	}
 }
 
-// outputNotifier tells a listener of one run.
+// outputNotifier sends the notifications about one run to a listener.
 type outputNotifier struct {
 	listener
 	queries   Queries
@@ -72,8 +70,8 @@ type outputNotifier struct {
 
 	start     time.Time
 	lastSent  time.Time // of the last notification
-	nextLine  int64     // the next to tell
-	seenBytes int64     // how much output had been written at the last look
+	nextLine  int64     // the next line to send
+	seenBytes int64     // bytes of output at the last check
 	timer     *time.Timer
 }
 
@@ -81,15 +79,15 @@ func (s *Server) newOutputNotifier(l listener, execution string) *outputNotifier
 	return &outputNotifier{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), nextLine: 1}
 }
 
-// notice looks at a run that may have written something. It tells nothing yet:
-// what comes within a window is told together.
+// notice starts the window if the run has written output. Output within a window is sent
+// in one notification.
 func (l *outputNotifier) notice(d projections.ExecutionDetail) {
 	if l.timer == nil && d.TotalBytes > l.seenBytes && l.isListening() {
 		l.timer = time.NewTimer(outputWindow)
 	}
 }
 
-// window ends when there is something to tell.
+// window returns the channel of the window's end; nil if no window is open.
 func (l *outputNotifier) window() <-chan time.Time {
 	if l == nil || l.timer == nil {
 		return nil
@@ -105,7 +103,8 @@ func (l *outputNotifier) stop() {
 	}
 }
 
-// finish tells what is left when the run has ended, keeping the pace.
+// finish sends the remaining output of an ended run. It keeps the minimum time between
+// notifications.
 func (l *outputNotifier) finish(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
 	if d.TotalBytes <= l.seenBytes || !l.isListening() {
@@ -123,7 +122,7 @@ func (l *outputNotifier) finish(ctx context.Context, d projections.ExecutionDeta
 	l.flush(ctx, d)
 }
 
-// flush notifies the client of the output since the last notification.
+// flush sends the output since the last notification.
 func (l *outputNotifier) flush(ctx context.Context, d projections.ExecutionDetail) {
 	l.stop()
 	l.lastSent, l.seenBytes = time.Now(), d.TotalBytes
@@ -133,22 +132,22 @@ func (l *outputNotifier) flush(ctx context.Context, d projections.ExecutionDetai
 	l.progress(ctx, d)
 }
 
-// consoleMessage is the data of a notification: consecutive lines, as the
-// console wrote them, less those that the client does not want.
+// consoleMessage is the data of a notification: consecutive lines of the console,
+// without those below the client's level.
 type consoleMessage struct {
 	ExecutionID string `json:"execution_id"`
 	StartLine   int64  `json:"start_line"`
 	EndLine     int64  `json:"end_line"`
 	Text        string `json:"text"`
-	// Truncated is set when the text was cut; get_execution_output has it all.
+	// Truncated is true if the text was cut; get_execution_output returns all of it.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// sendLines sends the next lines as one message, at the level of the most severe.
+// sendLines sends the next lines as one message, at the highest of their levels.
 func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionDetail) {
 	lines, _, err := l.queries.Lines(ctx, l.tenant, l.execution, l.nextLine, maxNotifiedLines)
 	if err != nil || len(lines) == 0 {
-		return // told with the answer, or with the next lines
+		return // sent with the next lines, or with the answer
 	}
 	least := severities[l.level()]
 	m := consoleMessage{ExecutionID: l.execution}
@@ -176,18 +175,18 @@ func (l *outputNotifier) sendLines(ctx context.Context, d projections.ExecutionD
 		}
 	}
 	if l.nextLine <= d.TotalLines {
-		// What did not fit comes with the next window, if there is one.
+		// The rest is sent with the next window, if there is one.
 		l.seenBytes, m.Truncated = 0, m.Truncated || d.Status.Terminal()
 	}
 	if level == "" {
 		return
 	}
 	m.Text = strings.TrimSuffix(text.String(), "\n")
-	// A client that cannot be told is found out when it is answered.
+	// If the client cannot be reached, writing the answer fails too.
 	_ = l.session.Log(ctx, &sdk.LoggingMessageParams{Meta: l.meta, Logger: "console", Level: level, Data: m})
 }
 
-// progress tells how long the run has taken, and what it is at.
+// progress sends the elapsed time and the state of the run.
 func (l *outputNotifier) progress(ctx context.Context, d projections.ExecutionDetail) {
 	if l == nil || l.token == nil {
 		return
@@ -197,22 +196,22 @@ func (l *outputNotifier) progress(ctx context.Context, d projections.ExecutionDe
 	})
 }
 
-// notifyTaskOutput tells a client of a run that it has begun as a task, after the call
-// has been answered. It ends with the run or the server; that a client has gone
-// meanwhile makes no difference to anybody.
+// notifyTaskOutput sends notifications about a run that was started as a task, after the
+// answer to the call. It ends with the run or the server, even if the client has
+// disconnected.
 func (s *Server) notifyTaskOutput(l listener, r ledger.Receipt) {
 	if !l.isListening() {
 		return
 	}
 	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
-	// Not the call's context: its stream ends with the answer, and what comes
-	// later belongs on the session's own.
+	// The context of the call does not fit: its stream ends with the answer, and later
+	// notifications belong to the stream of the session.
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	if s.serverCtx.Err() != nil {
 		return
 	}
 	s.watches.running.Go(func() {
-		_, _ = s.awaitEnd(s.serverCtx, r, s.newOutputNotifier(l, r.ExecutionID)) // the client asks for the outcome itself
+		_, _ = s.awaitEnd(s.serverCtx, r, s.newOutputNotifier(l, r.ExecutionID)) // the client requests the outcome separately
 	})
 }

@@ -33,7 +33,7 @@ func (r *oneRun) readLines(_ string, from int64, limit int) ([]projections.Outpu
 	return lines[:min(limit, len(lines))], r.detail.Status, nil
 }
 
-// notification is one that a client got, and when.
+// notification is one received notification, with its time.
 type notification struct {
 	Method string
 	Params struct {
@@ -82,8 +82,8 @@ func (p *pipe) heardNotification(m map[string]json.RawMessage, start time.Time) 
 	return n
 }
 
-// TestConsoleIsHeard checks at which level, how often and in what form a
-// client that waits for a run hears its console.
+// TestConsoleIsHeard checks level, rate and form of the notifications of console output
+// to a client that waits for a run.
 func TestConsoleIsHeard(t *testing.T) {
 	t.Parallel()
 	type said struct {
@@ -145,8 +145,8 @@ func TestConsoleIsHeard(t *testing.T) {
 	}
 }
 
-// TestConsoleBurst checks that a script that prints without end is heard ten
-// times a second and no more, and that the last word is told to be cut.
+// TestConsoleBurst checks that a script that prints without end causes at most ten
+// notifications a second, and that the last one is marked as truncated.
 func TestConsoleBurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestConsoleBurst(t *testing.T) {
 	})
 }
 
-// TestProgressTellsOutput checks what a client with a progress token hears.
+// TestProgressTellsOutput checks the progress notifications.
 func TestProgressTellsOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestProgressTellsOutput(t *testing.T) {
 	})
 }
 
-// TestConsoleOfARequest checks the log level of one request, in the revision
-// that has no other.
+// TestConsoleOfARequest checks the log level of one request, in the revision without
+// levels for connections.
 func TestConsoleOfARequest(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[string]string{"": "", "warning": "[WARN] careful", "debug": "one\n[WARN] careful"} {
@@ -257,8 +257,8 @@ func TestConsoleOfARequest(t *testing.T) {
 	}
 }
 
-// TestConsoleOfATask checks that the console of a task of revision 2025-11-25
-// is heard after the call was answered, marked as the task's.
+// TestConsoleOfATask checks that the console output of a task of revision 2025-11-25 is
+// sent after the answer to the call, marked with the task.
 func TestConsoleOfATask(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})

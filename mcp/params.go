@@ -14,9 +14,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// paramForms are the forms that the params of methods are read into. Where
-// they do not fit, the SDK's own error would repeat them at full length, with
-// the names of Go's types.
+// paramForms maps methods to the types of their params. Params that do not fit are
+// refused here: the SDK's own error repeats them at full length, with names of Go types.
 var paramForms = map[string]func() any{
 	"initialize":               func() any { return new(sdk.InitializeParams) },
 	"ping":                     func() any { return new(sdk.PingParams) },
@@ -32,7 +31,7 @@ var paramForms = map[string]func() any{
 	"prompts/list":             func() any { return new(sdk.ListPromptsParams) },
 	"prompts/get":              func() any { return new(sdk.GetPromptParams) },
 	"completion/complete":      func() any { return new(sdk.CompleteParams) },
-	"logging/setLevel":         func() any { return new(sdk.SetLoggingLevelParams) }, //nolint:staticcheck // deprecated, and what clients have
+	"logging/setLevel":         func() any { return new(sdk.SetLoggingLevelParams) }, //nolint:staticcheck // deprecated, but clients use it
 	"tasks/get":                func() any { return new(taskParams) },
 	"tasks/cancel":             func() any { return new(taskParams) },
 	"tasks/update":             func() any { return new(taskParams) },
@@ -40,22 +39,22 @@ var paramForms = map[string]func() any{
 	"tasks/list":               func() any { return new(taskParams) },
 }
 
-// needParams are the methods whose requests must have params. The SDK refuses others
-// over HTTP without their id.
+// needParams lists the methods that need params. Over HTTP, the SDK refuses a request
+// without them in a response without the request's id.
 var needParams = []string{"initialize", "tools/call", "resources/read", "resources/subscribe", "resources/unsubscribe",
 	"subscriptions/listen", "prompts/get", "completion/complete", "logging/setLevel"}
 
-// callParams are those of tools/call, with the member the SDK does not know.
+// callParams are the params of tools/call, with a member that the SDK does not know.
 type callParams struct {
 	sdk.CallToolParamsRaw
 	Task map[string]json.RawMessage `json:"task"`
 }
 
-// maxMethodChars bounds the name of a method, in bytes. An error repeats the name.
+// maxMethodChars bounds the name of a method, in bytes, because errors repeat it.
 const maxMethodChars = 100
 
-// maxDepth is how deep a message may nest. The SDK takes little more, and cannot
-// tell whose request it was that did.
+// maxDepth bounds the nesting of a message. The SDK accepts little more, and cannot
+// answer a deeper request because it does not decode the id.
 const maxDepth = 900
 
 func tooDeep(message []byte) bool {
@@ -81,9 +80,9 @@ func tooDeep(message []byte) bool {
 	return false
 }
 
-// checkParams returns what is wrong with the params of a request, as far as that
-// shows from their form; nil for what is not a request. With knownOnly set a method
-// without a form is refused, else the SDK answers it.
+// checkParams checks the form of a request's params. It returns the id and the error to
+// answer with, or nil if there is none or the message is not a request. If knownOnly is
+// set, it refuses unknown methods; otherwise the SDK answers them.
 func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *jsonrpc.Error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -105,7 +104,7 @@ func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *j
 		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
 	case strings.HasPrefix(m.Method, "notifications/"):
 		return refuse(jsonrpc.CodeInvalidRequest, "%s is a notification: send it without an id", quote(m.Method))
-	case knownOnly && !known && m.Method != "": // without a method it is a response
+	case knownOnly && !known && m.Method != "": // a message without a method is a response
 		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
 	case (len(m.Params) == 0 || isNull(m.Params)) && slices.Contains(needParams, m.Method):
 		return refuse(jsonrpc.CodeInvalidParams, "%s needs params: send an object with them", m.Method)
@@ -125,7 +124,7 @@ func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *j
 	return refuse(jsonrpc.CodeInvalidParams, "the params of %s are wrong: %s must be %s", m.Method, clip(wrong.Field), jsonKind(wrong.Type))
 }
 
-// jsonKind names what JSON value a Go type takes.
+// jsonKind returns the JSON type that a Go type decodes, with its article.
 func jsonKind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -141,12 +140,12 @@ func jsonKind(t reflect.Type) string {
 	}
 }
 
-// metaRefused is where a request that checkParams found fault with carries the
-// answer to it, through the SDK's transports to answerRefusals.
+// metaRefused is the key in _meta that carries the error for a refused request through
+// the SDK's transports to answerRefusals.
 const metaRefused = "daybook/refused"
 
-// refusalMessage makes a request that is answered with a problem: a ping, which may
-// come at any time.
+// refusalMessage returns a request that answerRefusals answers with problem. It is a
+// ping, which is allowed at any time.
 func refusalMessage(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
 	carried := object{{"code", problem.Code}, {"message", problem.Message}}
 	if problem.Data != nil {
@@ -156,8 +155,8 @@ func refusalMessage(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) 
 		{"params", object{{"_meta", object{{metaRefused, carried}}}}}})
 }
 
-// answerRefusals answers what refused made. A client that writes such a thing
-// itself gets back what it wrote.
+// answerRefusals answers the requests of refusalMessage. A client that sends such a
+// request gets the error that it contains.
 func answerRefusals(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.PingParams)
@@ -184,7 +183,7 @@ func answerRefusals(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// refuseSecondInitialize answers initialize in a session that is initialized already. The SDK's own
+// refuseSecondInitialize refuses initialize in an initialized session. The SDK's own
 // answer has no code.
 func refuseSecondInitialize(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -197,14 +196,14 @@ func refuseSecondInitialize(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // carriedError is the answer to a request that the SDK takes for a ping. It MUST NOT
-// match the SDK's error of the same code: the SDK replaces the message of such an error
-// by one that names the ping.
+// match the SDK's error with the same code: the SDK replaces the message of such an
+// error by one that names the ping.
 type carriedError struct{ problem *jsonrpc.Error }
 
 // Error returns the message for the client.
 func (e carriedError) Error() string { return e.problem.Message }
 
-// As gives the SDK the code of the answer.
+// As gives the SDK the code and the data of the answer.
 func (e carriedError) As(target any) bool {
 	problem, ok := target.(**jsonrpc.Error)
 	if ok {

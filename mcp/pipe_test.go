@@ -11,12 +11,12 @@ import (
 	"daybook/mcp"
 )
 
-// pipe speaks raw lines to a server over the stdio transport.
+// pipe sends and receives raw lines over the stdio transport.
 type pipe struct {
 	t    testing.TB
 	in   *io.PipeWriter
 	out  *bufio.Reader
-	done chan error // ServeStdio's answer
+	done chan error // the result of ServeStdio
 	next int
 }
 
@@ -28,14 +28,14 @@ func openPipe(t testing.TB, s *mcp.Server, session string) *pipe {
 	go func() {
 		err := s.ServeStdio(context.Background(), serverIn, serverOut, session)
 		serverOut.Close()
-		serverIn.Close() // ends a read that outlived the connection
+		serverIn.Close() // ends a read that is still blocked
 		p.done <- err
 	}()
 	t.Cleanup(func() { in.Close(); out.Close() })
 	return p
 }
 
-// initialize performs the handshake of the session revisions.
+// initialize performs the handshake of revisions with sessions.
 func (p *pipe) initialize() json.RawMessage {
 	p.t.Helper()
 	res := p.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"transcript","version":"1.0"}}`)
@@ -66,7 +66,7 @@ func (p *pipe) receive() map[string]json.RawMessage {
 	return m
 }
 
-// call sends a request and returns the result, which must come next.
+// call sends a request and returns the result, which must be the next message.
 func (p *pipe) call(method, params string) json.RawMessage {
 	p.t.Helper()
 	id := p.next
@@ -79,7 +79,7 @@ func (p *pipe) call(method, params string) json.RawMessage {
 	return m["result"]
 }
 
-// toolResult is a tools/call result as it is on the wire.
+// toolResult is the result of a tools/call on the wire.
 type toolResult struct {
 	Meta              map[string]json.RawMessage `json:"_meta"`
 	Content           []struct{ Type, Text string }

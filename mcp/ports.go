@@ -25,41 +25,41 @@ type Queries interface {
 	Sessions
 }
 
-// Progress tells how far the read side has come.
+// Progress reports how far the read side has applied the ledger.
 type Progress interface {
-	// Wait returns once everything up to seq can be read.
+	// Wait blocks until the events up to position seq, inclusive, are readable.
 	Wait(ctx context.Context, seq uint64) error
-	// NextCommit is closed when there is next something new to read.
+	// NextCommit returns a channel that is closed at the next commit.
 	NextCommit() <-chan struct{}
-	// Watch signals after each commit about an execution until stop is called.
-	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
-	// WatchEnd signals once the end of an execution can be read until stop is
+	// Watch signals changed after each commit that concerns an execution, until stop is
 	// called.
+	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
+	// WatchEnd signals ended when the end of an execution is readable, until stop is called.
 	WatchEnd(tenant, execution string) (ended <-chan struct{}, stop func())
 }
 
-// Executions answers questions about runs. Unknown ones are
-// events.ErrNotFound.
+// Executions reads executions. It returns events.ErrNotFound for an unknown one.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
-	// ExecutionPreview is Execution with the beginning of large texts only, and
-	// ExecutionText returns one of them whole.
+	// ExecutionPreview is Execution with the beginnings of large texts. ExecutionText
+	// returns one complete text.
 	ExecutionPreview(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
 	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
-	// Lines returns up to limit whole lines of output from number from on.
+	// Lines returns up to limit complete lines of output. from is the 1-based number of the
+	// first line.
 	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 }
 
-// Heaps answers questions about heaps.
+// Heaps reads heaps and their tags.
 type Heaps interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
 	HeapsByTags(ctx context.Context, tenant string, q projections.TagQuery) (projections.HeapPage, error)
 }
 
-// Sessions answers questions about the logs of named sessions.
+// Sessions reads the session logs of named sessions.
 type Sessions interface {
 	SessionQueries
 	Sessions(ctx context.Context, tenant string) ([]string, error)

@@ -9,12 +9,12 @@ import (
 	"daybook/projections"
 )
 
-// previewBytes is how much of a result or an error an answer shows. The client
-// reads the rest as a resource, or looks at the value in the next run.
+// previewBytes bounds the result and the error in an answer. The client can read the
+// rest as a resource, or use the value in the next run.
 const previewBytes = 16 << 10
 
-// preview cuts a long result and a long error, and returns links to all of them.
-// The recorded texts are not changed.
+// preview cuts a long result and a long error in an answer, and returns links to the
+// complete texts. The recorded texts are unchanged.
 func preview(a *executionAnswer) (links []*sdk.ResourceLink) {
 	cut := func(text **string, cut *bool, link sdk.ResourceLink) {
 		size, beginning := a.cutTexts[link.Name]
@@ -37,8 +37,8 @@ func preview(a *executionAnswer) (links []*sdk.ResourceLink) {
 	return links
 }
 
-// runeStart is the last offset up to at where a character begins. at must be
-// inside the text.
+// runeStart returns the last offset up to at where a character starts. at MUST be less
+// than the length of the text.
 func runeStart(text string, at int) int {
 	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--
@@ -46,12 +46,12 @@ func runeStart(text string, at int) int {
 	return at
 }
 
-// fullResult reads the result of a run, every byte of it.
+// fullResult reads the complete result of a run.
 func (s *Server) fullResult(ctx context.Context, id string) (string, error) {
 	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextResult)
 }
 
-// fullError does so with its error.
+// fullError reads the complete error of a run.
 func (s *Server) fullError(ctx context.Context, id string) (string, error) {
 	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextError)
 }

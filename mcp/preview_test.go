@@ -12,8 +12,8 @@ import (
 	"daybook/projections"
 )
 
-// A run whose result is larger than one answer is shown with the beginning of the
-// result and a link to all of it.
+// The answer for a result that exceeds one answer has its beginning and a link to all of
+// it.
 func TestResultLargerThanAnAnswer(t *testing.T) {
 	t.Parallel()
 	all := strings.Repeat("x", 5000)

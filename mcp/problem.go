@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// problemWriter turns the plain-text errors of the handlers below, ours and
-// the SDK's, into problem documents (RFC 9457) with the member error that all
-// of Daybook's errors have. JSON-RPC errors stay what they are.
+// problemWriter converts plain-text errors of the inner handlers, including those of the
+// SDK, to problem documents (RFC 9457) with the member error that all errors of Daybook
+// have. JSON-RPC errors are unchanged.
 type problemWriter struct {
 	http.ResponseWriter
 	problem bool
 	status  int
 }
 
-// Unwrap lets http.ResponseController reach what the writer below can do.
+// Unwrap lets http.ResponseController reach the inner writer.
 func (w *problemWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader looks whether an error begins.
+// WriteHeader checks whether the response is a plain-text error.
 func (w *problemWriter) WriteHeader(status int) {
 	h := w.Header()
 	if status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
@@ -30,7 +30,7 @@ func (w *problemWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write takes the whole text of an error at once, as http.Error writes it.
+// Write expects the complete text of an error in one call, as http.Error writes it.
 func (w *problemWriter) Write(p []byte) (int, error) {
 	if !w.problem {
 		return w.ResponseWriter.Write(p)

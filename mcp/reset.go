@@ -12,7 +12,7 @@ import (
 	"daybook/projections"
 )
 
-// SessionQueries finds sessions of every kind. *projections.Store implements it.
+// SessionQueries finds sessions of all kinds. *projections.Store implements it.
 type SessionQueries interface {
 	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
 }
@@ -41,7 +41,7 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 	if err := s.setResetTarget(ctx, c, a.text("session"), &r); err != nil {
 		return answer{}, err
 	}
-	if r.Heap != "" { // the whole session is read
+	if r.Heap != "" { // the command reads the complete session
 		if err := takePermit(ctx); err != nil {
 			return answer{}, err
 		}
@@ -58,7 +58,7 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 	return answer{value: out, seq: done.Seq}, nil
 }
 
-// setResetTarget finds the session to reset.
+// setResetTarget finds the session named by text and sets it in r.
 func (s *Server) setResetTarget(ctx context.Context, c caller, text string, r *ledger.Reset) error {
 	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ledger.Invalid("session", "session must be a logical_session_ref, a name, or an id, in printable characters")
@@ -77,10 +77,10 @@ func (s *Server) setResetTarget(ctx context.Context, c caller, text string, r *l
 	return nil
 }
 
-// findSession finds a session by the short name that this connection was given, by
-// its whole name or intent, or by its id. Short names of other connections and the
-// beginnings of names find none: an agent that mistypes one must not change the
-// session of another.
+// findSession finds a session by a short name that this connection was given, by its
+// complete name or intent, or by its id. It does not accept short names of other
+// connections and beginnings of names, so that an agent with a typing error does not
+// change another session.
 func (s *Server) findSession(ctx context.Context, c caller, text string) (projections.Session, error) {
 	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), text)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"daybook/mcp"
 )
 
-// A connection resets and lists by its own short names, and by whole names and ids.
+// A connection resets and lists by its own short names, and by complete names and ids.
 // Short names of other connections and beginnings of names find no session.
 func TestSessionsOfOtherConnections(t *testing.T) {
 	t.Parallel()

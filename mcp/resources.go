@@ -17,18 +17,17 @@ import (
 	"daybook/ledger"
 )
 
-// resource is one kind of thing that can be read by address. The same things
-// can be had from tools; an address can be attached to a conversation by the
-// user.
+// resource is a kind of object that clients can read by address. Tools return the same
+// objects; a user can attach an address to a conversation.
 type resource struct {
 	name, title, description string
-	// scheme and suffix enclose what the address names.
+	// scheme and suffix enclose the id or name in the address.
 	scheme, suffix string
 	mime           string
 	read           func(ctx context.Context, named string) (text string, err error)
-	// version returns a text that changes when what read returns does.
+	// version returns a text that changes whenever the text of read does.
 	version func(ctx context.Context, named string) (string, error)
-	// skipContext resources leave nothing in the context of who reads them.
+	// Reads of a resource with skipContext are not noted in the conversation context.
 	skipContext bool
 }
 
@@ -109,7 +108,7 @@ func asJSON(v any, err error) (string, error) {
 	return string(b), err
 }
 
-// template is the RFC 6570 form of the resource's addresses.
+// template returns the RFC 6570 template of the resource's addresses.
 func (r resource) template() *sdk.ResourceTemplate {
 	variable := map[string]string{"heap://": "hash", "session://": "name"}[r.scheme]
 	if variable == "" {
@@ -121,7 +120,7 @@ func (r resource) template() *sdk.ResourceTemplate {
 	}
 }
 
-// named returns what an address names.
+// named returns the id or name in an address of this resource.
 func (r resource) named(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, r.scheme)
 	if !ok {
@@ -167,9 +166,9 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 	}
 }
 
-// refuseBadAddresses answers for the SDK where an address is none of ours: it
-// would repeat it at any length, and break the connection over text that it
-// cannot encode.
+// refuseBadAddresses answers reads of addresses that no resource has. The SDK would
+// repeat the address at full length, and close the connection over text that it cannot
+// encode.
 func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		r, ok := req.(*sdk.ReadResourceRequest)
@@ -185,12 +184,12 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// maxURIBytes bounds an address: the longest session name, escaped, and the rest.
+// maxURIBytes bounds an address, in bytes. The longest session name fits, escaped.
 const maxURIBytes = 4 << 10
 
 const unknownAddress = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
-// unreadable is the protocol's error for an address that cannot be read.
+// unreadable returns the JSON-RPC error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 	data, encodeErr := json.Marshal(map[string]string{"uri": clip(uri)})
 	if encodeErr != nil {

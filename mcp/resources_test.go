@@ -17,7 +17,7 @@ import (
 	"daybook/projections"
 )
 
-// TestResources reads what tools answer, by address.
+// TestResources reads the answers of tools by address.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -67,7 +67,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestSubscriptions watches addresses, in both ways that the protocol has had.
+// TestSubscriptions watches addresses with the methods of both kinds of revisions.
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -90,7 +90,8 @@ func TestSubscriptions(t *testing.T) {
 				a := agent{t, book, cs}
 				waits := a.run(map[string]any{"code": "await forever"})
 				heap := *book.await(t, a.run(map[string]any{"code": "1"})).Heap
-				// The execution first: once the others are known to be watched, it is.
+				// The execution comes first: when the notifications for the others arrive, it is watched
+				// too.
 				for _, uri := range []string{"execution://" + waits, "heap://" + heap, "session://watched"} {
 					if err := cs.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
 						t.Fatalf("subscribe to %s: %v", uri, err)
@@ -105,7 +106,7 @@ func TestSubscriptions(t *testing.T) {
 						select {
 						case u := <-updated:
 							seen[u] = true
-						case <-time.After(500 * time.Millisecond): // subscribing takes effect some time after it returns
+						case <-time.After(500 * time.Millisecond): // a subscription takes effect some time after its answer
 						case <-deadline:
 							t.Fatalf("not notified of %s", uri)
 						}
@@ -133,7 +134,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// TestSubscribeToNothing is refused.
+// TestSubscribeToNothing checks that a subscription to an unknown address is refused.
 func TestSubscribeToNothing(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
@@ -146,7 +147,7 @@ func TestSubscribeToNothing(t *testing.T) {
 	}
 }
 
-// A session log that is watched is not read: each look at it would cost more than the
+// Checks of a watched session log do not read it: each check would cost more than the
 // one before.
 func TestWatchReadsNoEntries(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, a 
 	"Pass heap to the next run_js to continue with all variables and functions; without it the isolate is fresh. " +
 	"A failed run has a heap too; a timed out or cancelled one has none. The clock stands still while code runs."
 
-// The arguments both modes know.
+// The arguments of run_js in both modes.
 var (
 	codeProperty = property{name: "code", kind: text, required: true, description: "types are stripped, not checked"}
 
@@ -52,19 +52,18 @@ func (s *Server) runTools() []tool {
 	}}
 }
 
-// submittedAnswer is the answer of run_js about a run that has not ended, or that
-// nobody waited for.
+// submittedAnswer is the answer of run_js for a run that has not ended, or without a
+// wait.
 type submittedAnswer struct {
 	ExecutionID string `json:"execution_id"`
 	// Status is running if the client waited, else empty.
 	Status   events.Status `json:"status,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
-	// AlreadyTried tells of an equal run before in the same context.
+	// AlreadyTried reports an equal run before in the same context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
-// submittedSchema has the id alone for required: the other members are those of
-// an ended run.
+// submittedSchema requires only the id: the other members belong to an ended run.
 func submittedSchema() object {
 	fields := []field{typedField("execution_id", "string")}
 	for _, f := range executionFields()[1:] {
@@ -74,8 +73,8 @@ func submittedSchema() object {
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
-	// To the ledger an empty text is an absent one. From a model it is a
-	// mistake: a run without the state it was meant to have, or done twice.
+	// For the ledger an empty text means an absent one. A model sends one by mistake: its
+	// run would lose its state, or run twice.
 	for _, name := range []string{"heap", "idempotency_key", "logical_session_ref"} {
 		if a.has(name) && a.text(name) == "" {
 			return ledger.Receipt{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
@@ -110,8 +109,8 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 	return r, err
 }
 
-// finishRun answers at once, or, if the client waits and the run ends in time,
-// with the whole run. The run does not end with the wait.
+// finishRun returns the receipt of a run, or, if the client waits and the run ends in
+// time, the ended run. The run continues after the wait.
 func (s *Server) finishRun(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error) {
 	out := submittedAnswer{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}
 	if !a.has(argWait) {
@@ -131,7 +130,7 @@ func (s *Server) finishRun(ctx context.Context, c caller, a arguments, r ledger.
 	return answer{value: out, seq: r.Seq}, nil
 }
 
-// acceptedError is returned when the wait for an accepted run fails. The run continues.
+// acceptedError is returned if the wait for an accepted run fails. The run continues.
 type acceptedError struct {
 	executionID string
 	err         error
@@ -145,7 +144,7 @@ func (e *acceptedError) Error() string {
 // Unwrap returns the reason.
 func (e *acceptedError) Unwrap() error { return e.err }
 
-// submission takes what both modes know from the arguments.
+// submission returns a submission with the arguments of both modes.
 func (s *Server) submission(c caller, a arguments) ledger.Submission {
 	return ledger.Submission{
 		Tenant:               s.tenant,

@@ -9,19 +9,20 @@ import (
 // kind is the type of an argument.
 type kind string
 
-// The kinds.
+// The kinds of arguments.
 const (
 	text    kind = "string"
 	integer kind = "integer"
 	textMap kind = "object" // of strings
 	boolean kind = "boolean"
-	// anyMap is an object of anything. Its name tells it from the one of strings.
+	// anyMap is an object with values of any type. Its name differs from the kind of
+	// textMap, and only "object" is in the schema.
 	anyMap kind = "any object"
 	// textList is an array of strings.
 	textList kind = "array"
 )
 
-// article reads well in a sentence about what was expected.
+// article returns the kind with its article, for error messages.
 func (k kind) article() string {
 	switch k {
 	case integer:
@@ -45,17 +46,17 @@ type property struct {
 	kind        kind
 	description string
 	required    bool
-	// defaultInt is what an absent integer means, shown in the schema; 0 is none.
+	// defaultInt is the value of an absent integer, shown in the schema; 0 means none.
 	defaultInt int64
-	// min and max are shown in the schema when not 0. Who acts on the
-	// argument checks them: only there is known when an argument counts.
+	// min and max are shown in the schema unless 0. The function of the tool checks them,
+	// because only it knows whether the argument applies.
 	min, max int64
-	// oneOf lists the values a string may have; empty is any.
+	// oneOf lists the accepted values of a string; empty accepts any.
 	oneOf []string
 }
 
-// object is a JSON object whose members keep their order, so that models read
-// the arguments in the order of their importance.
+// object is a JSON object with ordered members: models read the most important arguments
+// first.
 type object []member
 
 type member struct {
@@ -88,7 +89,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 
 var _ json.Marshaler = object(nil)
 
-// inputSchema describes arguments. Others are refused, and the schema says so.
+// inputSchema returns the schema of arguments. Other arguments are refused, and the
+// schema states it.
 func inputSchema(ps []property) object {
 	props := object{}
 	required := []string{}
@@ -131,8 +133,8 @@ func (p property) schema() object {
 	return s
 }
 
-// The schemas of answers. Answers may gain members; the ones declared are
-// there.
+// record returns the schema of an answer. The declared members are present unless they
+// are optional; further members may be added later.
 func record(fields ...field) object {
 	props := object{}
 	required := []string{}

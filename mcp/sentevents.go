@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// maxSentStreams bounds the streams of a session that can be resumed: the newest.
-	// Each request has a stream, and the protocol does not say when it may be
-	// forgotten.
+	// maxSentStreams bounds the resumable streams of a session; the oldest are dropped. Each
+	// request has a stream, and the protocol does not say when it can be dropped.
 	maxSentStreams = 64
-	// maxSentBytes bounds the messages that are kept over all sessions. The session
-	// that holds the most loses its oldest stream first.
+	// maxSentBytes bounds the stored messages of all sessions. The session with the most
+	// bytes loses the messages of its oldest stream first.
 	maxSentBytes = 10 << 20
-	// sentOverhead is about the memory that a message takes beside its bytes.
+	// sentOverhead is about the memory of a message besides its bytes.
 	sentOverhead = 64
 )
 
-// sentEvents keep the messages that sessions were sent, so that a client whose
-// connection broke can resume a stream. They implement sdk.EventStore.
+// sentEvents stores the messages sent to sessions, so that a client whose connection
+// broke can resume a stream. It implements sdk.EventStore.
 //
-// They are safe for concurrent use.
+// It is safe for concurrent use.
 type sentEvents struct {
 	onEnd func(session string)
 
@@ -34,14 +33,14 @@ type sentEvents struct {
 	sessions map[string]*sentSession // guarded by mu
 }
 
-// sentSession are the streams of a session.
+// sentSession holds the streams of a session.
 type sentSession struct {
 	size    int
 	streams map[string]*sentStream
-	order   []string // ids of the streams, oldest first; the standalone one, "", not
+	order   []string // ids of the streams, oldest first, without the standalone stream ""
 }
 
-// sentStream are the messages of a stream, from an index on.
+// sentStream holds the messages of a stream from index first on.
 type sentStream struct {
 	first, size int
 	messages    [][]byte
@@ -49,7 +48,7 @@ type sentStream struct {
 
 var _ sdk.EventStore = (*sentEvents)(nil)
 
-// newSentEvents makes a store. onEnd is called when a session has ended.
+// newSentEvents returns an empty store. onEnd is called after a session has ended.
 func newSentEvents(onEnd func(session string)) *sentEvents {
 	return &sentEvents{onEnd: onEnd, sessions: map[string]*sentSession{}}
 }
@@ -89,8 +88,8 @@ func (e *sentEvents) forget(s *sentSession, stream string) {
 	delete(s.streams, stream)
 }
 
-// Append implements sdk.EventStore. A message of a stream that was forgotten is
-// dropped.
+// Append implements sdk.EventStore. It returns sdk.ErrEventsPurged for a message of a
+// dropped stream.
 func (e *sentEvents) Append(_ context.Context, session, stream string, data []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +108,8 @@ func (e *sentEvents) Append(_ context.Context, session, stream string, data []by
 	return nil
 }
 
-// shrink drops what the session that holds the most was sent first: the messages of
-// its oldest stream that has any. The caller must hold mu.
+// shrink drops the oldest messages of the session with the most bytes: those of its
+// oldest stream with messages. The caller must hold mu.
 func (e *sentEvents) shrink() {
 	var most *sentSession
 	for _, s := range e.sessions {
@@ -153,7 +152,7 @@ func (e *sentEvents) after(session, stream string, index int) ([][]byte, error) 
 		return nil, fmt.Errorf("resume stream %q: %w", stream, sdk.ErrEventsPurged)
 	}
 	one := s.streams[stream]
-	if index < 0 { // a client that has no message of the stream yet: its numbers start here
+	if index < 0 { // the client has no message of the stream yet: its indexes start here
 		one.first = 0
 	}
 	start := index + 1 - one.first

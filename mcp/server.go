@@ -19,65 +19,67 @@ import (
 	"daybook/internal/web/access"
 )
 
-// Options set up a Server. Commands and Queries are required.
+// Options configure a Server. Commands and Queries are required.
 type Options struct {
-	// Commands and Queries do the work. Queries must follow the same book that
-	// Commands write.
+	// Commands is the write side and Queries the read side. Queries MUST follow the ledger
+	// that Commands writes.
 	Commands Commands
 	Queries  Queries
-	// Contexts keeps what happened in each conversation; without it the tools about
-	// that answer that there is none.
+	// Contexts keeps the conversation contexts. If nil, the tools for contexts return an
+	// error.
 	Contexts Contexts
-	// Catalog tells what code may use; default what every isolate has built in.
+	// Catalog lists the APIs that code may use. Default: the APIs that every isolate has.
 	Catalog Catalog
-	// Stateless offers one tool, a run_js that waits for the end of the run.
-	// The ledger must be stateless too.
+	// Stateless offers one tool: a run_js that waits for the end of the run. The ledger MUST
+	// be stateless too.
 	Stateless bool
-	// Instructions replace what clients are told about the server as a whole;
-	// empty keeps the built-in text.
-	Instructions string
-	// RunJSDescription replaces the description of run_js; empty keeps the
+	// Instructions replaces the text that describes the server to clients. Empty keeps the
 	// built-in text.
+	Instructions string
+	// RunJSDescription replaces the description of run_js. Empty keeps the built-in text.
 	RunJSDescription string
-	// CallsServers reports whether scripts of a tenant can call MCP servers, which
-	// may change anything; nil is no. Clients are told so of run_js.
+	// CallsServers reports whether scripts of a tenant can call MCP servers, which may
+	// change anything. The hints of run_js say so to clients. Nil means that no script can.
 	CallsServers func(tenant string) bool
-	// SessionID is the session name of stdio connections that are given none
-	// of their own; empty means that their runs are not logged under a name.
+	// SessionID is the session name of stdio connections without a name of their own. Empty
+	// means that their runs are in no session log.
 	SessionID string
-	// Version is Daybook's version, shown to clients.
+	// Version is Daybook's version, as clients see it. Default: "dev".
 	Version string
-	// Hosts are the hosts that HTTP requests may address besides loopback names
-	// and addresses, each with or without a port: the public name of a proxy in
-	// front, for example. Requests to other hosts are refused.
+	// Hosts are the hosts that HTTP requests may address besides loopback names and
+	// addresses, each with or without a port, such as the public name of a proxy. Requests
+	// to other hosts are refused.
 	Hosts []string
-	// Auth tells whose a bearer token of an HTTP request is; nil lets everybody
-	// in. Streams are served to the user of this process, without a token.
+	// Auth identifies the caller by the bearer token of an HTTP request. Nil accepts
+	// requests without a token. Streams are served to the user of this process, without a
+	// token.
 	Auth access.Authenticator
-	// Quotas count what one request or connection holds beyond the first message,
-	// which the HTTP server in front counts; nil for no limits.
+	// Quotas count what one request or connection uses beyond its first message, which the
+	// HTTP server counts. Nil means no limits.
 	Quotas *access.Quotas
-	// PublicURL is the address clients know the service by, where a proxy changes
-	// it; empty for the one they use.
+	// PublicURL is the URL under which clients know the service, if a proxy changes it.
+	// Empty means the URL of the request.
 	PublicURL string
-	// Budget bounds the memory that answers hold; nil for no limits.
+	// Budget limits the memory that responses hold. Nil means no limits.
 	Budget *budget.Budget
-	// Reads shares the processor time for heavy reads; nil for no limits.
+	// Reads shares the processor time for heavy reads. Nil means no limits.
 	Reads *reads.Gate
-	// Fixtures, if any, are mounted for a test suite.
+	// Fixtures, if set, are mounted for a test suite.
 	Fixtures *Fixtures
-	// Unanswerable, if set, is why no tool can answer, or nil: the read side lacks
-	// something that is on record.
+	// Unanswerable, if set, returns an error while the read side lacks recorded data. Every
+	// tool call then fails with this error.
 	Unanswerable func() error
-	// Logger gets internal failures; default slog.Default.
+	// Logger receives internal failures, which clients are not shown. Default:
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Server offers the tools. It is safe for concurrent use. Close ends it.
+// Server serves the tools of one tenant. It is safe for concurrent use. The caller of
+// New MUST close it.
 //
-// Each tenant has one of its own, so that nothing one does, reads or watches
-// can reach another's clients; New makes that of the default tenant, and the
-// others come with their first request.
+// Each tenant has a Server of its own, so that no call of a tenant can reach, read or
+// watch the clients of another one. New returns the Server of the default tenant. The
+// others are created with the first request of their tenant.
 type Server struct {
 	opts              Options
 	logger            *slog.Logger
@@ -87,23 +89,24 @@ type Server struct {
 	transportSessions *transportSessions
 
 	watches *watches
-	// foreignReadLog bounds the log lines about reads of other sessions' contexts, which
-	// clients can cause.
+	// foreignReadLog limits the log lines about reads of other sessions' contexts, because
+	// clients can cause them.
 	foreignReadLog rate.Sometimes
 
-	// serverCtx ends with Close; every call in progress ends with it.
+	// serverCtx ends with Close, and every call in progress with it.
 	serverCtx context.Context
 	cancel    context.CancelCauseFunc
 }
 
-// logInterval is the least time between two log lines that clients of a tenant can cause.
+// logInterval is the minimum time between two log lines that clients of a tenant can
+// cause.
 const logInterval = 10 * time.Second
 
-// errClosing is why calls end when the server does, as opposed to the client's
-// wish.
+// errClosing is the cause of calls that end with the server. Calls that the client
+// cancels have another cause.
 var errClosing = errors.New("the server is shutting down")
 
-// defaultInstructions tell a model what there is before it reads any tool.
+// defaultInstructions introduce the server to a model before it reads the tools.
 const (
 	defaultInstructions = "Daybook runs JavaScript and TypeScript in V8 and records every run, its output and its result. " +
 		"Call run_js with wait_secs to get status, result and output in one answer; for a longer run call get_execution with wait_secs, and get_execution_output for the rest of the output. " +
@@ -112,8 +115,8 @@ const (
 	statelessInstructions = "Daybook runs JavaScript and TypeScript in V8. run_js runs a script to its end and returns its console output. No state is kept between runs."
 )
 
-// New makes a server. It starts nothing; Handler, SSEHandler and ServeStdio
-// take connections.
+// New returns the Server of the default tenant. It starts no goroutine and accepts no
+// connection: Handler, SSEHandler and ServeStdio do.
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -135,7 +138,7 @@ func New(opts Options) *Server {
 	return s.forTenant(events.DefaultTenant)
 }
 
-// tenants are the servers of all tenants.
+// tenants holds the servers of all tenants and what they share.
 type tenants struct {
 	accounts  accounts
 	largeCode *largeCodeStore
@@ -144,14 +147,14 @@ type tenants struct {
 	servers map[string]*Server // guarded by mu
 }
 
-// all returns them.
+// all returns the servers of all tenants.
 func (t *tenants) all() []*Server {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.servers))
 }
 
-// forTenant returns the server of a tenant, which is made if there is none yet.
+// forTenant returns the server of a tenant. It creates the server at the first call.
 func (s *Server) forTenant(tenant string) *Server {
 	s.tenants.mu.Lock()
 	defer s.tenants.mu.Unlock()
@@ -164,16 +167,16 @@ func (s *Server) forTenant(tenant string) *Server {
 	return one
 }
 
-// build sets up what the SDK serves.
+// build registers capabilities, tools, resources and middleware with the SDK.
 func (s *Server) build() {
 	opts := s.opts
 	sdkOpts := &sdk.ServerOptions{
 		Instructions: opts.Instructions,
 		Logger:       slog.New(demotedHandler{opts.Logger.Handler()}),
-		// What is offered never changes while a server lives.
+		// Tools and resources do not change while a server lives.
 		Capabilities: &sdk.ServerCapabilities{
 			Tools:   &sdk.ToolCapabilities{},
-			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // deprecated, and what clients have
+			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // deprecated, but clients use it
 		},
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
@@ -205,15 +208,15 @@ func (s *Server) build() {
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
 	s.sdk.AddReceivingMiddleware(s.limitListen, limitSession, s.accountMemory, s.withPermit, s.refuseUnknownNames(byName), refuseSecondInitialize, answerRefusals)
-	s.sdk.AddReceivingMiddleware(s.identify) // the last one added is the first to see a request
+	s.sdk.AddReceivingMiddleware(s.identify) // the middleware added last sees a request first
 }
 
-// callsServers reports whether a script can reach something outside.
+// callsServers reports whether scripts of the tenant can call MCP servers.
 func (s *Server) callsServers() bool {
 	return s.opts.CallsServers != nil && s.opts.CallsServers(s.tenant)
 }
 
-// tools is the table of everything offered.
+// tools returns the table of all tools.
 func (s *Server) tools() []tool {
 	if s.opts.Stateless {
 		return s.statelessTools()
@@ -225,16 +228,15 @@ func (s *Server) tools() []tool {
 	return all
 }
 
-// Close ends calls in progress and all connections, and waits for them. Runs
-// are not affected: they are on record and go on. Call it before closing the
-// HTTP server, which would make every waiting client look like one that hung
-// up.
+// Close ends calls in progress and all connections, and waits for them. Runs continue.
+// Call it before closing the HTTP server: otherwise every waiting client would look like
+// one that disconnected.
 func (s *Server) Close() error {
 	s.cancel(errClosing)
 	var wg sync.WaitGroup
 	for _, one := range s.tenants.all() {
 		for ss := range one.sdk.Sessions() {
-			wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
+			wg.Go(func() { _ = ss.Close() }) // a connection that is already broken is closed
 		}
 	}
 	wg.Wait()
@@ -244,8 +246,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// demotedHandler turns the SDK's log, which reports clients' mistakes and every
-// connection as errors and information, down to debug.
+// demotedHandler logs everything at level debug. The SDK logs mistakes of clients and
+// every connection as errors and information.
 type demotedHandler struct{ next slog.Handler }
 
 func (q demotedHandler) Enabled(ctx context.Context, _ slog.Level) bool {

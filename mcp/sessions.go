@@ -9,8 +9,8 @@ import (
 	"daybook/projections"
 )
 
-// entryFields are the members of a session entry in the order shown. The first
-// five are shown when nothing else is asked for.
+// entryFields are the members of a session entry in their order. The first five are the
+// default.
 var entryFields = []string{"index", "input_heap", "output_heap", "code", "timestamp", "execution_id", "status"}
 
 const defaultEntryFields = 5
@@ -85,7 +85,7 @@ func showEntries(entries []projections.Entry, fields []string) []object {
 	return shown
 }
 
-// chooseFields reads the comma-separated list of members asked for.
+// chooseFields returns the requested members, in the order of entryFields.
 func chooseFields(a arguments) ([]string, error) {
 	if !a.has("fields") {
 		return entryFields[:defaultEntryFields], nil

@@ -16,10 +16,10 @@ const statelessDescription = "Run JavaScript or TypeScript in a fresh V8 isolate
 	"A script that failed, timed out or was cancelled returns {output, error}. Top-level await works. Nothing is kept between runs."
 
 const (
-	// statelessWait is how long run_js waits for a run; it stays on record.
+	// statelessWait is how long run_js waits for a run. After it the run continues.
 	statelessWait    = 300 * time.Second
 	statelessTimeout = "Execution did not complete within polling timeout"
-	// abandonTimeout bounds the cancelling of a run nobody waits for any more.
+	// abandonTimeout bounds the cancellation of a run whose client has disconnected.
 	abandonTimeout = 10 * time.Second
 )
 
@@ -43,14 +43,14 @@ func (s *Server) statelessTools() []tool {
 // outputAnswer is the answer of run_js in stateless mode.
 type outputAnswer struct {
 	Output string `json:"output"`
-	// Result is null unless the run completed with one.
+	// Result is null unless the run completed with a result.
 	Result *string `json:"result"`
 	Error  *string `json:"error,omitempty"`
 }
 
-// waitForEnd answers when a run has ended. A client that gives up cancels
-// the run: it has no other way to, and nobody can read the outcome. A server
-// that ends, or a pipe that closes, does not.
+// waitForEnd returns the answer after the run has ended. If the client cancels the call,
+// it cancels the run, because the client has no other way to cancel it or to read its
+// outcome. A server that closes, or the end of the input, does not cancel the run.
 func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger.Receipt) (answer, error) {
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitTimeout)
 	defer stop()
@@ -79,8 +79,8 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 
 var errWaitTimeout = errors.New("the run takes longer than a client is made to wait")
 
-// awaitEnd returns an execution once it has ended. Until then it tells whoever
-// listens; l is nil if nobody does.
+// awaitEnd returns an execution after it has ended. Until then l sends notifications; l
+// is nil if there is no listener.
 func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifier) (projections.ExecutionDetail, error) {
 	q := s.opts.Queries
 	var tick <-chan time.Time
@@ -127,12 +127,11 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifi
 	}
 }
 
-// maxOutputBytes bounds the output in one message: a message is in memory as a whole,
-// several times.
+// maxOutputBytes bounds the output in one message, which is in memory several times.
 const maxOutputBytes = 4 << 20
 
-// allOutput returns the console output written so far, up to maxOutputBytes, and says
-// so when there is more.
+// allOutput returns the console output written so far, up to maxOutputBytes. If there is
+// more, the text ends with a note.
 func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
 	var start int64
 	page, err := s.opts.Queries.Output(ctx, s.tenant, id, projections.OutputQuery{ByteOffset: &start, ByteLimit: maxOutputBytes})
@@ -148,7 +147,7 @@ func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
 	return b.String(), nil
 }
 
-// cancelAbandoned cancels a run whose client has gone.
+// cancelAbandoned cancels a run whose client has disconnected.
 func (s *Server) cancelAbandoned(ctx context.Context, c caller, id string) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer stop()

@@ -18,7 +18,7 @@ import (
 	"daybook/projections"
 )
 
-// oneRun is a book with one execution, which a test brings to its end.
+// oneRun is a stack with one execution, which the test ends.
 type oneRun struct {
 	mu        sync.Mutex
 	detail    projections.ExecutionDetail
@@ -47,7 +47,7 @@ func (r *oneRun) end(status events.Status, message *string) {
 	r.signal()
 }
 
-// signal is called with the lock held.
+// The caller must hold the lock.
 func (r *oneRun) signal() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -101,8 +101,8 @@ func connect(t testing.TB, s *mcp.Server) *sdk.ClientSession {
 	return cs
 }
 
-// readCloser reads a pipe's output; closing it closes the pipe's input, which
-// makes the server end the output.
+// readCloser reads a pipe's output. Close closes the pipe's input, and the server then
+// ends the output.
 type readCloser struct{ p *pipe }
 
 func (r readCloser) Read(b []byte) (int, error) { return r.p.out.Read(b) }
@@ -158,8 +158,7 @@ func mustJSON(t testing.TB, v any) string {
 	return string(b)
 }
 
-// TestStatelessWaits checks the documented 300 seconds and the text after
-// them.
+// TestStatelessWaits checks the documented 300 s and the text after them.
 func TestStatelessWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +188,8 @@ func TestStatelessWaits(t *testing.T) {
 	})
 }
 
-// TestStatelessProgress checks that a client that asked is told every five
-// seconds that the run goes on.
+// TestStatelessProgress checks the progress notifications every 5 s to a client that
+// asked for them.
 func TestStatelessProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,8 +213,7 @@ func TestStatelessProgress(t *testing.T) {
 	})
 }
 
-// TestStatelessGivenUp checks that a client that cancels its call cancels the
-// run.
+// TestStatelessGivenUp checks that a client that cancels its call cancels the run.
 func TestStatelessGivenUp(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
@@ -239,8 +237,8 @@ func TestStatelessGivenUp(t *testing.T) {
 	}
 }
 
-// TestErrorTable checks what is told of each kind of error, and that our own
-// faults are not shown.
+// TestErrorTable checks the message for each kind of error, and that internal errors are
+// not shown.
 func TestErrorTable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -270,8 +268,8 @@ func TestErrorTable(t *testing.T) {
 	}
 }
 
-// TestPanicIsContained checks that a fault in one call leaves the connection
-// and the process alive.
+// TestPanicIsContained checks that the connection and the process survive a panic in a
+// call.
 func TestPanicIsContained(t *testing.T) {
 	t.Parallel()
 	book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { panic("secret") }}
@@ -285,8 +283,8 @@ func TestPanicIsContained(t *testing.T) {
 	p.call("ping", `{}`)
 }
 
-// TestLaggingProjections checks that what is on record is answered even when it
-// cannot be read yet, after a bounded wait.
+// TestLaggingProjections checks that a recorded command is answered after a bounded
+// wait, even if the projections lag.
 func TestLaggingProjections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

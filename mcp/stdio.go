@@ -14,22 +14,23 @@ import (
 	"daybook/ledger"
 )
 
-// eofTimeout is how long the connection waits for the next answer to a call in
-// progress once the client has closed its end. It is shorter than clients wait
-// before they kill.
+// eofTimeout is how long the connection waits for the next answer to a call in progress
+// after the client has closed its end. It is shorter than the time after which clients
+// kill the server.
 const eofTimeout = 1500 * time.Millisecond
 
-// MaxMessageBytes bounds one message of a client, without its line end.
+// MaxMessageBytes bounds one message of a client, in bytes without its line end.
 const MaxMessageBytes = maxMessageBytes
 
-// ServeStdio serves one client over a pair of streams, one JSON-RPC message a
-// line, until in ends, ctx is done or the server is closed. Runs are not
-// affected by any of that. Nothing but messages is written to out. session is
-// the name runs are logged under; empty means Options.SessionID.
+// ServeStdio serves one client over a pair of streams, with one JSON-RPC message per
+// line. It blocks until in ends, ctx is done or the server is closed. Runs continue
+// after it returns. It writes only messages to out. session is the name under which runs
+// are logged; empty means Options.SessionID.
 //
-// The end of in is a clean end. When ServeStdio returns for another reason a
-// Read of in may still be waiting; it takes at most one more message, which is
-// lost, unless the caller closes in.
+// ServeStdio returns nil at the end of in and when the server is closed, the error of
+// ctx when ctx is done, and an error if reading or writing failed. Unless in has ended,
+// a Read of in may still be blocked on return; it consumes at most one more message,
+// which is lost, unless the caller closes in.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, session string) error {
 	if session == "" {
 		session = s.opts.SessionID

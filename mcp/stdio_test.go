@@ -18,8 +18,8 @@ const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"prot
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
-// TestStdioAnswersWhatWasPipedIn closes the input right behind the requests, as
-// a shell pipe does: they are answered all the same.
+// TestStdioAnswersWhatWasPipedIn ends the input right after the requests, as a shell
+// pipe does: they are answered nevertheless.
 func TestStdioAnswersWhatWasPipedIn(t *testing.T) {
 	t.Parallel()
 	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
@@ -51,8 +51,7 @@ func messages(t testing.TB, out []byte) []map[string]json.RawMessage {
 	return list
 }
 
-// TestStdioSurvivesGarbage sends lines that are no messages, between ones that
-// are.
+// TestStdioSurvivesGarbage sends lines that are not messages between valid ones.
 func TestStdioSurvivesGarbage(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
@@ -88,7 +87,8 @@ func TestStdioSurvivesGarbage(t *testing.T) {
 	}
 }
 
-// TestStdioUnknownTool and methods are protocol errors, not results.
+// TestStdioUnknownTool checks that unknown tools and methods are protocol errors, not
+// results.
 func TestStdioUnknownTool(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
@@ -106,8 +106,8 @@ func TestStdioUnknownTool(t *testing.T) {
 	}
 }
 
-// TestStdioEndsWhileRunning closes the input, the context or the server while a
-// stateless call waits: the connection ends, and the run is not cancelled.
+// TestStdioEndsWhileRunning ends the input, the context or the server while a stateless
+// call waits: the connection ends, and the run is not cancelled.
 func TestStdioEndsWhileRunning(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"input", "context", "server"} {
@@ -161,7 +161,7 @@ func TestStdioEndsWhileRunning(t *testing.T) {
 	}
 }
 
-// failingWriter is a stream that breaks.
+// failingWriter fails every write.
 type failingWriter struct{}
 
 func (failingWriter) Read([]byte) (int, error)  { return 0, errBroken }
@@ -169,7 +169,7 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 var errBroken = errors.New("the stream broke")
 
-// TestStdioBrokenStreams are told to whoever started the server.
+// TestStdioBrokenStreams checks that ServeStdio returns errors of its streams.
 func TestStdioBrokenStreams(t *testing.T) {
 	t.Parallel()
 	s := new(fakeStack).serve(t, mcp.Options{})
@@ -181,7 +181,7 @@ func TestStdioBrokenStreams(t *testing.T) {
 	}
 }
 
-// TestStdioSessionName is checked before anything is served.
+// TestStdioSessionName checks that an invalid name is refused before the first message.
 func TestStdioSessionName(t *testing.T) {
 	t.Parallel()
 	s := new(fakeStack).serve(t, mcp.Options{})

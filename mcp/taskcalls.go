@@ -14,8 +14,8 @@ import (
 	"daybook/projections"
 )
 
-// tasksOnCall answers a tools/call with a task where the client asks for one
-// or takes one, and tells what there is of tasks where a client looks for it.
+// tasksOnCall answers a tools/call with a task if the client asks for one or accepts
+// one. It adds the support of tasks to the answers of initialize and tools/list.
 func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -49,7 +49,7 @@ func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
 	}
 }
 
-// wantsTask reports whether a call is to be answered with a task.
+// wantsTask reports whether to answer a call with a task.
 func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 	switch taskFormOf(call.Session, call.Params.Meta) {
 	case coreTasks:
@@ -71,7 +71,7 @@ func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 	return false, nil
 }
 
-// declaresTasks reports whether a client can take a task for an answer.
+// declaresTasks reports whether a client accepts a task as an answer.
 func declaresTasks(c *sdk.ClientCapabilities) bool {
 	if c == nil {
 		return false
@@ -80,7 +80,8 @@ func declaresTasks(c *sdk.ClientCapabilities) bool {
 	return ok
 }
 
-// undeclaredError tells a client what it must declare.
+// undeclaredError returns the error that names the capability that a client must
+// declare.
 func undeclaredError() error {
 	data, err := json.Marshal(object{{"requiredCapabilities", object{{"extensions", object{{tasksExtension, object{}}}}}}})
 	if err != nil {
@@ -93,23 +94,23 @@ func undeclaredError() error {
 }
 
 type (
-	// createTaskResult is the answer of the extension to a call.
+	// createTaskResult is the answer to a call with the extension.
 	createTaskResult struct {
 		sdk.ResultBase
 		extensionTask
 	}
-	// createCoreTaskResult is that of revision 2025-11-25.
+	// createCoreTaskResult is the answer to a call in revision 2025-11-25.
 	createCoreTaskResult struct {
 		sdk.ResultBase
 		Task coreTask `json:"task"`
 	}
 )
 
-// beginTask submits the execution that a call asks for. The task is told of
-// when it can be asked about, not before.
+// beginTask submits the execution of a call and returns its task. The execution is
+// readable on return.
 func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t tool) (res sdk.Result, err error) {
 	how := taskFormOf(call.Session, call.Params.Meta)
-	// A client of the older form cannot read anything but a task.
+	// A client of revision 2025-11-25 can read only a task.
 	refuse := func(err error) (sdk.Result, error) {
 		if how == coreTasks {
 			return nil, s.protocolError(ctx, t.name, err)
@@ -141,7 +142,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	}
 	d = projections.ExecutionDetail{
 		Execution:   projections.Execution{ExecutionID: d.ExecutionID, Status: events.StatusRunning},
-		RequestedAt: d.RequestedAt, Queued: true, // a task begins so, however far the run has come
+		RequestedAt: d.RequestedAt, Queued: true, // a new task has this state, even if the run has progressed
 	}
 	meta := sdk.ResultBase{Meta: sdk.Meta{metaSequence: r.Seq}}
 	if how == coreTasks {
@@ -151,7 +152,8 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	return &createTaskResult{ResultBase: meta, extensionTask: showExtensionTask(d, "task")}, nil
 }
 
-// awaitReadableExecution waits until an execution that was just accepted can be read.
+// awaitReadableExecution waits up to answerWait until an accepted execution is readable,
+// and returns it.
 func (s *Server) awaitReadableExecution(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
 	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -161,12 +163,12 @@ func (s *Server) awaitReadableExecution(ctx context.Context, r ledger.Receipt) (
 	return s.execution(ctx, r.ExecutionID)
 }
 
-// announceTasks rewrites the answer to initialize, which only sessions use: there
-// tasks are a capability, not an extension, and only in one revision.
+// announceTasks rewrites the answer to initialize, which only revisions with sessions
+// use. There tasks are a capability of one revision, and not an extension.
 func announceTasks(res *sdk.InitializeResult) sdk.Result {
 	plain := *res
 	caps := *res.Capabilities
-	caps.Extensions = nil // of the extensions there are, none is for sessions
+	caps.Extensions = nil // no extension of this server applies to sessions
 	plain.Capabilities = &caps
 	if res.ProtocolVersion != coreTasksRevision {
 		return &plain
@@ -176,7 +178,7 @@ func announceTasks(res *sdk.InitializeResult) sdk.Result {
 
 type initializeWithTasks struct{ *sdk.InitializeResult }
 
-// MarshalJSON adds the capability that the SDK has no member for.
+// MarshalJSON adds the capability, for which the SDK has no member.
 func (r *initializeWithTasks) MarshalJSON() ([]byte, error) {
 	caps, err := addMember(r.Capabilities, "tasks", object{
 		{"list", object{}}, {"cancel", object{}},
@@ -193,7 +195,7 @@ type toolsWithTasks struct {
 	tools map[string]tool
 }
 
-// MarshalJSON says of each tool whether it can be called as a task.
+// MarshalJSON adds to each tool whether it can be called as a task.
 func (r *toolsWithTasks) MarshalJSON() ([]byte, error) {
 	list := make([]json.RawMessage, 0, len(r.Tools))
 	for _, t := range r.Tools {
@@ -216,7 +218,7 @@ func (r *toolsWithTasks) MarshalJSON() ([]byte, error) {
 	return addMember(r.ListToolsResult, "tools", list)
 }
 
-// addMember encodes an object with one more or another member.
+// addMember encodes an object with one member added or replaced.
 func addMember(v any, name string, member any) ([]byte, error) {
 	raw, err := encode(v)
 	if err != nil {

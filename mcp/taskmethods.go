@@ -14,16 +14,16 @@ import (
 	"daybook/projections"
 )
 
-// taskParams are those of every method about tasks.
+// taskParams are the params of all methods for tasks.
 type taskParams struct {
 	sdk.ParamsBase
 	TaskID string `json:"taskId"`
 	Cursor string `json:"cursor"`
 
-	actor events.Actor // who asks
+	actor events.Actor // the actor of the request
 }
 
-// The answers.
+// The results of the methods.
 type (
 	emptyAck struct {
 		sdk.ResultBase
@@ -44,7 +44,7 @@ type (
 	}
 )
 
-// taskMethod is a method of one form of tasks or both.
+// taskMethod is a method of one form of tasks or of both.
 type taskMethod struct {
 	name            string
 	core, extension func(context.Context, *taskParams) (sdk.Result, error)
@@ -60,17 +60,17 @@ func (s *Server) taskMethods() []taskMethod {
 	}
 }
 
-// addTaskMethods registers the methods.
+// addTaskMethods registers the methods with the SDK.
 func (s *Server) addTaskMethods() {
 	for _, m := range s.taskMethods() {
-		// It refuses names of the protocol's own methods only.
+		// Only names of the protocol's own methods fail.
 		if err := sdk.AddReceivingCustomMethod(s.sdk, m.name, s.taskHandler(m)); err != nil {
 			panic(err)
 		}
 	}
 }
 
-// taskHandler chooses the form by the request's revision.
+// taskHandler selects the form by the request's revision.
 func (s *Server) taskHandler(m taskMethod) func(context.Context, *sdk.ServerSession, *taskParams) (sdk.Result, error) {
 	return func(ctx context.Context, ss *sdk.ServerSession, p *taskParams) (res sdk.Result, err error) {
 		if p == nil {
@@ -145,8 +145,8 @@ func (s *Server) getCoreTask(ctx context.Context, p *taskParams) (sdk.Result, er
 	return &getCoreTaskResult{coreTask: showCoreTask(d)}, nil
 }
 
-// updateTask takes answers to questions of a script. Scripts ask none, and
-// answers to what was not asked are ignored.
+// updateTask accepts answers to questions of a script. Scripts ask none, so the answers
+// are ignored.
 func (s *Server) updateTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
 	if _, err := s.execution(ctx, p.TaskID); err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (s *Server) updateTask(ctx context.Context, p *taskParams) (sdk.Result, err
 	return &emptyAck{ResultType: "complete"}, nil
 }
 
-// cancelTask ends the execution. Nothing to end any more is fine: the client
-// sees how it ended when it asks.
+// cancelTask cancels the execution. It succeeds if the execution has already ended;
+// tasks/get returns how.
 func (s *Server) cancelTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
 	if err := s.cancelRun(ctx, p); err != nil && codeOf(err) != ledger.CodeConflict {
 		return nil, err
@@ -163,7 +163,7 @@ func (s *Server) cancelTask(ctx context.Context, p *taskParams) (sdk.Result, err
 	return &emptyAck{ResultType: "complete"}, nil
 }
 
-// cancelCoreTask ends the execution and shows it ended.
+// cancelCoreTask cancels the execution and returns the ended task.
 func (s *Server) cancelCoreTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
 	if err := s.cancelRun(ctx, p); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (s *Server) cancelCoreTask(ctx context.Context, p *taskParams) (sdk.Result,
 	return &getCoreTaskResult{coreTask: showCoreTask(d)}, nil
 }
 
-// cancelRun ends an execution, on record and as it can be read.
+// cancelRun cancels an execution and waits until the end is readable.
 func (s *Server) cancelRun(ctx context.Context, p *taskParams) error {
 	seq, err := s.opts.Commands.Cancel(ctx, s.tenant, p.TaskID, p.actor)
 	if codeOf(err) == ledger.CodeNotFound {
@@ -189,7 +189,7 @@ func (s *Server) cancelRun(ctx context.Context, p *taskParams) error {
 	return s.opts.Queries.Wait(wait, seq)
 }
 
-// taskResult waits for the end of the execution, however long that takes.
+// taskResult waits for the end of the execution without a time limit.
 func (s *Server) taskResult(ctx context.Context, p *taskParams) (sdk.Result, error) {
 	d, err := s.awaitEnd(ctx, ledger.Receipt{ExecutionID: p.TaskID}, nil)
 	if err != nil {

@@ -14,25 +14,24 @@ import (
 	"daybook/projections"
 )
 
-// A task is an execution under another name: its id is the execution's, and
-// everything told about it is read from the book. So every execution is a
-// task, however it was submitted, nothing is kept here, and a task outlives
-// the connection and the process that began it.
+// A task is an execution: its id is the execution's, and its state is read from the
+// projections. So every execution is a task, however it was submitted. The package
+// stores nothing for tasks, and a task outlives its connection and its process.
 //
-// Execution ids have 74 random bits, which nobody guesses. They give no more
-// than list_executions does to the same caller.
+// Execution ids have 74 random bits, so that they cannot be guessed. A task returns to a
+// caller no more than list_executions and get_execution do.
 
-// taskForm is how a client's protocol revision knows tasks.
+// taskForm is the form of tasks in a client's protocol revision.
 type taskForm int
 
 const (
-	// noTasks: revisions before 2025-11-25.
+	// noTasks is for revisions before 2025-11-25.
 	noTasks taskForm = iota
-	// coreTasks: revision 2025-11-25, where the client asks for a task with a
-	// member of the call, and fetches the result with tasks/result.
+	// coreTasks is for revision 2025-11-25: the client asks for a task with a member of the
+	// call, and reads the result with tasks/result.
 	coreTasks
-	// extensionTasks: from 2026-07-28 on, where the client declares that it can
-	// take a task for an answer, and tasks/get brings the result.
+	// extensionTasks is for revisions from 2026-07-28 on: the client declares that it
+	// accepts a task as an answer, and tasks/get returns the result.
 	extensionTasks
 )
 
@@ -40,17 +39,18 @@ const (
 	coreTasksRevision = "2025-11-25"
 	// tasksExtension is the name of the extension.
 	tasksExtension = "io.modelcontextprotocol/tasks"
-	// relatedTask is the key in _meta that ties a message to a task in revision
+	// relatedTask is the key in _meta that names the task of a message in revision
 	// 2025-11-25.
 	relatedTask = "io.modelcontextprotocol/related-task"
-	// taskPollMillis is how often a client is advised to ask.
+	// taskPollMillis is the recommended time between two tasks/get of a client, in
+	// milliseconds.
 	taskPollMillis = 500
 	// tasksPerPage is the length of a page of tasks/list.
 	tasksPerPage = 50
 )
 
-// taskFormOf tells how a request wants tasks done. A request of a revision
-// without sessions names its revision itself.
+// taskFormOf returns the form of tasks for a request. In revisions without sessions,
+// each request names its revision.
 func taskFormOf(ss *sdk.ServerSession, meta sdk.Meta) taskForm {
 	revision, _ := meta[sdk.MetaKeyProtocolVersion].(string)
 	if p := ss.InitializeParams(); revision == "" && p != nil {
@@ -66,7 +66,7 @@ func taskFormOf(ss *sdk.ServerSession, meta sdk.Meta) taskForm {
 	}
 }
 
-// task is what both forms have in common.
+// task has the members of both forms.
 type task struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`
@@ -83,9 +83,9 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// showTask describes an execution as a task. A script that throws is a failed
-// task in revision 2025-11-25; the extension keeps that word for calls that
-// ended with a protocol error, and such a call has no execution.
+// showTask describes an execution as a task. In revision 2025-11-25 a script that throws
+// is a failed task. The extension uses failed only for calls that ended with a protocol
+// error; they have no execution.
 func showTask(d projections.ExecutionDetail, how taskForm) task {
 	t := task{TaskID: d.ExecutionID, CreatedAt: d.RequestedAt, LastUpdatedAt: d.RequestedAt}
 	if !d.Queued {
@@ -114,7 +114,7 @@ func showTask(d projections.ExecutionDetail, how taskForm) task {
 	return t
 }
 
-// runningMessage says in a few words what a run that has not ended is at.
+// runningMessage describes the state of a run that has not ended.
 func runningMessage(d projections.ExecutionDetail) string {
 	switch {
 	case d.Queued:
@@ -128,8 +128,8 @@ func runningMessage(d projections.ExecutionDetail) string {
 	}
 }
 
-// coreTask is a task in revision 2025-11-25. There is no time after which
-// what is on record may be forgotten.
+// coreTask is a task in revision 2025-11-25. TTL is null: recorded executions do not
+// expire.
 type coreTask struct {
 	task
 	TTL          *int64 `json:"ttl"`
@@ -144,7 +144,7 @@ func showCoreTask(d projections.ExecutionDetail) coreTask {
 	return t
 }
 
-// extensionTask is a task in the extension, with the result once there is one.
+// extensionTask is a task in the extension, with the result after the end.
 type extensionTask struct {
 	ResultType string `json:"resultType"`
 	task
@@ -161,8 +161,8 @@ func showExtensionTask(d projections.ExecutionDetail, resultType string) extensi
 	return t
 }
 
-// outcome is what the call would have been answered with, had it waited for
-// the end of the execution.
+// outcome returns the result that the call would have had if it had waited for the end
+// of the execution.
 func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*sdk.CallToolResult, error) {
 	if s.opts.Stateless {
 		out, err := s.allOutput(ctx, d.ExecutionID)
@@ -179,7 +179,7 @@ func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*s
 	return result(ans)
 }
 
-// taskFault is the protocol's error about a task.
+// taskFault returns the JSON-RPC error for a request about a task.
 func (s *Server) taskFault(ctx context.Context, method, id string, err error) error {
 	if errors.Is(err, events.ErrNotFound) {
 		return invalidParams("Task '%s' not found; take taskId from the task that a tools/call was answered with", ledger.Excerpt(id))

@@ -14,7 +14,7 @@ import (
 )
 
 // capableMeta is the _meta of a request in revision 2026-07-28 from a client that
-// takes tasks.
+// accepts tasks.
 const capableMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // taskOnWire is a task in either form.
@@ -35,8 +35,8 @@ func decodeTask(t testing.TB, raw json.RawMessage) taskOnWire {
 	return task
 }
 
-// TestTaskOutlivesServer checks that a task belongs to the book: a server that
-// knows nothing of how it began tells how it goes, and ends it.
+// TestTaskOutlivesServer checks that another server reports and cancels a task: its
+// state is in the ledger.
 func TestTaskOutlivesServer(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -64,7 +64,7 @@ func TestTaskOutlivesServer(t *testing.T) {
 	if d.Status != "cancelled" || d.CancelledBy == nil || d.CancelledBy.Client != "t/1" || d.CancelledBy.Transport != "mcp-stdio" {
 		t.Errorf("on record: %s by %+v", d.Status, d.CancelledBy)
 	}
-	// The other revision reads the same book.
+	// The other revision reads the same task.
 	p = openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
 	if got := decodeTask(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, task.TaskID))); got.Status != "cancelled" {
@@ -72,8 +72,8 @@ func TestTaskOutlivesServer(t *testing.T) {
 	}
 }
 
-// TestTaskResultWaits checks that tasks/result is answered at the end, and that
-// a client that stops waiting does not end the run.
+// TestTaskResultWaits checks that tasks/result is answered after the end, and that a
+// client that stops waiting does not cancel the run.
 func TestTaskResultWaits(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -107,7 +107,7 @@ func TestTaskResultWaits(t *testing.T) {
 	}
 }
 
-// TestTaskSupportIsTold checks what each revision is told before it calls.
+// TestTaskSupportIsTold checks how each revision announces tasks before a call.
 func TestTaskSupportIsTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -149,8 +149,8 @@ func TestTaskSupportIsTold(t *testing.T) {
 	}
 }
 
-// TestTasksOverHTTP checks tasks over Streamable HTTP in both revisions, and
-// that requests about them are held against their headers.
+// TestTasksOverHTTP checks tasks over Streamable HTTP in both revisions, and that their
+// requests are compared with their headers.
 func TestTasksOverHTTP(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -206,7 +206,7 @@ func TestTasksOverHTTP(t *testing.T) {
 	}
 }
 
-// TestTaskListPages checks that a list in pages has every execution once.
+// TestTaskListPages checks that the pages of a list have every execution once.
 func TestTaskListPages(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -246,7 +246,7 @@ func TestTaskListPages(t *testing.T) {
 	}
 }
 
-// TestTaskRefusals checks what a client is told when no task could be begun.
+// TestTaskRefusals checks the messages for calls that cannot start a task.
 func TestTaskRefusals(t *testing.T) {
 	t.Parallel()
 	book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {

@@ -17,8 +17,8 @@ import (
 	"daybook/ledger"
 )
 
-// metaTask is where the member "task" of a call travels inside this process:
-// the SDK has no place for it.
+// metaTask is the key in _meta for the member "task" of a call inside this process,
+// because the SDK has no member for it.
 const metaTask = "daybook/task"
 
 const (
@@ -26,8 +26,8 @@ const (
 	nameHeader   = "Mcp-Name"
 )
 
-// rewriteMessage makes a message fit for the SDK: what it would answer with its insides
-// is answered by us, and what it has no place for gets one.
+// rewriteMessage rewrites a message for the SDK. A message that the SDK would answer
+// with internal details becomes a refusal, and the member "task" moves into _meta.
 func rewriteMessage(message []byte) []byte {
 	if id, problem := checkParams(message, true); problem != nil {
 		if answered, err := refusalMessage(id, problem); err == nil {
@@ -37,8 +37,8 @@ func rewriteMessage(message []byte) []byte {
 	return carryTask(message)
 }
 
-// carryTask moves the member "task" of a tools/call into its _meta. Everything
-// else is returned as it is.
+// carryTask moves the member "task" of a tools/call into its _meta. It returns any other
+// message unchanged.
 func carryTask(message []byte) []byte {
 	if !bytes.Contains(message, []byte(`"task"`)) {
 		return message
@@ -78,9 +78,9 @@ type heldBody struct {
 	err  error // why reading stopped before the end
 }
 
-// readBody reads the body of a request up to its bound, which for a batch is
-// maxBatchBytes, and puts it back. The result can be one byte above the bound: the
-// body is longer then.
+// readBody reads the body of a request up to its limit and puts it back. The limit is
+// maxBatchBytes for a batch and maxMessageBytes otherwise. A result of one byte above
+// the limit means that the body is longer.
 func readBody(r *http.Request) ([]byte, error) {
 	if held, ok := r.Body.(*heldBody); ok {
 		setBody(r, held.body, held.err)
@@ -88,7 +88,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBatchBytes+1))
 	if err == nil && len(body) > maxBatchBytes && !isBatch(body) {
-		// The memory for the whole body is accounted for by now.
+		// The memory for the complete body is accounted for by now.
 		buf := bytes.NewBuffer(body)
 		buf.Grow(int(max(min(r.ContentLength, maxMessageBytes)-int64(len(body)), 0)) + bytes.MinRead)
 		_, err = buf.ReadFrom(io.LimitReader(r.Body, maxMessageBytes-maxBatchBytes))
@@ -98,8 +98,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// setBody replaces the body of a request. A reader of the new body meets err after
-// it, or the rest of a body that is too long.
+// setBody replaces the body of a request. After it, a reader gets err, or the rest of a
+// body that exceeds its limit.
 func setBody(r *http.Request, body []byte, err error) {
 	var rest io.Reader = r.Body
 	var from io.Closer = r.Body
@@ -117,7 +117,8 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// rewriteRequest does what carry and replaceUnknownNotification do with the body of a request.
+// rewriteRequest applies rewriteMessage and replaceUnknownNotification to the body of a
+// request.
 func rewriteRequest(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
@@ -131,13 +132,13 @@ func rewriteRequest(r *http.Request) *http.Request {
 	return r
 }
 
-// rewriteStateless does what replaceUnknownNotification does with the body of a request without a
-// transport session, and with its header Mcp-Method if that names the same method.
+// rewriteStateless applies replaceUnknownNotification to the body of a request without a
+// transport session, and to its header Mcp-Method if that names the same method.
 func rewriteStateless(r *http.Request) {
 	if r.Method != http.MethodPost {
 		return
 	}
-	body, _ := readBody(r) // checkBody has seen how that ended
+	body, _ := readBody(r) // checkBody has handled the error
 	carried, method := replaceUnknownNotification(body)
 	if method == "" || method != r.Header.Get(methodHeader) {
 		return
@@ -147,15 +148,16 @@ func rewriteStateless(r *http.Request) {
 	setBody(r, carried, nil)
 }
 
-// ignoredNotification is a notification that the SDK takes and this server ignores.
+// ignoredNotification is a notification that the SDK accepts and this server ignores.
 const ignoredNotification = "notifications/roots/list_changed"
 
-// knownNotifications are those that the SDK takes.
+// knownNotifications are the notifications that the SDK accepts.
 var knownNotifications = []string{"notifications/initialized", "notifications/cancelled", "notifications/progress", ignoredNotification}
 
-// replaceUnknownNotification replaces a notification that the SDK does not know by one that
-// is ignored, and returns the method that was replaced. JSON-RPC has no answer to a
-// notification; the SDK refuses an unknown one over HTTP, and the batch that it is in.
+// replaceUnknownNotification replaces a notification that the SDK does not know by
+// ignoredNotification, and returns the replaced method. JSON-RPC has no answer to a
+// notification; over HTTP the SDK refuses an unknown one, and the batch that contains
+// it.
 func replaceUnknownNotification(message []byte) (carried []byte, method string) {
 	var m struct {
 		JSONRPC string          `json:"jsonrpc"`
@@ -165,14 +167,14 @@ func replaceUnknownNotification(message []byte) (carried []byte, method string) 
 	if json.Unmarshal(message, &m) != nil || m.JSONRPC != "2.0" || len(m.ID) > 0 || m.Method == "" || slices.Contains(knownNotifications, m.Method) {
 		return message, ""
 	}
-	if _, request := paramForms[m.Method]; request { // its id is missing
+	if _, request := paramForms[m.Method]; request { // a request without its id
 		return message, ""
 	}
 	return []byte(`{"jsonrpc":"2.0","method":"` + ignoredNotification + `"}`), m.Method
 }
 
-// checkBody answers a body that is no message, of which the SDK would repeat
-// all. It reports false after having answered.
+// checkBody refuses a body that is not a message; the SDK would repeat all of it. It
+// reports false after it has refused the request.
 func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
@@ -187,17 +189,17 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if len(body) == 0 {
-		return true // the SDK says so
+		return true // the SDK refuses it
 	}
 	if web.TooManyValues(body) && json.Valid(body) {
 		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, web.ErrTooManyValues.Message)
 		return false
 	}
 	if isBatch(body) && json.Valid(body) {
-		return true // batches have rules of their own
+		return true // admitBatch checks batches
 	}
 	body = bytes.TrimSpace(body)
-	var m struct { // what has a type in every message
+	var m struct { // members with the same type in every message
 		JSONRPC string          `json:"jsonrpc"`
 		Method  string          `json:"method"`
 		ID      json.RawMessage `json:"id"`
@@ -209,13 +211,13 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// checkRequest answers a request whose params do not have their form. It
-// reports false after having answered.
+// checkRequest refuses a request whose params do not have their form. It reports false
+// after it has refused the request.
 func checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
 	}
-	body, _ := readBody(r) // checkBody has seen how that ended
+	body, _ := readBody(r) // checkBody has handled the error
 	id, problem := checkParams(body, false)
 	if problem == nil {
 		return true
@@ -228,9 +230,9 @@ func checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// checkTaskRequest holds a request about tasks against its headers, by which
-// gateways route it, and answers for methods that only the older form has. It
-// reports false after having answered.
+// checkTaskRequest compares a request about a task with its headers, by which gateways
+// route it. It refuses methods that only the older form has. It reports false after it
+// has refused the request.
 func checkTaskRequest(w http.ResponseWriter, r *http.Request) bool {
 	method := r.Header.Get(methodHeader)
 	if r.Method != http.MethodPost || !strings.HasPrefix(method, "tasks/") {
@@ -244,7 +246,7 @@ func checkTaskRequest(w http.ResponseWriter, r *http.Request) bool {
 		} `json:"params"`
 	}
 	if body, _ := readBody(r); json.Unmarshal(body, &m) != nil || m.Method != method {
-		return true // the SDK says what is wrong
+		return true // the SDK answers with the reason
 	}
 	switch method {
 	case "tasks/list", "tasks/result":

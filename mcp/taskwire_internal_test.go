@@ -28,8 +28,7 @@ func TestCarryTask(t *testing.T) {
 	}
 }
 
-// FuzzCarryTask checks that a message stays what it was but for the member
-// that is moved.
+// FuzzCarryTask checks that a message is unchanged except for the moved member.
 func FuzzCarryTask(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"tools/call","params":{"name":"run_js","task":{"ttl":5},"_meta":{"a":1e400}}}`))
 	f.Add([]byte(`{"method":"tools/call","params":{"task":[],"arguments":{"code":"<\ud800>"}}}`))
@@ -44,7 +43,7 @@ func FuzzCarryTask(f *testing.F) {
 			Params map[string]json.RawMessage
 		}
 		if err := json.Unmarshal(message, &before); err != nil {
-			t.Skip() // two members of one name, differing in case
+			t.Skip() // two members whose names differ only in case
 		}
 		if err := json.Unmarshal(got, &after); err != nil {
 			t.Fatalf("%s became %s: %v", message, got, err)

@@ -14,39 +14,39 @@ import (
 	"daybook/ledger"
 )
 
-// tool is one row of the table.
+// tool is one row of the tool table.
 type tool struct {
 	name        string
 	title       string
 	description string
-	// input lists the arguments; output is the schema of the answer.
+	// input lists the arguments. output is the schema of the answer.
 	input  []property
 	output object
-	// How a client may treat the tool: whether it changes anything, whether
-	// what it changes is lost, and whether doing it twice is doing it once.
+	// Hints for clients: the tool changes nothing; it can delete or replace data; repeating
+	// a call has no further effect.
 	readOnly, destructive, idempotent bool
-	// openWorld tools reach something outside of the server.
+	// An openWorld tool can reach systems outside the server.
 	openWorld bool
 
 	call func(ctx context.Context, c caller, a arguments) (answer, error)
 
-	// A tool that begins an execution can be called as a task: submit begins
-	// it, and the rest is the task's. Then call is nil, and finish makes the
-	// answer for who did not ask for a task.
+	// A tool that starts an execution can be called as a task. It has submit and finish and
+	// no call. submit records the request. finish answers a call that is not a task.
 	submit func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error)
 	finish func(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error)
-	// taskOnly refuses calls from clients that do not know tasks.
+	// A taskOnly tool refuses calls of clients that do not support tasks.
 	taskOnly bool
 
-	// skipContext calls leave nothing in their context.
+	// Calls of a tool with skipContext are not noted in the conversation context.
 	skipContext bool
-	// heavy calls cost far more than the message: see package reads.
+	// A heavy tool reads far more than its answer shows; see package reads.
 	heavy bool
-	// reportsRepeats tells whoever calls the tool again with the same arguments so.
+	// A tool with reportsRepeats says in its answer if it returned the same answer for the
+	// same arguments before.
 	reportsRepeats bool
 }
 
-// do calls the tool, not as a task.
+// do performs a call that is not a task.
 func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
 	if t.submit == nil {
 		return t.call(ctx, c, a)
@@ -59,30 +59,30 @@ func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
 	return t.finish(ctx, c, a, r)
 }
 
-// answer is what a tool has to say.
+// answer is the successful result of a call.
 type answer struct {
 	// value encodes to a JSON object that satisfies the tool's output schema.
 	value any
-	// seq is the position of the event a command recorded; 0 for a question.
+	// seq is the position of the event that a command recorded; 0 for a question.
 	seq uint64
-	// failed marks an answer that tells of a failure in its documented form.
+	// failed marks an answer that reports a failure in its documented form.
 	failed bool
-	// links lead to what the answer shows only a part of; none when it shows all.
+	// links address the complete texts that the answer shows only in part.
 	links []*sdk.ResourceLink
-	// meta is what is told beside the answer, under keys of its own.
+	// meta holds further members of the result's _meta.
 	meta sdk.Meta
 }
 
-// metaSequence is the key in a result's _meta under which a command tells the
-// position of what it recorded.
+// metaSequence is the key in a result's _meta for the position of the event that a
+// command recorded.
 const metaSequence = "daybook/sequence"
 
-// answerWait is how long a call may take that does not wait for the end of a run: the
-// client has the answer within 5 s. contextWait is the part of it in which the call waits
-// for its context.
+// answerWait bounds a call that does not wait for the end of a run: the client has the
+// answer within 5 s. contextWait is the part of it in which the call waits for its
+// conversation context.
 const answerWait, contextWait = 4500 * time.Millisecond, 2 * time.Second
 
-// timeLeft is how long what remains to be done of a call may take.
+// timeLeft returns the time that the rest of a call may take. It is at least 1 s.
 func timeLeft(began time.Time) time.Duration {
 	return max(answerWait-time.Since(began), time.Second)
 }
@@ -104,12 +104,12 @@ func (t tool) declaration() *sdk.Tool {
 	}
 }
 
-// handler adapts a tool to the SDK. Whatever happens inside a call, the client
-// gets a result it can act on.
+// handler adapts a tool to the SDK. Each call returns a result that the client can act
+// on, also after an error or a panic.
 func (s *Server) handler(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
-		// A fault in one call must not end the process, which also holds the
-		// ledger and other clients' connections.
+		// A panic in one call must not end the process, which also holds the ledger and the
+		// connections of other clients.
 		defer func() {
 			if v := recover(); v != nil {
 				res, err = s.refuse(ctx, t.name, fmt.Errorf("panic: %v\n%s", v, debug.Stack())), nil
@@ -157,7 +157,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 	}
 }
 
-// result puts an answer into the protocol's form.
+// result converts an answer to the protocol's form.
 func result(ans answer) (*sdk.CallToolResult, error) {
 	body, err := encode(ans.value)
 	if err != nil {
@@ -166,8 +166,8 @@ func result(ans answer) (*sdk.CallToolResult, error) {
 	return resultOf(ans, body, ""), nil
 }
 
-// resultOf does so with an answer that is encoded already, and written in a
-// format for people.
+// resultOf converts an answer that is already encoded as body. format is the client's
+// preferred text format.
 func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 	res := &sdk.CallToolResult{
 		IsError:           ans.failed,
@@ -187,17 +187,17 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 	return res
 }
 
-// untilClose bounds a call by the life of the server, keeping the cause apart
-// from the client's own cancellation.
+// untilClose cancels the context of a call when the server closes. The cause errClosing
+// tells this apart from a cancellation by the client.
 func (s *Server) untilClose(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.serverCtx, func() { cancel(errClosing) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// awaitReadable waits for a time until what a command recorded can be read, so that the
-// next question of the same client sees it. A read side that lags does not
-// undo what is on record.
+// awaitReadable waits up to most until the event at seq is readable, so that the
+// client's next question sees it. A timeout is only logged, because the event is
+// recorded.
 func (s *Server) awaitReadable(ctx context.Context, seq uint64, most time.Duration) {
 	wait, stop := context.WithTimeout(ctx, most)
 	defer stop()
@@ -206,8 +206,7 @@ func (s *Server) awaitReadable(ctx context.Context, seq uint64, most time.Durati
 	}
 }
 
-// encode writes an answer as JSON that people and models can read: <, > and &
-// stay as they are.
+// encode returns an answer as JSON without HTML escapes: <, > and & stay as they are.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files and transcripts")
 
-// listed is what a model is shown of a tool.
+// listed is the part of a tool that a model sees.
 type listed struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description"`
@@ -45,8 +45,8 @@ func listTools(t testing.TB, opts mcp.Options) (raw json.RawMessage, tools []lis
 	return raw, list.Tools
 }
 
-// TestToolsList pins everything that clients are told about the tools: names,
-// arguments, answers, hints and texts.
+// TestToolsList pins the complete list of tools: names, arguments, answers, hints and
+// texts.
 func TestToolsList(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]mcp.Options{"stateful": {}, "stateless": {Stateless: true}} {
@@ -104,8 +104,7 @@ func TestDescriptionBudget(t *testing.T) {
 	}
 }
 
-// TestHints checks that no tool claims to change nothing while it does, or the
-// other way round.
+// TestHints checks that the hints of each tool match what it does.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t, mcp.Options{})
@@ -128,8 +127,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestHintsOfRuns: where scripts can call MCP servers, run_js says that it may
-// reach outside and destroy something.
+// TestHintsOfRuns checks that run_js declares that it may reach outside and delete data
+// if scripts can call MCP servers.
 func TestHintsOfRuns(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {

@@ -18,18 +18,18 @@ import (
 	"daybook/projections"
 )
 
-// TestTranscripts plays conversations over the stdio framing against a real
-// book. In a transcript
+// TestTranscripts plays conversations over stdio framing against a real ledger. In a
+// transcript
 //
-//	> is a line to the server, and < the line it answers with;
-//	await $execution1 waits until that execution has ended,
-//	started $execution1 until a runner has it, and
-//	printed $execution1 until it has a line of output.
+// > is a line to the server, and < the line it answers with;
+// await $execution1 waits until that execution has ended,
+// started $execution1 until a runner has it, and
+// printed $execution1 until it has a line of output.
 //
-// Ids, heap keys, cursors, times and positions are written as $execution1,
-// $heap1, $cursor1, $time and $seq; the first three can be used in later lines. The file session
-// holds the session name, stateless the mode. With -update the answers are
-// rewritten.
+// Ids, heap keys, cursors, times and positions are written as $execution1, $heap1,
+// $cursor1, $time and $seq. Later lines can use the first three. The file session holds
+// the session name; a file stateless selects the stateless mode. With -update the
+// answers are rewritten.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/transcripts/*.txtar")
@@ -92,7 +92,7 @@ func play(t *testing.T, path string) (called []string) {
 		mark, rest, _ := strings.Cut(line, " ")
 		switch mark {
 		case "<":
-			continue // what follows > is written anew
+			continue // the line after > is written again
 		case "await":
 			book.await(t, names.expand(rest))
 		case "started":
@@ -144,8 +144,8 @@ func play(t *testing.T, path string) (called []string) {
 	return called
 }
 
-// reorder writes an answer with its members in the order of the protocol's
-// documents and without what every answer has.
+// reorder writes an answer with its members in the order of the protocol's documents,
+// and without the members that every answer has.
 func reorder(t testing.TB, m map[string]json.RawMessage) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -162,7 +162,8 @@ func reorder(t testing.TB, m map[string]json.RawMessage) string {
 	return "{" + b.String() + "}"
 }
 
-// replacements gives what differs from run to run a name, in the order of appearance.
+// replacements gives a name to each value that differs from run to run, in order of
+// appearance.
 type replacements struct {
 	byValue map[string]string
 	byName  map[string]string
@@ -200,7 +201,7 @@ func (n *replacements) normalize(s string) string {
 	})
 }
 
-// nameOf returns the name of a value, a new one if it has none.
+// nameOf returns the name of a value, and creates it if there is none.
 func (n *replacements) nameOf(kind, v string) string {
 	if n.byValue[v] == "" {
 		n.count[kind]++
@@ -210,7 +211,7 @@ func (n *replacements) nameOf(kind, v string) string {
 	return n.byValue[v]
 }
 
-// expand puts the values back.
+// expand replaces names by their values.
 func (n *replacements) expand(s string) string {
 	return namePattern.ReplaceAllStringFunc(s, func(name string) string {
 		if v, ok := n.byName[name]; ok {

@@ -12,70 +12,70 @@ import (
 	"daybook/internal/web/access"
 )
 
-// A transport session over HTTP takes one goroutine and about 16 KiB while it is
-// idle, and as much again at most for what its client sent with initialize:
-// maxSessions of them take 64 MiB to 128 MiB.
+// An idle transport session over HTTP takes one goroutine and about 16 KiB, and at most
+// 16 KiB more for the params of initialize. So maxSessions of them take 64 MiB to 128
+// MiB.
 const (
-	// idleTimeout is when an unused transport session ends, and maxSessions how
-	// many may be open. shortIdleTimeout replaces idleTimeout while more than half of
-	// maxSessions are open.
+	// idleTimeout ends an unused transport session. maxSessions bounds the open ones.
+	// shortIdleTimeout replaces idleTimeout while more than half of maxSessions are open.
 	idleTimeout      = 30 * time.Minute
 	shortIdleTimeout = 5 * time.Minute
 	maxSessions      = 4096
-	// maxTenantSessions and maxUserSessions are how many a tenant among several and
-	// each of its principals may have.
+	// maxTenantSessions and maxUserSessions bound the sessions of one tenant and of one
+	// principal if the server has several.
 	maxTenantSessions = maxSessions / 4
 	maxUserSessions   = maxTenantSessions / 4
-	// maxCalls bounds the requests of one session that are in progress: a client of
-	// an early revision that disconnects leaves its requests running.
+	// maxCalls bounds the requests of one session in progress. Requests of a client with an
+	// early revision continue after it disconnects.
 	maxCalls = 128
 )
 
-// transportSessions counts the transport sessions over HTTP that are open, in all, by tenant
-// and by user. A request of a revision without sessions takes none. At a bound the
-// least recently used session that is idle ends and gives its place to the next one.
+// transportSessions counts the open transport sessions over HTTP: all, by tenant, and by
+// user. Requests of revisions without sessions do not count. At a limit, the least
+// recently used idle session is closed in favor of the new one.
 type transportSessions struct {
 	mu       sync.Mutex
 	count    int
 	tenants  map[string]*tenantSessions
-	sessions map[string]*transportSession // by session id; without those that are ending
-	sweptAt  time.Time                    // when sessions were last ended for the time they were idle
+	sessions map[string]*transportSession // by session id; without those that are closing
+	sweptAt  time.Time                    // time of the last sweep
 }
 
-// tenantSessions are the places of a tenant.
+// tenantSessions counts the sessions of a tenant.
 type tenantSessions struct {
 	count int
 	users map[string]*userSessions
 }
 
-// userSessions are the places of a user.
+// userSessions counts the sessions of a user.
 type userSessions struct {
 	count int
-	idle  list.List // of *place: sessions without a request, least recently used first
+	idle  list.List // of *transportSession: those without a request, least recently used first
 }
 
 func newTransportSessions() *transportSessions {
 	return &transportSessions{tenants: map[string]*tenantSessions{}, sessions: map[string]*transportSession{}}
 }
 
-// transportSession is one counted session. It is released once; a nil place counts nothing.
+// transportSession is one counted session. It is uncounted once. A nil transportSession
+// counts nothing.
 type transportSession struct {
 	parent *transportSessions
 	tenant string
 	user   string
 
-	// The rest is guarded by of.mu.
+	// The following fields are guarded by parent.mu.
 	session   *sdk.ServerSession // nil until the client has initialized it
 	id        string             // of session
-	requests  int                // in progress: HTTP requests, streams included, and calls
-	calls     int                // in progress, those of clients that have left included
-	idle      *list.Element      // in the list of the user while requests is 0
-	idleSince time.Time          // when the last request ended
+	requests  int                // in progress: HTTP requests, including streams, and calls
+	calls     int                // in progress, including those of disconnected clients
+	idle      *list.Element      // in the user's list while requests is 0
+	idleSince time.Time          // end of the last request
 	released  bool
 }
 
-// sessionLimitError is returned when a session cannot be opened. It is a refusal of a limit of
-// the caller unless it concerns the whole server.
+// sessionLimitError is returned if a session cannot be opened. status tells a limit of
+// the caller from one of the server.
 type sessionLimitError struct {
 	message string
 	status  int
@@ -83,9 +83,9 @@ type sessionLimitError struct {
 
 func (e *sessionLimitError) Error() string { return e.message }
 
-// admit counts one more session, with a request in progress. With shared set, the
-// tenant and the user of id have a bound each beside the one of the server. It
-// returns the sessions that give way, which the caller MUST close.
+// admit counts a new session, with one request in progress. If shared is set, the limits
+// of its tenant and user apply besides that of the server. admit returns the sessions to
+// close, also with an error; the caller MUST close them.
 func (p *transportSessions) admit(id access.Identity, shared bool) (*transportSession, []*sdk.ServerSession, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *transportSessions) admit(id access.Identity, shared bool) (*transportSe
 		ending = append(ending, victim.session)
 		victim.uncount()
 	}
-	// The victim may have been the last of its tenant or user.
+	// The closed session may have been the last of its tenant or user.
 	p.tenants[tenant], t.users[user] = t, u
 	p.count++
 	t.count++
@@ -126,7 +126,8 @@ func (p *transportSessions) admit(id access.Identity, shared bool) (*transportSe
 	return &transportSession{parent: p, tenant: tenant, user: user, requests: 1}, ending, nil
 }
 
-// leastRecentlyUsed is the least recently used idle session of a user, or nil.
+// leastRecentlyUsed returns the session of a user that has been idle for the longest
+// time, or nil.
 func (u *userSessions) leastRecentlyUsed() *transportSession {
 	if e := u.idle.Front(); e != nil {
 		return e.Value.(*transportSession)
@@ -134,8 +135,9 @@ func (u *userSessions) leastRecentlyUsed() *transportSession {
 	return nil
 }
 
-// victim is the session of a tenant that gives way: of the user with the most
-// sessions, as long as it has at least as many as the user that asks.
+// victim returns the session of a tenant to close for a user with asking sessions: an
+// idle one of the user with the most sessions. It returns nil if every user with an idle
+// session has fewer than asking.
 func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, u := range t.users {
@@ -146,8 +148,9 @@ func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	return victim
 }
 
-// victim is the session of the server that gives way: of the tenant with the most
-// sessions, as long as it has at least as many as the tenant that asks.
+// victim returns the session of the server to close for a tenant with asking sessions:
+// an idle one of the tenant with the most sessions. It returns nil if every tenant with
+// an idle session has fewer than asking.
 func (p *transportSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, t := range p.tenants {
@@ -161,8 +164,9 @@ func (p *transportSessions) victim(asking int) (victim *transportSession) {
 	return victim
 }
 
-// sweep removes the sessions that were idle for shortIdleTimeout if more than half of all
-// places are taken, and returns them. The caller must hold mu.
+// sweep uncounts and returns the sessions that have been idle for shortIdleTimeout if
+// more than half of maxSessions are open. It does so at most once a second. The caller
+// must hold mu.
 func (p *transportSessions) sweep(now time.Time) (ending []*sdk.ServerSession) {
 	if p.count <= maxSessions/2 || now.Sub(p.sweptAt) < time.Second {
 		return nil
@@ -179,7 +183,7 @@ func (p *transportSessions) sweep(now time.Time) (ending []*sdk.ServerSession) {
 	return ending
 }
 
-// attach keeps the place for a session until places.ended or leave.
+// attach sets the session that is counted, until forget or uncount.
 func (l *transportSession) attach(ss *sdk.ServerSession) {
 	id := ss.ID()
 	l.parent.mu.Lock()
@@ -193,8 +197,8 @@ func (l *transportSession) attach(ss *sdk.ServerSession) {
 	}
 }
 
-// beginRequest counts a request of a session. It reports false for a session that gave way
-// and is still closing. The caller MUST call done when the request has ended.
+// beginRequest counts a request of a session. It reports false for a session that is
+// being closed. The caller MUST call done when the request has ended.
 func (p *transportSessions) beginRequest(session string, id access.Identity) (done func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +214,7 @@ func (p *transportSessions) beginRequest(session string, id access.Identity) (do
 	return l.endRequest, true
 }
 
-// isForeign reports whether a session is that of another tenant or user.
+// isForeign reports whether a session belongs to another tenant or user.
 func (p *transportSessions) isForeign(session string, id access.Identity) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,8 +226,7 @@ func (l *transportSession) belongsTo(id access.Identity) bool {
 	return l.tenant == id.Tenant && l.user == id.User()
 }
 
-// markBusy takes the place from the list of those that may give way. The caller must
-// hold mu.
+// markBusy removes the session from the list of idle sessions. The caller must hold mu.
 func (l *transportSession) markBusy() {
 	if l.idle != nil {
 		l.parent.tenants[l.tenant].users[l.user].idle.Remove(l.idle)
@@ -231,7 +234,7 @@ func (l *transportSession) markBusy() {
 	}
 }
 
-// endRequest ends a request. It releases the place of a request that began no session.
+// endRequest ends a request. It uncounts the session of a request that opened none.
 func (l *transportSession) endRequest() {
 	if l == nil {
 		return
@@ -241,7 +244,7 @@ func (l *transportSession) endRequest() {
 	l.requestEnded()
 }
 
-// requestEnded counts one request less. The caller must hold mu.
+// requestEnded uncounts a request. The caller must hold mu.
 func (l *transportSession) requestEnded() {
 	l.requests--
 	switch {
@@ -254,8 +257,8 @@ func (l *transportSession) requestEnded() {
 	}
 }
 
-// beginCall counts a request that is in progress whether its client waits or not. It
-// reports false beyond the bound; else the caller MUST call the function.
+// beginCall counts a call, which continues if its client disconnects. It reports false
+// beyond maxCalls. Otherwise the caller MUST call done when the call has ended.
 func (l *transportSession) beginCall() (done func(), ok bool) {
 	if l == nil {
 		return func() {}, true
@@ -276,7 +279,7 @@ func (l *transportSession) beginCall() (done func(), ok bool) {
 	}, true
 }
 
-// forget forgets a session that has ended, and releases its place.
+// forget uncounts and deletes a session that has ended.
 func (p *transportSessions) forget(session string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,7 +289,7 @@ func (p *transportSessions) forget(session string) {
 	}
 }
 
-// uncount gives the place back. The session stays known until it has ended. The caller
+// uncount stops counting the session. Its id stays known until it has ended. The caller
 // must hold mu.
 func (l *transportSession) uncount() {
 	if l.released {
@@ -306,7 +309,7 @@ func (l *transportSession) uncount() {
 	}
 }
 
-// close gives the place back when its connection has ended.
+// close uncounts and deletes the session when its connection has ended.
 func (l *transportSession) close() {
 	if l == nil {
 		return

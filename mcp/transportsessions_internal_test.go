@@ -13,8 +13,8 @@ import (
 	"daybook/internal/web/access"
 )
 
-// openTransportSession takes a place for a session of a principal. The session is idle unless busy
-// is set. It reports the sessions that gave way.
+// openTransportSession counts a session of a principal. The session is idle unless busy
+// is set. It returns the number of sessions to close.
 func openTransportSession(t *testing.T, p *transportSessions, tenant, principal string, busy bool) (*transportSession, int) {
 	t.Helper()
 	l, ending, err := p.admit(access.Identity{Tenant: tenant, Principal: principal}, true)
@@ -36,8 +36,8 @@ func refusedStatus(p *transportSessions, tenant, principal string) int {
 	return 0
 }
 
-// A session with a request in progress does not give way, whether its client waits for
-// the answer or not.
+// A session with a request in progress is not closed, whether its client waits for the
+// answer or not.
 func TestBusySessionsStay(t *testing.T) {
 	t.Parallel()
 	p := newTransportSessions()
@@ -64,8 +64,8 @@ func TestBusySessionsStay(t *testing.T) {
 	}
 }
 
-// Tenants with many sessions give way to tenants with few, and keep the ledger of places
-// right.
+// At the limit, sessions of tenants with many sessions are closed in favor of tenants
+// with few, and the counts stay correct.
 func TestManyTenantsShareThePlaces(t *testing.T) {
 	t.Parallel()
 	p := newTransportSessions()
@@ -100,8 +100,7 @@ func TestManyTenantsShareThePlaces(t *testing.T) {
 	}
 }
 
-// While more than half of the places are taken, sessions end that were idle for
-// shortIdleTimeout.
+// While more than half of the limit is used, sessions are closed after shortIdleTimeout.
 func TestIdleSessionsEndEarlier(t *testing.T) {
 	t.Parallel()
 	p := newTransportSessions()
@@ -115,8 +114,7 @@ func TestIdleSessionsEndEarlier(t *testing.T) {
 	}
 }
 
-// However many requests a session makes, few of its streams are kept, and the messages
-// of all sessions are bounded.
+// The streams of a session and the messages of all sessions are bounded.
 func TestSentEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	var ended []string
@@ -156,7 +154,8 @@ func TestSentEventsAreBounded(t *testing.T) {
 			t.Errorf("stream %q of %s after %d: %d messages, %v", c.stream, c.session, c.index, n, err)
 		}
 	}
-	// A client that opens the standalone stream again finds it, whatever was dropped.
+	// A client that opens the standalone stream again finds it, also after its messages were
+	// dropped.
 	if _, err := read("large", "", -1); err != nil {
 		t.Errorf("the standalone stream from its start: %v", err)
 	}

@@ -9,12 +9,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// logLevels are those of the protocol.
-var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:staticcheck // deprecated, and what clients have
+// logLevels are the levels of the protocol.
+var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:staticcheck // deprecated, but clients use it
 
-// refuseUnknownNames answers requests for what there is not, saying what there
-// is instead. Test suites bring things of their own, and are answered by the
-// SDK.
+// refuseUnknownNames refuses requests for unknown tools, prompts, levels and cursors,
+// and names the known ones. With Fixtures, the SDK answers for names, because the suites
+// register their own.
 func (s *Server) refuseUnknownNames(tools map[string]tool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -42,7 +42,7 @@ func (s *Server) refuseUnknownNames(tools map[string]tool) sdk.Middleware {
 	}
 }
 
-// cursorOf is the cursor of a request for a list that the SDK keeps.
+// cursorOf returns the cursor of a request for a list that the SDK holds.
 func cursorOf(p sdk.Params) string {
 	switch p := p.(type) {
 	case *sdk.ListToolsParams:

@@ -10,34 +10,34 @@ import (
 // updatedMethod is the notification that a watched address has changed.
 const updatedMethod = "notifications/resources/updated"
 
-// updates send the notifications about watched addresses, each session's in a goroutine
-// of its own: a client that reads nothing delays no other one. What waits for a session
-// is one notification for each address. It is safe for concurrent use.
+// updates sends the notifications about watched addresses. Each session has a goroutine
+// of its own, so that a client that does not read delays no other one. At most one
+// notification per address waits for a session. It is safe for concurrent use.
 type updates struct {
 	serverCtx context.Context
 	running   *sync.WaitGroup
 
 	mu      sync.Mutex
-	pending map[sdk.Session]map[string]func(context.Context) // by address; a session with a goroutine has an entry
+	pending map[sdk.Session]map[string]func(context.Context) // by address; a session has an entry while its goroutine runs
 }
 
-// middleware is the middleware of a server that sends such notifications.
+// middleware returns the handler that passes these notifications to send.
 func (u *updates) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.ResourceUpdatedNotificationParams)
 		if method != updatedMethod || !ok || p == nil {
 			return next(ctx, method, req)
 		}
-		// The SDK cancels ctx when this returns.
+		// The SDK cancels ctx when the handler returns.
 		u.send(context.WithoutCancel(ctx), req.GetSession(), p.URI, func(ctx context.Context) {
-			_, _ = next(ctx, method, req) // a client that cannot be reached is forgotten when its session ends
+			_, _ = next(ctx, method, req) // an error means that the session is ending, which forgets the client
 		})
 		return nil, nil
 	}
 }
 
 // send calls fn in the goroutine of a session, unless a later call for the same address
-// replaces it before.
+// replaces it first.
 func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn func(context.Context)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -60,7 +60,8 @@ func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn 
 	})
 }
 
-// next takes a notification of a session, or ends its goroutine.
+// next removes and returns a notification of a session. It returns nil, and ends the
+// session's goroutine, if there is none.
 func (u *updates) next(session sdk.Session) func(context.Context) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

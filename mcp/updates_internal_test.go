@@ -9,8 +9,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A client that reads nothing delays no notification of another one. For itself at most
-// one of each address waits.
+// A client that does not read delays no notification to another one. At most one
+// notification per address waits for it.
 func TestUpdatesDoNotWaitForOtherSessions(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup

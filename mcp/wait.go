@@ -10,8 +10,8 @@ import (
 	"daybook/projections"
 )
 
-// argWait is the argument that has a call wait for the end of a run, maxWaitSecs
-// its bound, in seconds.
+// argWait is the argument that makes a call wait for the end of a run. maxWaitSecs
+// bounds it, in seconds.
 const (
 	argWait     = "wait_secs"
 	maxWaitSecs = 60
@@ -29,14 +29,14 @@ func checkWait(a arguments) error {
 // fullAnswer is the answer about a run to a client that waited for its end.
 type fullAnswer struct {
 	executionAnswer
-	// OutputHead is nil until the run has ended, and if its content was erased.
+	// OutputHead is nil until the run has ended, and if its content is shredded.
 	*projections.OutputHead
-	// AlreadyTried is of run_js: an equal run before in the same context.
+	// AlreadyTried belongs to run_js and reports an equal run before in the same context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
-// awaitFullAnswer answers with a fullAnswer once the run has ended, or with what is
-// known when the time is up or the server ends.
+// awaitFullAnswer returns a fullAnswer after the run has ended, or with the current
+// state after wait_secs.
 func (s *Server) awaitFullAnswer(ctx context.Context, c caller, r ledger.Receipt, a arguments) (answer, error) {
 	d, err := s.awaitReadableExecution(ctx, r)
 	if secs := a.integer(argWait, 0); err == nil && !d.Status.Terminal() && secs > 0 {
@@ -48,7 +48,7 @@ func (s *Server) awaitFullAnswer(ctx context.Context, c caller, r ledger.Receipt
 	return s.fullAnswerOf(ctx, d)
 }
 
-// fullAnswerOf makes a fullAnswer.
+// fullAnswerOf returns the fullAnswer of an execution.
 func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail) (answer, error) {
 	whole := fullAnswer{executionAnswer: showExecution(d)}
 	links := preview(&whole.executionAnswer)
@@ -64,7 +64,7 @@ func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail
 	return answer{value: whole, links: links, seq: d.Seq}, nil
 }
 
-// awaitEndFor returns an execution once it has ended, or as it is after a time.
+// awaitEndFor returns an execution after it has ended, or its state after d.
 func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d time.Duration) (projections.ExecutionDetail, error) {
 	wait, stop := context.WithTimeoutCause(ctx, d, errWaitTimeout)
 	defer stop()

@@ -17,7 +17,7 @@ import (
 	"daybook/projections"
 )
 
-// wholeRun is an answer about a run, with its output where it has ended.
+// wholeRun is an answer about a run, with its output after the end.
 type wholeRun struct {
 	ExecutionID    string   `json:"execution_id"`
 	Status         string   `json:"status"`
@@ -55,7 +55,7 @@ func (p *pipe) run(tool string, arguments map[string]any) (wholeRun, toolResult)
 	return w, r
 }
 
-// One call runs a script and answers with all of it.
+// One call runs a script and returns the complete run.
 func TestRunAndWait(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{}), "")
@@ -69,7 +69,8 @@ func TestRunAndWait(t *testing.T) {
 	if failed.Status != "failed" || failed.Result != nil || *failed.Error != "Uncaught boom" || failed.Heap == nil || failed.Output == nil {
 		t.Errorf("failed: %+v", failed)
 	}
-	// Without a wait the answer is the id alone, with one that is too short also the status.
+	// Without a wait the answer is the id alone; after a wait that is too short it has the
+	// status too.
 	id, r := p.run("run_js", map[string]any{"code": "await forever"})
 	if string(r.StructuredContent) != fmt.Sprintf(`{"execution_id":%q}`, id.ExecutionID) {
 		t.Errorf("without wait: %s", r.StructuredContent)
@@ -92,8 +93,8 @@ func TestRunAndWait(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while it waits for a run names the execution, which
-// continues.
+// The error of a call that is cancelled while it waits for a run names the execution,
+// which continues.
 func TestCancelledWaitNamesTheExecution(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
@@ -119,8 +120,8 @@ func TestCancelledWaitNamesTheExecution(t *testing.T) {
 	}
 }
 
-// get_execution always tells how much output there is; with a wait also its
-// beginning, once the run has ended.
+// get_execution always returns the length of the output. With a wait it returns also its
+// beginning after the end of the run.
 func TestGetExecutionWaits(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
@@ -151,8 +152,7 @@ func TestGetExecutionWaits(t *testing.T) {
 	}
 }
 
-// A large result and a large error are shown in part, with links to the whole,
-// for every run.
+// A long result and a long error are cut, with links to the complete texts.
 func TestPreviews(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{}), "")
@@ -186,8 +186,8 @@ func TestPreviews(t *testing.T) {
 	}
 }
 
-// A wait lasts as long as it is asked to, and a server that ends does not take
-// the id of an accepted run with it.
+// A wait lasts as long as requested. If the server closes meanwhile, the answer still
+// has the id of the accepted run.
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// maxWatched bounds the addresses watched at a time, over all clients.
+	// maxWatched bounds the watched addresses of all clients of a tenant.
 	maxWatched = 1024
-	// maxSessionWatched bounds those of one connection.
+	// maxSessionWatched bounds the watched addresses of one session.
 	maxSessionWatched = 100
-	// minWatchInterval is the least time between two looks at what is watched: a run
-	// that prints a thousand lines a second is not a thousand notifications.
+	// minWatchInterval is the minimum time between two checks of watched addresses, so that
+	// a run with a thousand lines a second does not cause a thousand notifications.
 	minWatchInterval = 100 * time.Millisecond
-	// watchPauseFactor bounds the time spent with looking: a pause is this many times as
-	// long as the look before it.
+	// watchPauseFactor limits the time spent on checks: a pause is at least this many times
+	// as long as the check before it.
 	watchPauseFactor = 10
 )
 
-// watches are the addresses that clients want to hear of. One goroutine looks
-// at them whenever the projections have changed; it lives while there are any.
+// watches holds the addresses that clients watch. While there are any, one goroutine
+// checks them after each commit of the projections.
 type watches struct {
 	mu              sync.Mutex
-	versions        map[string]string                      // address -> version last told
-	watchers        map[string]map[*sdk.ServerSession]bool // address -> who wants to know
-	watchedCount    map[*sdk.ServerSession]int             // how many addresses each watches
-	awaitedSessions map[*sdk.ServerSession]bool            // sessions whose end is awaited
-	polling         bool                                   // the goroutine runs
+	versions        map[string]string                      // by address: version at the last check
+	watchers        map[string]map[*sdk.ServerSession]bool // by address
+	watchedCount    map[*sdk.ServerSession]int             // watched addresses of each session
+	awaitedSessions map[*sdk.ServerSession]bool            // sessions whose end a goroutine awaits
+	polling         bool                                   // pollWatched runs
 	running         sync.WaitGroup
 }
 
@@ -45,7 +45,7 @@ func newWatches() *watches {
 	return &watches{versions: map[string]string{}, watchers: map[string]map[*sdk.ServerSession]bool{}, watchedCount: map[*sdk.ServerSession]int{}, awaitedSessions: map[*sdk.ServerSession]bool{}}
 }
 
-// subscribe begins to watch an address for a session.
+// subscribe starts watching an address for a session.
 func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	if s.isFixture(uri) {
@@ -68,7 +68,7 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	if s.serverCtx.Err() != nil {
 		return errClosing
 	}
-	if w.isFull(uri, req.Session) { // others of the same connection came in meanwhile
+	if w.isFull(uri, req.Session) { // concurrent requests of the same session were counted meanwhile
 		return s.unreadable(ctx, uri, tooMany)
 	}
 	if w.watchers[uri] == nil {
@@ -85,7 +85,7 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	if !w.awaitedSessions[req.Session] {
 		w.awaitedSessions[req.Session] = true
 		w.running.Go(func() {
-			_ = req.Session.Wait() // however it ended
+			_ = req.Session.Wait() // the error says how it ended
 			w.forget(req.Session)
 		})
 	}
@@ -96,8 +96,8 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	return nil
 }
 
-// limitListen holds a request that names several addresses to what as many requests
-// might do.
+// limitListen counts a request with several addresses against the rate limit like as
+// many requests.
 func (s *Server) limitListen(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.SubscriptionsListenParams)
@@ -117,13 +117,13 @@ func (s *Server) limitListen(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// isFull reports whether a session may watch no further address. It is called with the
-// lock held.
+// isFull reports whether a session may watch no further address. The caller must hold
+// mu.
 func (w *watches) isFull(uri string, ss *sdk.ServerSession) bool {
 	return w.watchedCount[ss] >= maxSessionWatched && !w.watchers[uri][ss]
 }
 
-// unsubscribe ends watching an address for a session.
+// unsubscribe stops watching an address for a session.
 func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) err
 	return nil
 }
 
-// drop is called with the lock held.
+// drop stops watching an address for a session. The caller must hold mu.
 func (w *watches) drop(uri string, ss *sdk.ServerSession) {
 	if w.watchers[uri][ss] {
 		delete(w.watchers[uri], ss)
@@ -145,15 +145,15 @@ func (w *watches) drop(uri string, ss *sdk.ServerSession) {
 	}
 }
 
-// wait waits for the goroutines. The server must have been closed: nothing new
-// begins once the lock was free after that.
+// wait waits for the goroutines. serverCtx must be done: after that, a subscribe that
+// gets the lock starts none.
 func (w *watches) wait() {
 	w.mu.Lock()
-	w.mu.Unlock() //nolint:staticcheck // only to let a subscribe in progress finish
+	w.mu.Unlock() //nolint:staticcheck // waits for a subscribe in progress
 	w.running.Wait()
 }
 
-// forget drops a session that has ended.
+// forget drops all addresses of a session that has ended.
 func (w *watches) forget(ss *sdk.ServerSession) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,19 +163,19 @@ func (w *watches) forget(ss *sdk.ServerSession) {
 	}
 }
 
-// pollWatched tells clients what has changed, until nothing is watched any more or
-// the server is closed.
+// pollWatched notifies clients of changes until no address is watched or the server is
+// closed.
 func (s *Server) pollWatched() {
 	pause := time.NewTimer(minWatchInterval)
 	defer pause.Stop()
 	for {
-		// The pause comes first: the SDK knows a subscriber only some time after
-		// subscribe has returned.
+		// The pause comes first because the SDK registers a subscriber only after subscribe has
+		// returned.
 		select {
 		case <-pause.C:
 		case <-s.serverCtx.Done():
 		}
-		changed := s.opts.Queries.NextCommit() // before looking: a change in between is not missed
+		changed := s.opts.Queries.NextCommit() // before the checks, so that a change during them is not missed
 		uris := s.watched()
 		if len(uris) == 0 {
 			return
@@ -186,14 +186,15 @@ func (s *Server) pollWatched() {
 		}
 		next := max(minWatchInterval, watchPauseFactor*time.Since(began))
 		select {
-		case <-changed: // that nobody watches any more is noticed then, too
+		case <-changed: // an empty list is noticed here, too
 		case <-s.serverCtx.Done():
 		}
 		pause.Reset(next)
 	}
 }
 
-// watched lists what is watched, or ends the looking.
+// watched returns the watched addresses. It returns none, and marks polling as ended, if
+// there are none or the server is closed.
 func (s *Server) watched() []string {
 	w := s.watches
 	w.mu.Lock()
@@ -205,13 +206,13 @@ func (s *Server) watched() []string {
 	return slices.Collect(maps.Keys(w.watchers))
 }
 
-// notifyIfChanged notifies those who watch an address if it has changed.
+// notifyIfChanged notifies the watchers of an address if its version has changed.
 func (s *Server) notifyIfChanged(uri string) {
 	p := s.opts.Reads.Permit(s.tenant)
 	version, err := s.version(reads.With(s.serverCtx, p), uri)
 	p.Yield()
 	if err != nil {
-		return // it was there: the projections cannot answer now, and will change
+		return // the object existed: the projections cannot answer now, and a commit follows
 	}
 	w := s.watches
 	w.mu.Lock()
@@ -221,12 +222,12 @@ func (s *Server) notifyIfChanged(uri string) {
 	}
 	w.mu.Unlock()
 	if ok && last != version {
-		// A client that cannot be told has gone, and is forgotten when it ends.
+		// A client that cannot be reached is dropped when its session ends.
 		_ = s.sdk.ResourceUpdated(s.serverCtx, &sdk.ResourceUpdatedNotificationParams{URI: uri})
 	}
 }
 
-// version is a text that changes when what is at an address does.
+// version returns a text that changes whenever the object at an address does.
 func (s *Server) version(ctx context.Context, uri string) (string, error) {
 	for _, r := range s.resources() {
 		if name, ok := r.named(uri); ok {

@@ -12,7 +12,7 @@ import (
 	"daybook/mcp"
 )
 
-// headerTransport sends a header with every request of a client.
+// headerTransport adds a header to every request of a client.
 type headerTransport struct{ name, value string }
 
 func (h headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -21,7 +21,7 @@ func (h headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// transports connect a client to a server, with a session name.
+// transports connect a client with a session name to a server.
 var transports = map[string]func(t testing.TB, s *mcp.Server, session string) sdk.Transport{
 	"stdio": func(t testing.TB, s *mcp.Server, session string) sdk.Transport {
 		p := openPipe(t, s, session)
@@ -41,8 +41,8 @@ var transports = map[string]func(t testing.TB, s *mcp.Server, session string) sd
 	},
 }
 
-// TestWorkflow does what an agent does, over every transport and in every
-// protocol revision that the SDK's client speaks.
+// TestWorkflow does the typical work of an agent over every transport, in every protocol
+// revision that the SDK's client supports.
 func TestWorkflow(t *testing.T) {
 	t.Parallel()
 	for transport, open := range transports {
@@ -71,8 +71,8 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
-// agent uses the tools through the SDK's client, which checks answers against
-// the output schemas that it was told.
+// agent calls tools through the SDK's client, which checks answers against the
+// advertised output schemas.
 type agent struct {
 	t    testing.TB
 	book *testStack
@@ -111,7 +111,7 @@ type execution struct {
 	Result, Heap *string
 }
 
-// get asks at once for what was just submitted: there must be no gap.
+// get reads an execution right after its submission; it must be readable.
 func (a agent) get(id string) (e execution) {
 	a.t.Helper()
 	a.call("get_execution", map[string]any{"execution_id": id}, &e)
