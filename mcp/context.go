@@ -43,13 +43,13 @@ func (s *Server) contextTools() []tool {
 	return []tool{
 		{
 			name: "get_context", title: "Get context", readOnly: true, idempotent: true, skipContext: true,
-			description: "Get what this session did and set. Expires after 30 idle minutes.",
+			description: "Get recent calls and stored values. Resets after 30 idle minutes.",
 			input:       []property{ref},
 			output:      ctx, call: s.getContext,
 		},
 		{
 			name: "set_context", title: "Set context", idempotent: true, skipContext: true,
-			description: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
+			description: "Store values; null deletes. user_preferences: output_format (json, markdown, plain), max_results, language.",
 			input:       []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
 			// A new value replaces the previous one.
 			destructive: true,
@@ -57,12 +57,12 @@ func (s *Server) contextTools() []tool {
 		},
 		{
 			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, skipContext: true,
-			description: "Clear this session's context before a new task.", input: []property{ref},
+			description: "Clear the context for a new task.", input: []property{ref},
 			output: record(typedField("status", "string"), typedField("session_id", "string"), typedField("message", "string")), call: s.clearContext,
 		},
 		{
 			name: "health_check", title: "Check health", readOnly: true, idempotent: true, skipContext: true,
-			description: "Get the server's health.",
+			description: "Get server health.",
 			output:      record(typedField("status", "string"), typedField("context_store", "object"), typedField("timestamp", "string")),
 			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {
 				if s.opts.Contexts == nil {

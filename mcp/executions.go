@@ -15,7 +15,7 @@ func (s *Server) executionTools() []tool {
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			description: "Get a run's status, result or error, and heap; with wait_secs also its output.",
+			description: "Get a run's status, result, error and heap; with wait_secs also output.",
 			input:       []property{id, waitProperty},
 			output:      record(executionFields()...),
 			call:        s.getExecution,
@@ -23,7 +23,7 @@ func (s *Server) executionTools() []tool {
 		{
 			name: "get_execution_output", title: "Get console output", heavy: true, readOnly: true, idempotent: true,
 			description: "Read a run's console output by lines or, with byte_offset, by bytes. " +
-				"Continue at next_line_offset until has_more is false and status is not \"running\".",
+				"Continue at next_line_offset while has_more is true or status is running.",
 			input: []property{
 				id,
 				{name: "line_offset", kind: integer, defaultInt: 1},
@@ -39,14 +39,14 @@ func (s *Server) executionTools() []tool {
 		},
 		{
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
-			description: "Cancel a run. Returns {ok: true} once cancelled, else {ok: false, error}.",
+			description: "Cancel a run. If ok is false, error says why.",
 			input:       []property{id},
 			output:      record(typedField("ok", "boolean"), optionalField(typedField("error", "string"))),
 			call:        s.cancelExecution,
 		},
 		{
 			name: "list_executions", title: "List executions", heavy: true, readOnly: true, idempotent: true,
-			description: "List running and recently ended executions, newest first.",
+			description: "List executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
 				{name: "session", kind: text},

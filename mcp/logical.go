@@ -42,14 +42,14 @@ func (s *Server) logicalTools() []tool {
 	return []tool{
 		{
 			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
-			description: "Find what code can call. Returns the best ids for open_session.",
+			description: "Find APIs for code, as seeds for open_session.",
 			input:       []property{{name: "intent", kind: text, required: true, description: "the whole task"}, {name: "query", kind: text}},
 			output:      record(listField("entries", record(typedField("id", "string"), typedField("summary", "string"))), typedField("total", "integer"), typedField("more", "boolean"), optionalField(typedField("notice", "string"))),
 			call:        s.discover,
 		},
 		{
 			name: "open_session", title: "Open session", idempotent: true,
-			description: "Open or extend a session: run_js with its logical_session_ref starts where the last run ended. " +
+			description: "Open or extend a session for run_js: each run continues from the last one. " +
 				"Returns declarations of new seeds.",
 			input: []property{
 				intentProperty,

@@ -20,7 +20,7 @@ type SessionQueries interface {
 func (s *Server) resetTool() tool {
 	return tool{
 		name: "reset_session", title: "Reset session", destructive: true, idempotent: true,
-		description: "Set a session back to one of its heaps, or to nothing.",
+		description: "Reset a session to heap, or to a fresh isolate.",
 		input:       []property{{name: "session", kind: text, required: true, description: "ref or name"}, {name: "heap", kind: text}},
 		output:      record(typedField("session_id", "string"), typedField("kind", "string"), nullableField("head", "string")),
 		call:        s.resetSession,

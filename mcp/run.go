@@ -10,15 +10,14 @@ import (
 	"daybook/ledger"
 )
 
-const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, a run that ends in time is returned whole: " +
-	"status, result, error, heap, output. Otherwise call get_execution with wait_secs and the execution_id. " +
-	"result is the value of the last expression; top-level await works. " +
-	"Pass heap to the next run_js to continue with all variables and functions; without it the isolate is fresh. " +
-	"A failed run has a heap too; a timed out or cancelled one has none. The clock stands still while code runs."
+const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, returns status, result (the last expression), error, heap and output " +
+	"if the run ends in time; else call get_execution. Top-level await works. " +
+	"Pass heap to the next run_js to keep variables and functions; without it the isolate is fresh. " +
+	"Timed out and cancelled runs have no heap. The clock stops while code runs."
 
 // The arguments of run_js in both modes.
 var (
-	codeProperty = property{name: "code", kind: text, required: true, description: "types are stripped, not checked"}
+	codeProperty = property{name: "code", kind: text, required: true, description: "types are not checked"}
 
 	limitProperties = []property{
 		{name: "heap_memory_max_mb", kind: integer},
@@ -34,14 +33,14 @@ func (s *Server) runTools() []tool {
 	input := []property{
 		codeProperty,
 		{name: "heap", kind: text, description: "from an earlier run"},
-		{name: "logical_session_ref", kind: text, description: "from open_session, instead of heap"},
+		{name: "logical_session_ref", kind: text, description: "from open_session; replaces heap"},
 	}
 	input = append(input, limitProperties...)
 	input = append(input,
 		waitProperty,
-		property{name: "tags", kind: textMap, description: "of the heap, if the run completes"},
-		property{name: "reuse", kind: boolean, description: "return an equal earlier run of this session"},
-		property{name: "idempotency_key", kind: text, description: "repeating it returns the same execution"},
+		property{name: "tags", kind: textMap, description: "for the heap"},
+		property{name: "reuse", kind: boolean, description: "return an equal earlier run"},
+		property{name: "idempotency_key", kind: text, description: "same key, same execution"},
 	)
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", description: about,

@@ -22,13 +22,13 @@ func (s *Server) sessionTools() []tool {
 	return []tool{
 		{
 			name: "list_sessions", title: "List sessions", heavy: true, readOnly: true, idempotent: true,
-			description: "List the names of sessions with log entries.",
+			description: "List named sessions.",
 			output:      record(listField("sessions", object{{"type", "string"}})),
 			call:        s.listSessions,
 		},
 		{
 			name: "list_session_snapshots", title: "List session log", heavy: true, readOnly: true, idempotent: true,
-			description: "List the ended runs of this connection's session, oldest first. The last non-null output_heap continues it.",
+			description: "List this session's ended runs, oldest first; continue from the last non-null output_heap.",
 			input: []property{{name: "fields", kind: text,
 				description: "comma-separated: " + strings.Join(entryFields, ",") + "; default: the first five"}},
 			output: record(listField("entries", record(optionalField(typedField("index", "integer")), optionalField(nullableField("input_heap", "string")),
