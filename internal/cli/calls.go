@@ -4,19 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"daybook/embed"
 	"daybook/events"
 )
-
-// mcpServers sets the tool servers that scripts may call.
-func (f engineFlags) mcpServers(o *embed.Options) error {
-	servers, err := embed.ReadMCPServers(f.MCPServers, f.MCPConfig)
-	if err != nil {
-		return usageError{err}
-	}
-	o.Tools.Servers = servers
-	return nil
-}
 
 type execCallsCmd struct {
 	clientFlags

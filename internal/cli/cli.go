@@ -135,6 +135,7 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 		kong.Writers(std.out, std.err),
 		kong.Exit(exit),
 		kong.Bind(std),
+		kong.PostBuild(orderFlags),
 		kong.PostBuild(nameVariables),
 		kong.Vars{"datadir": defaultDataDir(), "execution_help": executionHelp, "heap_help": heapHelp, "session_help": sessionHelp},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),

@@ -8,8 +8,10 @@
 // The files, in reading order:
 //
 //   - cli.go: Main, the commands, the exit statuses
-//   - client.go, reach.go, ca.go: the client, the server that receives its requests, its certificate
-//   - server.go, auth.go, ranges.go, calls.go: serve, mcp, rebuild and their flags; host calls
+//   - client.go, reach.go, ca.go: the client, the server that receives its requests, its
+//     certificate
+//   - server.go, calls.go: serve, mcp, rebuild; host calls
+//   - flags.go, flags_*.go: the flags of a server, a file for each group of embed.Options
 //   - banner.go, memorylimit.go: output at the start of a server; its memory limit
 //   - owner.go, ownerlog.go: attaches to the background owner of a data directory, or
 //     starts it; its log

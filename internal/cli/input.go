@@ -36,7 +36,7 @@ func optionError(err error) error {
 		return inputError(err)
 	}
 	if _, ok := errors.AsType[*embed.OptionError](err); ok {
-		return inputError(flagError{err})
+		return inputError(flagError{error: err})
 	}
 	return err
 }

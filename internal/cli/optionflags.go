@@ -1,53 +1,86 @@
 package cli
 
 import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"daybook/embed"
 )
 
 // optionFlags maps fields of embed.Options to their flags.
-var optionFlags = map[string]string{
-	"HTTP.Hosts":            "--allowed-host",
-	"Proof.KeyFile":         "--audit-key",
-	"HTTP.CertFile":         "--tls-cert",
-	"DataDir":               "--data-dir",
-	"HTTP.Addr":             "--http-addr",
-	"Runs.HeapCeilingMB":    "--heap-memory-ceiling",
-	"Runs.HeapMB":           "--heap-memory-max",
-	"Content.HeapRetention": "--heap-retention",
-	"Content.KeyDir":        "--key-dir",
-	"Tools.Servers":         "--mcp-server",
-	"NATS.Addr":             "--nats-addr",
-	"Access.OIDC.Issuer":    "--auth oidc",
-	"Access.OIDC.Tenant":    "--auth-tenant",
-	"HTTP.PublicURL":        "--public-url",
-	"Storage.SealBytes":     "--seal-bytes",
-	"MCP.SessionID":         "--session-id",
-	"Access.TokenFile":      "--auth tokens",
-	"Proof.WitnessURL":      "--witness-url",
+var optionFlags = addOptionFlags(reflect.TypeFor[struct {
+	serveCmd
+	stdioFlags
+}](), map[string]string{"Access.TokenFile": "--auth tokens", "Access.OIDC.Issuer": "--auth oidc"})
+
+// addOptionFlags adds the flags of a struct that have a tag "option".
+func addOptionFlags(s reflect.Type, into map[string]string) map[string]string {
+	for f := range s.Fields() {
+		if f.Anonymous {
+			addOptionFlags(f.Type, into)
+		} else if option := f.Tag.Get("option"); option != "" {
+			into[option] = "--" + f.Tag.Get("name")
+		}
+	}
+	return into
 }
 
+// fieldPath matches the fields in groups of embed.Options.
+var fieldPath = regexp.MustCompile(`\b[A-Z]\w+(\.[A-Z]\w+)+\b`)
+
 // flagError is an error about an option, with a message for the command line.
-type flagError struct{ error }
+type flagError struct {
+	error
+	flags []*kong.Flag // of the command, to quote the values of ranges
+}
 
 func (e flagError) Unwrap() error { return e.error }
 
 // Error returns the message with flags instead of options.
 func (e flagError) Error() string {
-	text := e.error.Error()
+	text := strings.TrimPrefix(e.error.Error(), "options: ")
 	for _, f := range fieldErrors(e.error) {
-		flag := optionFlags[f.Field]
-		if flag == "" {
-			continue
-		}
-		if rest, first := strings.CutPrefix(text, "options: "+f.Error()); first {
-			text = flag + f.Problem() + rest
-		} else {
-			text = strings.Replace(text, f.Error(), flag+f.Problem(), 1)
+		if flag := optionFlags[f.Field]; flag != "" {
+			text = strings.Replace(text, f.Error(), e.problem(flag, f), 1)
 		}
 	}
-	return text
+	return fieldPath.ReplaceAllStringFunc(text, func(path string) string {
+		if flag := optionFlags[path]; flag != "" {
+			return flag
+		}
+		return path
+	})
+}
+
+// problem returns the message about a flag. Of a range it says what the flag permits,
+// with an example.
+func (e flagError) problem(name string, f *embed.FieldError) string {
+	i := slices.IndexFunc(e.flags, func(flag *kong.Flag) bool { return "--"+flag.Name == name })
+	if f.Range == nil || i < 0 {
+		return name + f.Problem()
+	}
+	flag, rule := e.flags[i], *f.Range
+	value := " " + f.Value // part of the flag
+	if flag.Target.Kind() != reflect.Map {
+		value = " is " + strings.Join(valuesOf(flag.Target), ",")
+	}
+	if rule.Negative != "" { // on the command line 0 has this meaning
+		rule.Zero, rule.Negative = rule.Negative, ""
+		rule.Least = reflect.Zero(reflect.TypeOf(rule.Least)).Interface()
+	}
+	if most, ok := rule.Most.(int64); ok && flag.Tag.Has("mib") {
+		rule.Most, rule.Unit = most>>20, " MiB"
+	}
+	example := flag.Tag.Get("example")
+	if example == "" {
+		example = flag.Default
+	}
+	return fmt.Sprintf("%s%s: %v; for example %s %s", name, value, rule, name, example)
 }
 
 // fieldErrors returns all field errors that err wraps.
@@ -63,4 +96,12 @@ func fieldErrors(err error) (list []*embed.FieldError) {
 		}
 	}
 	return list
+}
+
+// checkOptions checks the flags of a command by the rules of embed.Options.
+func checkOptions(kctx *kong.Context, o embed.Options) error {
+	if err := o.Validate(); err != nil {
+		return flagError{error: err, flags: kctx.Selected().Flags}
+	}
+	return nil
 }

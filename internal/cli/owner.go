@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,14 +25,18 @@ import (
 // stdioFlags are the flags of the commands that speak a protocol on stdin and stdout.
 type stdioFlags struct {
 	engineFlags
-	IdleExit time.Duration `name:"idle-exit" help:"Time without a client or a run after which the background process exits; 0 is unlimited." default:"5m" placeholder:"DURATION"`
+	IdleExit time.Duration `name:"idle-exit" option:"Owner.IdleExit" help:"Time without a client or a run after which the background process exits; 0 is unlimited." default:"5m" placeholder:"DURATION"`
 }
 
-func (f stdioFlags) Validate() error {
-	if f.IdleExit < 0 {
-		return fmt.Errorf("--idle-exit is %s: it must be 0 or more", f.IdleExit)
-	}
-	return f.engineFlags.Validate()
+// Validate checks the flags by the rules of embed.Options.
+func (f stdioFlags) Validate(kctx *kong.Context) error {
+	return checkOptions(kctx, f.options(io.Discard))
+}
+
+func (f stdioFlags) options(log io.Writer) embed.Options {
+	opts := f.engineFlags.options(log)
+	opts.Owner.IdleExit = zeroIsNone(f.IdleExit)
+	return opts
 }
 
 // ownerHelp is the part of the help that these commands share.
@@ -268,8 +273,8 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(owner
 	defer log.Close()
 	opts := c.options(log)
 	opts.MCP.SessionID = "" // each client names its own session
-	opts.Owner.Background, opts.Owner.IdleExit, opts.Owner.Settings = true, c.IdleExit, settings
-	if err := c.mcpServers(&opts); err != nil {
+	opts.Owner.Background, opts.Owner.Settings = true, settings
+	if err := c.readServers(&opts); err != nil {
 		return err
 	}
 	limitMemory(opts.Logger)

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"daybook/embed"
 )
 
 // Absurd values are refused with the name of the flag, the value, the range and an
@@ -29,14 +27,14 @@ func TestRanges(t *testing.T) {
 		{"--heap-memory-ceiling=100000000", "--heap-memory-ceiling is 100000000: the range is 1 to 1048576 MB; for example --heap-memory-ceiling 256"},
 		{"--output-max-bytes=-1", "--output-max-bytes is -1: the range is 0 to 1152921504606846976, 0 is unlimited; for example --output-max-bytes 67108864"},
 		{"--output-max-bytes=0", ""},
-		{"--heap-retention-entries=-1", "--heap-retention-entries is -1: the range is 0 to 1000000000; for example --heap-retention-entries 100"},
+		{"--heap-retention-entries=-1", "--heap-retention-entries is -1: the range is 0 to 1000000000, 0 is none; for example --heap-retention-entries 100"},
 		{"--heap-retention-entries=0", ""},
 		{"--min-client-rate=0", ""},
 		{"--min-client-rate=1", ""},
-		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s; for example --min-client-rate 65536"},
+		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s, 0 requires any progress; for example --min-client-rate 65536"},
 		{"--min-client-rate=-1", "--min-client-rate is -1: the range"},
 		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MiB"},
-		{"--limit-requests=NaN", "--limit-requests is NaN: the range is 0.001 to 1000000 a second, or 0 for unlimited; for example --limit-requests 50"},
+		{"--limit-requests=NaN", "--limit-requests is NaN: the range is 0.001 to 1000000 a second, 0 is unlimited; for example --limit-requests 50"},
 		{"--limit-requests=+Inf", "--limit-requests is +Inf: the range"},
 		{"--limit-requests=1e300", "--limit-requests is 1e+300: the range"},
 		{"--limit-requests=1e-300", "--limit-requests is 1e-300: the range"},
@@ -55,9 +53,24 @@ func TestRanges(t *testing.T) {
 		{"--limit-slots=999999999999", "--limit-slots is 999999999999: the range is 0 to 10000"},
 		{"--extra-slots=99999999999", "--extra-slots is 99999999999: the range is 0 to 10000"},
 		{"--max-concurrent-executions=0", "--max-concurrent-executions is 0: the range is 1 to 10000"},
-		{"--fair-after=-1s", "--fair-after is -1s: the range is 0s to 1h; for example --fair-after 500ms"},
+		{"--fair-after=-1s", "--fair-after is -1s: the range is 0s to 1h, 0 is no wait; for example --fair-after 500ms"},
 		{"--fair-after=99999h", "--fair-after is 99999h0m0s: the range"},
 		{"--fair-after=1ns", ""},
+		{"--max-concurrent-executions=10000", ""},
+		{"--execution-timeout=0", "--execution-timeout is 0: the range is 1 to 300; for example --execution-timeout 30"},
+		{"--execution-timeout=301", "--execution-timeout is 301: the range is 1 to 300"},
+		{"--worker-max-runs=0", "--worker-max-runs is 0: it must be 1 or more; for example --worker-max-runs 1000"},
+		{"--worker-max-age=0s", "--worker-max-age is 0s: it must be more than 0; for example --worker-max-age 1h"},
+		{"--context-idle=-1s", "--context-idle is -1s: it must be more than 0; for example --context-idle 30m"},
+		{"--context-memory=0", "--context-memory is 0: it must be 1 or more"},
+		{"--scrub-rate=0", ""},
+		{"--scrub-rate=-1", "--scrub-rate is -1: it must be 0 or more, 0 turns the scrub off; for example --scrub-rate 2000"},
+		{"--drain-wait=0s", ""},
+		{"--drain-wait=-1s", "--drain-wait is -1s: it must be 0s or more, 0 is no wait; for example --drain-wait 10s"},
+		{"--heap-memory-ceiling=32", "--heap-memory-ceiling is 32: it must not be below --heap-memory-max, which is 64"},
+		{"--disk-reserve=0", ""},
+		{"--disk-reserve=1073741824", ""},
+		{"--tls-cert=x", "--tls-cert and --tls-key belong together: give both or none"},
 		{"--tenant-weights=acme=0", "--tenant-weights acme=0: the range is 1 to 1000; for example --tenant-weights acme=2"},
 		{"--tenant-weights=acme=99999999999999999999", "is not a weight: give TENANT=N with N from 1 to 1000"},
 	} {
@@ -69,10 +82,6 @@ func TestRanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = parser.Parse([]string{"serve", test.args})
-		if err == nil {
-			opts := serve.Serve.options(io.Discard)
-			err = serve.Serve.apply(&opts)
-		}
 		switch {
 		case test.refused == "" && err != nil:
 			t.Errorf("%s: %v", test.args, err)
@@ -95,8 +104,7 @@ func TestDefaultLimitOfRuns(t *testing.T) {
 	if _, err := parser.Parse([]string{"serve"}); err != nil {
 		t.Fatal(err)
 	}
-	var opts embed.Options
-	if err := serve.Serve.apply(&opts); err != nil || opts.Access.Limits.Runs != 10_000 {
+	if opts, err := serve.Serve.options(io.Discard); err != nil || opts.Access.Limits.Runs != 10_000 {
 		t.Errorf("the limit of runs is %d, %v", opts.Access.Limits.Runs, err)
 	}
 }

@@ -21,6 +21,9 @@ var otherNames = map[string]string{
 // command it suggests similar ones.
 func explainParseError(err error) string {
 	message := err.Error()
+	if option, ok := errors.AsType[flagError](err); ok {
+		return option.Error() // without the name of the command
+	}
 	var wrong *kong.ParseError
 	rest, unexpected := strings.CutPrefix(message, "unexpected argument ")
 	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {

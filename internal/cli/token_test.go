@@ -88,8 +88,8 @@ func TestAuthMistakes(t *testing.T) {
 		{args: `serve --data-dir $dir --auth oidc=https://login.example.com`, status: 2, stderr: "daybook: --auth oidc=ISSUER needs --auth-audience: .*\n"},
 		{args: `serve --data-dir $dir --auth-audience x`, status: 2, stderr: "daybook: --auth-audience, .* need --auth oidc=ISSUER\n"},
 		{args: `serve --data-dir $dir --limit-runs=-1`, status: 2, stderr: "daybook: --limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000\n"},
-		{args: `serve --data-dir $dir --memory-budget 8796093022208`, status: 2, stderr: "daybook: serve: --memory-budget is 8796093022208: the range is 64 to 1048576 MiB; for example --memory-budget 512\n.*"},
-		{args: `serve --data-dir $dir --disk-reserve 17592186044416`, status: 2, stderr: "daybook: serve: --disk-reserve is 17592186044416: the range is 0 to 1073741824 MiB, 0 keeps nothing free; for example --disk-reserve 256\n.*"},
+		{args: `serve --data-dir $dir --memory-budget 8796093022208`, status: 2, stderr: "daybook: --memory-budget is 8796093022208: the range is 64 to 1048576 MiB; for example --memory-budget 512\n.*"},
+		{args: `serve --data-dir $dir --disk-reserve 17592186044416`, status: 2, stderr: "daybook: --disk-reserve is 17592186044416: the range is 0 to 1073741824 MiB, 0 keeps nothing free; for example --disk-reserve 256\n.*"},
 		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth tokens=$dir/none`, status: 2, stderr: "daybook: set up the authentication: --auth tokens: there is no token file .*\n"},
 		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth oidc=http://login.example.com --auth-audience x`, status: 2, stderr: "daybook: set up the authentication: --auth oidc: OIDC issuer .* must be an https URL.*\n"},
 	})

@@ -44,7 +44,7 @@ func TestTenantWeights(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 			continue
 		}
-		if got := serve.Serve.options(os.Stderr).Slots.Weights; !maps.Equal(got, want) {
+		if got := serve.Serve.slotFlags.options().Weights; !maps.Equal(got, want) {
 			t.Errorf("%v: weights %v, want %v", args, got, want)
 		}
 		if got := settingsOf(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
