@@ -297,7 +297,7 @@ func TestSessionsAndTags(t *testing.T) {
 		t.Errorf("entry after the last: %v", err)
 	}
 	enough, calls := errors.New("enough"), 0
-	if _, err := s.Each(t.Context(), subject, 0, func(events.Event) error { calls++; return enough }); err != enough || calls != 1 { //nolint:errorlint // it must be unchanged
+	if _, err := s.Each(t.Context(), subject, 0, func(events.Event) error { calls++; return enough }); err != enough || calls != 1 {
 		t.Errorf("each entry up to the first: %d calls, %v", calls, err)
 	}
 	if end, err := s.Each(t.Context(), subject, last.Seq, nil); err != nil || end != last.Seq {
