@@ -19,7 +19,7 @@ func TestVolumes(t *testing.T) {
 	defer book.Close()
 	dir := filepath.Join(t.TempDir(), "volume-1")
 	play(t, map[string]string{"url": book.URL(), "dir": dir}, []step{
-		{args: `volume seal` + at, status: 2, stderr: "daybook: the volume that is written holds nothing yet.*\n"},
+		{args: `volume seal` + at, status: 2, stderr: "daybook: the active volume holds only its opening event.*\n"},
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
 		{args: `volume export 1 $dir` + at, status: 2, stderr: "daybook: volume 1 is the active volume; seal it first.*\n"},
 		{args: `volume seal` + at, stdout: "Sealed volume 1, positions 1 to [0-9]+. The next one begins at [0-9]+.\n"},

@@ -43,7 +43,7 @@ func TestWebhooks(t *testing.T) {
 		{args: `webhook dead zz` + at, status: 2, stderr: "daybook: no webhook has an id that begins with \"zz\"\n"},
 		{args: `webhook retry $id` + at, status: 2, stderr: "daybook: there is nothing to retry\n"},
 		{args: `webhook retry $id 7` + at, status: 2, stderr: "daybook: the event at 7 is not a dead letter of this webhook\n"},
-		{args: `webhook retry $id x` + at, status: 2, stderr: "daybook: sequences: .*no position.*\n"},
+		{args: `webhook retry $id x` + at, status: 2, stderr: "daybook: sequences: .*not a position.*\n"},
 		{args: `run -e 1 --session s1` + at, stdout: "1\n", stderr: ".*"},
 		{eventually: true, args: `webhook list` + at, stdout: "WEBHOOK .*\n$id  disabled .*the receiver answered 410 Gone\n"},
 	})
