@@ -16,11 +16,8 @@ type resourceFlags struct {
 func (f resourceFlags) options() embed.ResourceOptions {
 	o := embed.ResourceOptions{MemoryMB: optional(f.MemoryBudget), MinClientBytes: zeroIsNone(f.MinClientRate)}
 	if f.DiskReserve != nil {
-		reserve := *f.DiskReserve
-		if reserve <= math.MaxInt64>>20 {
-			reserve <<= 20
-		}
-		o.DiskReserve = zeroIsNone(reserve)
+		// A value that has no number of bytes becomes the largest one, which is refused.
+		o.DiskReserve = zeroIsNone(min(*f.DiskReserve, math.MaxInt64>>20) << 20)
 	}
 	return o
 }

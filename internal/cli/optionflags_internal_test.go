@@ -55,7 +55,7 @@ func TestOptionsHaveFlags(t *testing.T) {
 // embed in it.
 func collectFields(s reflect.Type, prefix string, fields map[string]bool) {
 	for f := range s.Fields() {
-		if f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == reflect.TypeFor[embed.Options]().PkgPath() {
+		if f.Type == reflect.TypeFor[embed.Limits]() || f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == reflect.TypeFor[embed.Options]().PkgPath() {
 			collectFields(f.Type, prefix+f.Name+".", fields)
 		} else {
 			fields[prefix+f.Name] = true
