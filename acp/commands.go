@@ -27,7 +27,8 @@ type command struct {
 // reply is the answer to a command, in Markdown.
 type reply struct {
 	text string
-	// clearsConversation is set if the conversation starts after this command.
+	// clearsConversation is set if the command clears the conversation, so that the next
+	// prompt starts a new one.
 	clearsConversation bool
 }
 
@@ -36,7 +37,7 @@ func commandList() []command {
 	return []command{
 		{"help", "Describe prompts and list the commands", "", (*client).help},
 		{"heap", "Show the heap that the next prompt starts from", "", (*client).showHeap},
-		{"tags", "Show the tags of that heap, or set them", "key=value ...", (*client).tags},
+		{"tags", "Show the tags of the heap that the next prompt starts from, or set them", "key=value ...", (*client).tags},
 		{"history", "List the prompts of this session", "", (*client).history},
 		{"fork", "Create a session that continues from this one", "", (*client).forkHere},
 		{"load", "Start the next prompt from another heap", "the heap's hash", (*client).loadHeap},
@@ -62,8 +63,9 @@ func commandsUpdate() sdk.SessionUpdate {
 	return sdk.SessionUpdate{AvailableCommandsUpdate: &sdk.SessionAvailableCommandsUpdate{AvailableCommands: list}}
 }
 
-// command performs a command and records its answer. An error of the command is its
-// answer, because the prompt itself was valid.
+// command performs a command and records its answer. An error that the ledger answers to
+// its caller becomes the answer, because the prompt itself was valid. command returns other
+// errors.
 func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.PromptResponse, error) {
 	answer := reply{text: r.parsed.note}
 	if answer.text == "" {
@@ -124,7 +126,7 @@ func (c *client) showHeap(ctx context.Context, n *session, _ string) (reply, err
 		text += ", created at " + *h.CreatedAt
 	}
 	if h.Lost != nil {
-		text += fmt.Sprintf(", which is lost (event %d)", *h.Lost)
+		text += fmt.Sprintf(". The content of the heap is lost, as event %d records", *h.Lost)
 	}
 	return reply{text: text + "."}, nil
 }

@@ -7,11 +7,13 @@ import (
 	"daybook/proof"
 )
 
-// windowTiles is the number of tiles of leaves in a window. A checkpoint follows the last event it
-// covers within seconds, not after a million events.
+// windowTiles is the number of tiles of leaves that recentTiles keeps: those of the newest
+// million events. A checkpoint is recorded within seconds after the last event that it
+// covers, so the check of a checkpoint needs no older leaves.
 const windowTiles = 4096
 
-// recentTiles keeps the newest tiles of a tree in memory, and passes each new one to see.
+// recentTiles keeps in memory the newest windowTiles tiles of leaves of a tree and all
+// tiles above them. It calls its function see, if set, for each new tile.
 type recentTiles struct {
 	see   func(t proof.Tile, hashes []proof.Hash)
 	tiles map[proof.Tile][]byte

@@ -37,7 +37,7 @@ func (d *Daybook) repairBlobFiles(ctx context.Context, streams []streamfiles.Str
 			continue
 		}
 		aside := filepath.Join(d.opts.DataDir, asideName())
-		if err := streamfiles.Mend(ctx, d.streamsDir(), s, filepath.Join(aside, "jetstream"), d.describedDir()); err != nil {
+		if err := streamfiles.Mend(ctx, d.streamsDir(), s, filepath.Join(aside, "jetstream"), d.streamConfigsDir()); err != nil {
 			return fmt.Errorf("take damaged records out of the blob store: %w", err)
 		}
 		d.opts.Logger.WarnContext(ctx, "took damaged records out of the blob store", "records", len(s.Faults), "damaged_files", aside)

@@ -106,7 +106,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if applied := d.projections.Applied(); applied > last && !d.damage.Damaged() {
 		d.damage.Report(damage.Finding{
 			Stream: "LEDGER", First: last + 1, Last: applied, By: damage.FoundAtStart,
-			What: "events were on record that are gone; " + d.projectionsFile() + " was made of them",
+			What: "recorded events are missing; " + d.projectionsFile() + " was derived from them",
 		})
 	}
 	if d.damage.Damaged() && d.projections.Applied() >= last {

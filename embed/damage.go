@@ -28,9 +28,9 @@ type marks struct{ ledger, blobs *damage.HighWaterMark }
 const blobStream = "OBJ_BLOBS"
 
 // Files and directories in the data directory.
-func (d *Daybook) streamsDir() string   { return filepath.Join(d.opts.DataDir, "jetstream") }
-func (d *Daybook) salvageDir() string   { return filepath.Join(d.opts.DataDir, "readonly") }
-func (d *Daybook) describedDir() string { return filepath.Join(d.opts.DataDir, "descriptions") }
+func (d *Daybook) streamsDir() string       { return filepath.Join(d.opts.DataDir, "jetstream") }
+func (d *Daybook) salvageDir() string       { return filepath.Join(d.opts.DataDir, "readonly") }
+func (d *Daybook) streamConfigsDir() string { return filepath.Join(d.opts.DataDir, "descriptions") }
 
 // openMarks opens the high-water marks. It resets a mark that cannot be read: other
 // records show whether anything is missing.
@@ -38,7 +38,7 @@ func (d *Daybook) openMarks() error {
 	for name, mark := range map[string]**damage.HighWaterMark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
 		m, err := damage.OpenMark(filepath.Join(d.opts.DataDir, name))
 		if errors.Is(err, damage.ErrMarkUnreadable) {
-			d.opts.Logger.Warn("a mark is begun anew", slog.Any("error", err))
+			d.opts.Logger.Warn("a high-water mark cannot be read and starts again at 0", slog.Any("error", err))
 			err = nil
 		}
 		if err != nil {
@@ -49,8 +49,7 @@ func (d *Daybook) openMarks() error {
 	return nil
 }
 
-// closeMarks closes the marks; they may not be open. If the ledger is damaged, it
-// leaves them as they were found.
+// closeMarks closes the marks that are open.
 func (d *Daybook) closeMarks() error {
 	var errs []error
 	for _, m := range []*damage.HighWaterMark{d.marks.ledger, d.marks.blobs} {
@@ -68,7 +67,7 @@ func (d *Daybook) syncMark() {
 		return
 	}
 	if err := d.marks.ledger.Sync(); err != nil {
-		d.opts.Logger.Warn("a power cut may take how far the ledger has come", slog.Any("error", err))
+		d.opts.Logger.Warn("the high-water mark of the ledger could not be synced; after a power cut it may be lower than the ledger", slog.Any("error", err))
 	}
 }
 
@@ -81,11 +80,10 @@ func (d *Daybook) noteStored(stream string, seq uint64) {
 	}
 }
 
-// checkFilesAtStart checks the files of the embedded server before that server opens
-// them, because it repairs what it can without a report. If the ledger is damaged, the
-// server is read-only, on a salvage copy of the intact records; no file that was found
-// is changed. If only the blob store is damaged, the damaged records are moved out of
-// it.
+// checkFilesAtStart checks the files of the embedded NATS server before that server opens
+// and silently repairs them. If the ledger is damaged, the Daybook is read-only and uses
+// a salvage copy of the intact records; the files themselves are not changed. If only the
+// blob store is damaged, the damaged records are moved out of it.
 func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if err := d.openMarks(); err != nil {
 		return err
@@ -93,7 +91,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if d.opts.NATS.URL != "" {
 		return d.acceptDamage(ctx) // the files belong to another server
 	}
-	if err := d.repairDescriptions(ctx); err != nil {
+	if err := d.repairStreamConfigs(ctx); err != nil {
 		return err
 	}
 	if err := d.acceptDamage(ctx); err != nil {
@@ -111,7 +109,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
-	if seen.checkpoint > accepted { // accepting the damage also accepted that of the proofs
+	if seen.checkpoint > accepted { // the acceptance included the damage of the proofs
 		proofs = d.diagnoseProofs(seen)
 	}
 	d.warnOfProofs(proofs)
@@ -132,7 +130,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	for _, s := range streams {
 		bytes += s.Bytes
 		if s.Skipped > 0 {
-			d.opts.Logger.InfoContext(ctx, "the oldest files of a stream were not looked at; the scrub does", "stream", s.Name, "files", s.Skipped)
+			d.opts.Logger.InfoContext(ctx, "the start did not check the oldest files of a stream; the scrub checks them", "stream", s.Name, "files", s.Skipped)
 		}
 	}
 	d.opts.Logger.DebugContext(ctx, "looked for damage", "bytes", bytes, "took", time.Since(began))
@@ -189,18 +187,18 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 			}
 			volume, end = v, max(s.Last, s.FirstSeq-1)
 		case s.Name == blobStream && s.Highest < blobs:
-			report(s.Name, s.Highest+1, blobs, "blobs were stored that are gone")
+			report(s.Name, s.Highest+1, blobs, "stored blobs are missing")
 		}
 	}
 	if blobs > 0 && !slices.ContainsFunc(streams, func(s streamfiles.Stream) bool { return s.Name == blobStream }) {
-		report(blobStream, 1, blobs, "blobs were stored that are gone")
+		report(blobStream, 1, blobs, "stored blobs are missing")
 	}
 	newest := volume.Stream()
 	if volume == 0 {
 		newest = events.Volume(1).Stream()
 	}
 	if end < reach {
-		gap(newest, end+1, reach, "events were on record that are gone")
+		gap(newest, end+1, reach, "recorded events are missing")
 	}
 	for _, s := range streams {
 		for _, f := range s.Faults {
@@ -262,7 +260,7 @@ func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(d.salvageDir()); err != nil {
 		return "", err
 	}
-	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.describedDir(), streamfiles.SalvageOptions{}); err != nil {
+	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.streamConfigsDir(), streamfiles.SalvageOptions{}); err != nil {
 		return "", err
 	}
 	return d.salvageDir(), nil
@@ -277,7 +275,7 @@ func (d *Daybook) unreadableError(err error) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.RecoveryAdvice)
+	return fmt.Errorf("%w; the intact part cannot be opened (%w), and no file was changed. %s", d.damage.Err(), err, damage.RecoveryAdvice)
 }
 
 // backupStreamConfigs copies the configurations of the streams, from which they can be
@@ -288,22 +286,22 @@ func (d *Daybook) backupStreamConfigs() error {
 	}
 	d.describing.Lock()
 	defer d.describing.Unlock()
-	return streamfiles.BackupStreamConfigs(d.streamsDir(), d.describedDir())
+	return streamfiles.BackupStreamConfigs(d.streamsDir(), d.streamConfigsDir())
 }
 
-// repairDescriptions completes the changes of stream and consumer configurations that a
+// repairStreamConfigs completes the changes of stream and consumer configurations that a
 // killed process did not finish.
-func (d *Daybook) repairDescriptions(ctx context.Context) error {
-	repaired, err := streamfiles.Repair(ctx, d.streamsDir(), d.describedDir())
+func (d *Daybook) repairStreamConfigs(ctx context.Context) error {
+	repaired, err := streamfiles.Repair(ctx, d.streamsDir(), d.streamConfigsDir())
 	for _, r := range repaired {
-		d.opts.Logger.WarnContext(ctx, "repaired what a killed process left of a stream", "stream", r.Stream, "consumer", r.Consumer, "repair", r.What)
+		d.opts.Logger.WarnContext(ctx, "completed a change of a stream configuration that a killed process had started", "stream", r.Stream, "consumer", r.Consumer, "repair", r.What)
 	}
 	return err
 }
 
 // checkComplete returns an error if messages may be missing from a stream. A finding
-// without a stream may be about any stream. Damage of the blob store is found before a
-// blob is read, unless the ledger is damaged.
+// without a stream may be about any stream. Without damage of the ledger it returns nil:
+// damaged records of the blob store are then moved out at the start.
 func (d *Daybook) checkComplete(stream string) error {
 	if !d.damage.Damaged() {
 		return nil
@@ -362,8 +360,8 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 	return nil
 }
 
-// Damage returns the known damage: at most 100 findings of each radius, and the number
-// of further ones. If any is about the ledger, the Daybook is read-only.
+// Damage returns the known damage: at most 100 findings about the ledger and 100 about
+// blobs, and the number of further ones. If any is about the ledger, the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
 // readableEnd returns the last position up to which the ledger can be read from its
@@ -378,8 +376,8 @@ func (d *Daybook) readableEnd(last uint64) uint64 {
 	return last
 }
 
-// checkAnswers permits reads of a damaged ledger that ends at last, if everything that
-// is known to be recorded is applied. Otherwise it makes all reads fail: an answer that
+// checkAnswers permits reads of a damaged ledger if the projections have applied every
+// event that is known to be recorded. last is the position at which the ledger ends. Otherwise it makes all reads fail: an answer that
 // omits an event would be wrong.
 func (d *Daybook) checkAnswers(last uint64) error {
 	reach, err := d.highestKnown()
@@ -400,7 +398,7 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 		return
 	}
 	if d.damage.Damaged() {
-		d.opts.Logger.Warn("stopped by damage", slog.Any("error", err))
+		d.opts.Logger.Warn("a component stopped because the ledger is damaged", slog.Any("error", err))
 		return
 	}
 	d.fail(err)

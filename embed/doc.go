@@ -37,7 +37,8 @@
 //   - subscribers.go, webhooks.go: receivers of events
 //   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
 //   - keys.go, retention.go: content keys and shredding, collection of heaps
-//   - volumes.go, volumeremoval.go: rotation and removal of volumes
+//   - volumes.go, volumeremoval.go: rotation of volumes; why a volume cannot be removed, and
+//     its removal
 //   - disk.go, memory.go, trim.go: disk space and memory
 //   - metrics.go: metrics
 package embed

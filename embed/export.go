@@ -25,8 +25,8 @@ type ExportOptions struct {
 	AuditKey string
 	// Server sends a request to a running server.
 	Server audit.Get
-	// ServerPost, if set, sends a POST request. The export then has everything signed
-	// that is recorded, if the server permits it.
+	// ServerPost, if set, sends a POST request. Export then asks the server to sign a
+	// checkpoint of all recorded events first. The server may refuse that.
 	ServerPost audit.Get
 	// Dir is the directory to create. Resume continues an unfinished export.
 	Dir    string
@@ -80,7 +80,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	if err := readableIn(opts.DataDir); err != nil {
 		return Exported{}, err
 	}
-	// Without a runner and listeners it only signs what is not signed.
+	// Without a runner and listeners this Daybook only signs the events without a checkpoint.
 	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
@@ -104,9 +104,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	return audit.Export(ctx, *book.localProofs(), settings)
 }
 
-// ExportHash returns the SHA-256 of the events of an export that holds all events
-// between two positions. It reads the hash from the manifest, which Verify has
-// compared.
+// ExportHash returns the SHA-256 of the events in the export of a volume. It reads the
+// hash from the manifest and does not compute it: call Verify before, which compares the
+// manifest with the events.
 func ExportHash(dir string) (string, error) {
 	_, _, sha, err := audit.ExportedVolume(dir)
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *Daybook) waitApplied(ctx context.Context) error {
 	return nil
 }
 
-// resolveSession returns a session in the form of events.Selection. An unknown text is
-// taken as a name.
+// resolveSession returns the session that a text means, as events.Selection.Session has
+// it. An unknown text is a name.
 func (d *Daybook) resolveSession(ctx context.Context, text string) (string, error) {
 	s, err := d.projections.ResolveSession(ctx, events.DefaultTenant, text)
 	switch {
@@ -172,11 +172,18 @@ func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, e
 		Kind      events.SessionKind `json:"kind"`
 		Name      *string            `json:"name"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&s); err != nil || s.SessionID == "" {
+	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&s)
+	if err == nil && s.SessionID == "" {
+		err = errNoID
+	}
+	if err != nil {
 		return "", fmt.Errorf("find session %q: the server answered %s: %w", text, resp.Status, err)
 	}
 	return selectionOf(s.SessionID, s.Kind, s.Name), nil
 }
+
+// errNoID is the reason why an answer of a server that resolves a text is of no use.
+var errNoID = errors.New("the answer has no id")
 
 // executionIDLength is the length of a complete execution id, a UUID.
 const executionIDLength = 36
@@ -194,7 +201,11 @@ func executionOverREST(ctx context.Context, get audit.Get, text string) (string,
 	var found struct {
 		ID string `json:"id"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&found); err != nil || found.ID == "" {
+	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&found)
+	if err == nil && found.ID == "" {
+		err = errNoID
+	}
+	if err != nil {
 		return "", fmt.Errorf("find execution %q: the server answered %s: %w", text, resp.Status, err)
 	}
 	return found.ID, nil

@@ -231,7 +231,7 @@ func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, 
 			last = max(last, v)
 		}
 	}
-	list, err := os.ReadDir(d.describedDir())
+	list, err := os.ReadDir(d.streamConfigsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
@@ -256,7 +256,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 		func() error { return projections.Remove(d.projectionsFile()) },
 		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
 		func() error { return d.resetMark("mark-blobs", &d.marks.blobs) },
-		func() error { return os.RemoveAll(d.describedDir()) },
+		func() error { return os.RemoveAll(d.streamConfigsDir()) },
 		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
 	} {
 		if err := remove(); err != nil {
@@ -292,7 +292,7 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 			// Only sealed volumes are never written again.
 			CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
-		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.describedDir(), how); err != nil {
+		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.streamConfigsDir(), how); err != nil {
 			return err
 		}
 		// Also its name: without it, the next start would take the ledger for empty.

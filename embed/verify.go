@@ -93,7 +93,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 			return nil, fmt.Errorf("%w; or verify without heaps and texts, with --skip-blobs", err)
 		}
 	}
-	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairDescriptions(ctx); err != nil {
+	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairStreamConfigs(ctx); err != nil {
 		return nil, err
 	}
 	blobs, err := checkFiles(ctx, opts.DataDir, streams, "")

@@ -29,7 +29,8 @@
 //   - pages.go: lists
 //   - screen.go, visible.go, table.go, text.go, when.go, progress.go: output
 //   - variables.go, config.go: values from the environment and from a file
-//   - input.go, ledgerdir.go, optionflags.go, flagnames.go, mistakes.go, suggest.go: errors
-//     as messages about flags and commands
+//   - optionflags.go: errors of options as errors of their flags
+//   - input.go, ledgerdir.go, flagnames.go, mistakes.go, suggest.go: other errors as
+//     messages about flags and commands
 //   - completion.go, reference.go: the shell completion and the reference, from the commands
 package cli

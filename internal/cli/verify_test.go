@@ -45,7 +45,7 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, known, []step{
-		{args: `verify --data-dir $data`, status: 1, stdout: "NOT INTACT  $data\n.*events were on record that are gone.*"}, // the proofs show it
+		{args: `verify --data-dir $data`, status: 1, stdout: "NOT INTACT  $data\n.*recorded events are missing.*"}, // the proofs show it
 	})
 }
 

@@ -14,7 +14,7 @@
 //
 // The files, in reading order:
 //
-//   - lower.go: JavaScript, and the lowering of a source with esbuild
+//   - lower.go: the function JavaScript, and the lowering of a source with esbuild
 //   - tree.go: the syntax tree of a source
 //   - repair.go: sources that the grammar of the parser reads wrongly or not at all
 //   - erase.go: replaces types by white space

@@ -143,8 +143,8 @@ type volumeState struct {
 	deletedWebhooks map[string]bool
 	deletedAgents   map[ExecutionKey]bool
 	prompts         map[ExecutionKey][]ExecutionKey
-	// Heaps: made were left by a run, kept by a kept run, and gone were collected or
-	// lost.
+	// Heaps: produced were left by a run, kept by a kept run, and collected were
+	// collected or lost.
 	produced, kept, collected map[ExecutionKey]bool
 }
 

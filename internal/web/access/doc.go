@@ -23,8 +23,9 @@
 //   - edit.go: creates and revokes tokens in a file
 //   - oidc.go: Issuer, which authenticates with tokens of an OpenID Connect provider
 //   - keys.go: fetches and caches the public keys of an issuer
-//   - limits.go: Quotas: rates, streams and runs of tenants
-//   - kept.go: limits for what a tenant keeps permanently
+//   - limits.go: Limits, all limits of a tenant, and Quotas: rates, streams and runs
+//   - kept.go: enforces the limits of what a tenant keeps permanently: sessions, names, tagged
+//     heaps
 //   - changes.go: admits changes, bounded by what the projections have not applied
 //   - share.go: divides the time for changes among tenants
 //   - speed.go: measures how fast this machine makes changes
