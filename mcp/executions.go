@@ -28,7 +28,7 @@ func (s *Server) executionTools() []tool {
 				id,
 				{name: "line_offset", kind: integer, defaultInt: 1},
 				{name: "line_limit", kind: integer, defaultInt: projections.DefaultLineLimit},
-				{name: "byte_offset", kind: integer, description: "from 0"},
+				{name: "byte_offset", kind: integer},
 				{name: "byte_limit", kind: integer, defaultInt: projections.DefaultByteLimit},
 			},
 			output: record(typedField("execution_id", "string"), typedField("data", "string"),

@@ -13,7 +13,7 @@ import (
 const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, returns status, result (the last expression), error, heap and output " +
 	"if the run ends in time; else call get_execution. Top-level await works. " +
 	"Pass heap to the next run_js to keep variables and functions; without it the isolate is fresh. " +
-	"Timed out and cancelled runs have no heap. The clock stops while code runs."
+	"The clock stops while code runs."
 
 // The arguments of run_js in both modes.
 var (
@@ -32,7 +32,7 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text, description: "from an earlier run"},
+		{name: "heap", kind: text},
 		{name: "logical_session_ref", kind: text, description: "from open_session; replaces heap"},
 	}
 	input = append(input, limitProperties...)
