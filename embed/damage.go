@@ -275,7 +275,7 @@ func (d *Daybook) unreadableError(err error) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("%w; the intact part cannot be opened (%w), and no file was changed. %s", d.damage.Err(), err, damage.RecoveryAdvice)
+	return fmt.Errorf("%w; the intact part cannot be opened (%w), and no file was changed; %s", d.damage.Err(), err, damage.RecoveryAdvice)
 }
 
 // backupStreamConfigs copies the configurations of the streams, from which they can be

@@ -40,7 +40,7 @@ func TestKilledWhileDescribing(t *testing.T) {
 		t.Helper()
 		log := &lines{}
 		book := start(t, embed.Options{DataDir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		if got := strings.Count(log.String(), "repaired what a killed process left"); got != 1 || !strings.Contains(log.String(), want) {
+		if got := strings.Count(log.String(), "completed a change of a stream configuration"); got != 1 || !strings.Contains(log.String(), want) {
 			t.Errorf("the log names %d repairs, want one with %q:\n%s", got, want, log)
 		}
 		if list, _ := book.Damage(); len(list) > 0 {

@@ -136,7 +136,7 @@ func TestLedgerShorterThanProjections(t *testing.T) {
 	if !errors.Is(err, events.ErrDamaged) {
 		t.Fatalf("a lost ledger: %v", err)
 	}
-	wantError(t, err, "LEDGER-0001, positions 1 to", "are gone", "restore the data directory")
+	wantError(t, err, "LEDGER-0001, positions 1 to", "are missing", "restore the data directory")
 	if _, err := os.Stat(filepath.Join(dir, "jetstream")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("another ledger was begun: %v", err)
 	}

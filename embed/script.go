@@ -170,7 +170,7 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 		return 0, fmt.Errorf("look for damage: %w", err)
 	}
 	if err := d.damage.Err(); err != nil {
-		return 0, fmt.Errorf("%w; no file was changed. %s", err, damage.RecoveryAdvice)
+		return 0, fmt.Errorf("%w; no file was changed; %s", err, damage.RecoveryAdvice)
 	}
 	if err := d.openLedger(ctx); err != nil {
 		return 0, fmt.Errorf("open the ledger: %w", err)
