@@ -36,6 +36,9 @@ func (s *stack) left(content string) string {
 	})), ledger.AnyPosition); err != nil {
 		s.t.Fatal(err)
 	}
+	if err := s.q.Wait(s.t.Context(), s.lastSeq()); err != nil {
+		s.t.Fatal(err)
+	}
 	return heap
 }
 
