@@ -79,7 +79,7 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 		}
 	}
 	if twice != "" {
-		return nil, ledger.Invalid(twice, "the arguments of %s have %s twice; which one is meant?", tool, quote(twice))
+		return nil, ledger.Invalid(twice, "the arguments of %s have %s twice; give it once", tool, quote(twice))
 	}
 	if err := refuseUnknown(tool, ps, given); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, er
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
 	}
 	if twice != "" {
-		return nil, ledger.Invalid(p.name, "%s has the key %s twice; which one is meant?", p.name, quote(twice))
+		return nil, ledger.Invalid(p.name, "%s has the key %s twice; give it once", p.name, quote(twice))
 	}
 	return given, nil
 }
@@ -217,7 +217,7 @@ func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
 	}
 	if twice != "" {
-		return nil, ledger.Invalid(p.name, "%s has the key %s twice; which one is meant?", p.name, quote(twice))
+		return nil, ledger.Invalid(p.name, "%s has the key %s twice; give it once", p.name, quote(twice))
 	}
 	m := make(map[string]string, len(given))
 	for _, k := range slices.Sorted(maps.Keys(given)) {

@@ -48,7 +48,7 @@ func (s *Server) protocolError(ctx context.Context, what string, err error) erro
 func explain(ctx context.Context, err error) (message string, ours bool) {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, errClosing) {
-			return "The server is shutting down; what was accepted stays on record. Try again when it is back.", false
+			return "The server is shutting down. Accepted requests stay recorded. Try again when a server runs again.", false
 		}
 		message := "The call was cancelled before it was done."
 		if accepted, ok := errors.AsType[*acceptedError](err); ok {
@@ -89,9 +89,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		if errors.Is(err, events.ErrDamaged) {
 			return "Stored data is damaged, and damaged data is never served. Ask the operator to run `daybook verify`.", true
 		}
-		return "Something went wrong inside the server; the details are in its log. The arguments were not at fault.", true
+		return "The server failed with an internal error; its log has the details. The arguments are valid.", true
 	default:
-		return "Something went wrong inside the server; the details are in its log.", true
+		return "The server failed with an internal error; its log has the details.", true
 	}
 }
 

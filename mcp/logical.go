@@ -180,7 +180,7 @@ func seedsError(err error) error {
 		for i, n := range unknown.Near {
 			near[i] = clip(n)
 		}
-		return ledger.Invalid("seeds", "seeds: nothing is called %s; there is %s; discover_tools lists what there is", quote(unknown.Seed), strings.Join(near, ", "))
+		return ledger.Invalid("seeds", "seeds: %s does not exist; similar: %s; discover_tools lists all", quote(unknown.Seed), strings.Join(near, ", "))
 	default:
 		return err
 	}

@@ -187,7 +187,7 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 // maxURIBytes bounds an address, in bytes. The longest session name fits, escaped.
 const maxURIBytes = 4 << 10
 
-const unknownAddress = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
+const unknownAddress = "nothing is recorded at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
 // unreadable returns the JSON-RPC error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {

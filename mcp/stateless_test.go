@@ -252,10 +252,10 @@ func TestErrorTable(t *testing.T) {
 		{&ledger.Error{Code: ledger.CodeExhausted, Message: "too many runs"}, "wait before trying again", ""},
 		{&ledger.Error{Code: ledger.CodeExhausted, Message: "too many turns: try again in 5 s", RetryAfter: 5 * time.Second}, "in 5 s", "over a quota"},
 		{&ledger.Error{Code: ledger.CodeUnavailable, Message: "the ledger cannot be written"}, "try again in a few seconds", ""},
-		{&ledger.Error{Code: ledger.CodeInternal, Message: "secret path /x"}, "inside the server", "secret"},
+		{&ledger.Error{Code: ledger.CodeInternal, Message: "secret path /x"}, "internal error", "secret"},
 		{events.ErrDamaged, "daybook verify", ""},
-		{errors.New("dial tcp 10.0.0.1: secret"), "inside the server", "secret"},
-		{&ledger.Error{Code: "a code of tomorrow", Message: "secret"}, "inside the server", "secret"},
+		{errors.New("dial tcp 10.0.0.1: secret"), "internal error", "secret"},
+		{&ledger.Error{Code: "a code of tomorrow", Message: "secret"}, "internal error", "secret"},
 	} {
 		book := &fakeStack{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { return ledger.Receipt{}, c.err }}
 		p := openPipe(t, book.serve(t, mcp.Options{}), "")

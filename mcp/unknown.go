@@ -35,7 +35,7 @@ func (s *Server) refuseUnknownNames(tools map[string]tool) sdk.Middleware {
 			}
 			res, err := next(ctx, method, req)
 			if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok && rpc.Code == jsonrpc.CodeInvalidParams && cursorOf(req.GetParams()) != "" {
-				return nil, invalidParams("cursor %s is not one that %s gave out; leave it out to begin at the start", quote(cursorOf(req.GetParams())), method)
+				return nil, invalidParams("cursor %s was not returned by %s; omit it to start at the beginning", quote(cursorOf(req.GetParams())), method)
 			}
 			return res, err
 		}

@@ -127,7 +127,7 @@ func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 	case deep:
 		return ledger.Invalid("custom", "custom.%s is nested more than %d levels deep", shown, maxCustomDepth)
 	case found != "":
-		return ledger.Invalid("custom", `custom.%s: "%s" looks like a secret, and what is set here stays on record for ever; keep secrets elsewhere`, shown, ledger.Excerpt(found))
+		return ledger.Invalid("custom", `custom.%s: "%s" looks like a secret, and values of a context stay recorded permanently; keep secrets elsewhere`, shown, ledger.Excerpt(found))
 	}
 	return nil
 }
