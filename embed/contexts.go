@@ -17,8 +17,8 @@ import (
 type ContextOptions struct {
 	// Idle is the time without use after which a context is reset. Default: 30 min.
 	Idle time.Duration
-	// MaxSessions is the maximum number of contexts in memory, and MaxMB their
-	// approximate size in MiB. Other contexts are read when they are needed. Defaults:
+	// MaxSessions is the maximum number of contexts in memory, and MaxMB is their
+	// maximum total size, approximately, in MiB. Other contexts are read when they are needed. Defaults:
 	// 10,000 and 64.
 	MaxSessions int
 	MaxMB       int
@@ -28,8 +28,8 @@ type ContextOptions struct {
 	// TenantScope gives all principals of a tenant the same context for a session name.
 	// Otherwise each principal with a token has its own.
 	TenantScope bool
-	// SecretKeys are parts of names whose values are kept out of contexts, besides the
-	// built-in ones.
+	// SecretKeys extends the built-in list of parts of names: a context does not store a
+	// value whose name contains one of them.
 	SecretKeys []string
 }
 
@@ -44,8 +44,8 @@ func (o ContextOptions) validate() error {
 	)
 }
 
-// startContexts starts the conversation contexts. When contextsRunning has ended, all
-// notes in them are recorded. In stateless mode there are none.
+// startContexts starts the conversation contexts. When contextsRunning has ended, it has
+// tried for up to 10 s to record the remaining notes. In stateless mode there are none.
 func (d *Daybook) startContexts(ctx context.Context) error {
 	if d.opts.Runs.Stateless {
 		return nil
@@ -62,7 +62,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	}
 	d.contextsRunning = startTask(ctx, func(ctx context.Context) {
 		if err := d.contexts.Run(ctx); err != nil {
-			d.opts.Logger.Error("contexts are not kept up", slog.Any("error", err))
+			d.opts.Logger.Error("recording the notes of conversation contexts has stopped", slog.Any("error", err))
 		}
 	})
 	return nil
@@ -103,10 +103,10 @@ func (c *collector) contextMetrics(out chan<- prometheus.Metric) {
 	}
 	st := c.d.contexts.Stats()
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("context_store_sessions", "Conversation contexts held in memory.", nil, nil), prometheus.GaugeValue, float64(st.Sessions))
-	evictions := prometheus.NewDesc("context_store_evictions_total", "Conversation contexts dropped from memory; what is in them is on record.", []string{"reason"}, nil)
+	evictions := prometheus.NewDesc("context_store_evictions_total", "Conversation contexts dropped from memory; the ledger has their content.", []string{"reason"}, nil)
 	for reason, n := range st.Evictions {
 		out <- prometheus.MustNewConstMetric(evictions, prometheus.CounterValue, float64(n), string(reason))
 	}
 	out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("context_read_latency_ms", "How long reads of conversation contexts took, in milliseconds.", nil, nil), st.Reads, st.ReadMillis, st.ReadBuckets)
-	out <- prometheus.MustNewConstMetric(desc("context_store_bytes", "What the conversation contexts in memory take, about."), prometheus.GaugeValue, float64(st.Bytes))
+	out <- prometheus.MustNewConstMetric(desc("context_store_bytes", "Approximate size of the conversation contexts in memory, in bytes."), prometheus.GaugeValue, float64(st.Bytes))
 }

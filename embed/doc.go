@@ -23,22 +23,25 @@
 //   - embed.go: Daybook, its start and its end
 //   - place.go, lock.go, takeover.go: the ledger of a data directory, and its owner
 //   - nats.go, connections.go: the NATS server, the bounds of connections
-//   - damage.go, blobdamage.go, recovery.go, acceptoutside.go: damage of the ledger and of
-//     blobs, and its acceptance
-//   - components.go, toolservers.go, catalog.go: workers, ledger, projections,
-//     tool servers
+//   - damage.go, blobdamage.go: finds damage of the ledger and of blobs at the start
+//   - recovery.go, acceptoutside.go: accepts damage of the ledger, on the embedded and on an
+//     outside NATS server
+//   - components.go: starts workers, ledger, projections and runner
+//   - toolservers.go, catalog.go: tool servers, and the catalog of APIs that code may use
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
 //   - access.go, clientlog.go: authentication and limits of tenants; changes of clients
 //   - interfaces.go, listen.go, tls.go: HTTP, MCP and their listeners
 //   - agent.go: the Agent Client Protocol
 //   - contexts.go: conversation contexts
-//   - socket.go, clients.go, attach.go, use.go: the socket for processes of the same user,
-//     both ends of its links, and the end of an idle owner
+//   - socket.go: the socket for processes of the same user
+//   - clients.go, attach.go: the owner's and the client's end of links over it
+//   - use.go: the end of an idle owner
 //   - subscribers.go, webhooks.go: receivers of events
 //   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
 //   - keys.go, retention.go: content keys and shredding, collection of heaps
 //   - volumes.go, volumeremoval.go: rotation of volumes; why a volume cannot be removed, and
 //     its removal
-//   - disk.go, memory.go, trim.go: disk space and memory
+//   - disk.go: disk space, and the restart of the NATS server after it ran out
+//   - memory.go, trim.go: memory
 //   - metrics.go: metrics
 package embed

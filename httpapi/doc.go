@@ -38,7 +38,8 @@
 //   - exec.go, wait.go: submissions, and requests that wait for the end of a run
 //   - executions.go, executiontext.go, calls.go: executions, their texts and host calls
 //   - largetext.go, array.go: encodes large responses in pieces
-//   - output.go, outputfeed.go: output by page and as a stream, read once for all followers
+//   - output.go: output by page, and the stream of output to one client
+//   - outputfeed.go: reads and encodes lines once for all followers
 //   - sse.go, eventstreams.go: writes server-sent events and JSON lines
 //   - brokeoff.go: logs responses that ended early
 //   - cloudevent.go: events in responses

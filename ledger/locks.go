@@ -18,21 +18,22 @@ type keyedLocks struct {
 type keyedLock struct {
 	// free holds one token while the lock is not held.
 	free chan struct{}
-	// users counts holders and waiters. unlocks counts the holders that had the time to
-	// do their work. Both are guarded by keyedLocks.mu.
+	// users counts holders and waiters. unlockCount counts the holders that could do their
+	// work: their command was in time, or lost against another writer. Both are guarded by
+	// keyedLocks.mu.
 	users, unlockCount int
-	// holder is the client's command of the newest holder; nil if there is none.
+	// holder is the command that took the lock last; nil if that caller had none.
 	holder atomic.Pointer[answer]
 }
 
 // errContended reports that other callers obtained a lock while a caller waited for it.
-// The work under the lock makes progress.
-var errContended = errors.New("others held the lock in turn")
+// So the caller was delayed by load, and not by a store that hangs.
+var errContended = errors.New("other commands held the lock while this one waited")
 
 // lock waits for the mutex of the key, or for ctx, and returns the function that unlocks
 // it. Waiters obtain the mutex in the order of their calls. If ctx is done first, the
 // error is its cause, and also errContended if another waiter obtained the mutex
-// meanwhile.
+// meanwhile, or if this command or that of the holder lost against another writer.
 func (k *keyedLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
 	l, before := k.join(key)
 	select {

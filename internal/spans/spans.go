@@ -1,9 +1,9 @@
 // Package spans computes with ranges of ledger positions.
 //
-// The functions take lists of any type that has bounds, so that a type that says more about
-// its range, such as a lost one, needs no copy. The ranges of a list MUST be in the order of
-// their positions and MUST NOT overlap; they may be adjacent. All bounds are included, and
-// To is less than the highest uint64.
+// The functions take lists of any type that has bounds, so that a list of a richer type, such
+// as events.LostRange, need not be copied to a list of Span. The ranges of a list MUST be in
+// the order of their positions and MUST NOT overlap; they may be adjacent. All bounds are
+// included. To MUST be less than the highest uint64, because the functions compute To + 1.
 package spans
 
 import (
@@ -40,7 +40,8 @@ func At[S Bounded](list []S, position uint64) (S, bool) {
 	return none, false
 }
 
-// After returns the first range that ends after a position. It may hold the position.
+// After returns the first range that ends after a position. The range may begin at or before the
+// position.
 func After[S Bounded](list []S, position uint64) (S, bool) {
 	if i := endingAt(list, position+1); i < len(list) {
 		return list[i], true
@@ -59,7 +60,7 @@ func endingAt[S Bounded](list []S, position uint64) int {
 	return i
 }
 
-// Skip returns the first position from the given one on that no range holds.
+// Skip returns the lowest position, at or after the given one, that is in no range.
 func Skip[S Bounded](list []S, position uint64) uint64 {
 	for {
 		s, in := At(list, position)
@@ -71,12 +72,12 @@ func Skip[S Bounded](list []S, position uint64) uint64 {
 	}
 }
 
-// Covers reports whether the ranges hold all positions from one to another, both included.
-// It is true if there are none, that is if from is greater than to.
+// Covers reports whether the ranges hold all positions from from to to, both included.
+// If from is greater than to, the result is true.
 func Covers[S Bounded](list []S, from, to uint64) bool { return from > to || Skip(list, from) > to }
 
-// Between returns the number of positions from one to another, both included, that the
-// ranges hold.
+// Between returns the number of positions from from to to, both included, that the ranges
+// hold.
 func Between[S Bounded](list []S, from, to uint64) (n uint64) {
 	for _, s := range list {
 		a, b := s.Bounds()
@@ -87,8 +88,8 @@ func Between[S Bounded](list []S, from, to uint64) (n uint64) {
 	return n
 }
 
-// Without returns the positions from one to another, both included, that no range holds. The
-// spans are in order and as long as possible.
+// Without returns the positions from from to to, both included, that no range holds. The
+// spans are in order, and no two of them are adjacent.
 func Without[S Bounded](list []S, from, to uint64) []Span {
 	var rest []Span
 	for at := Skip(list, from); at <= to; {

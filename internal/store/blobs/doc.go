@@ -17,7 +17,8 @@
 //   - encryption.go: heaps and texts that are encrypted
 //   - blobreader.go: reads a blob in pieces, with bounded memory
 //   - cache.go: keeps recently used heaps in memory
-//   - blobcodec.go, baseheap.go: zstd, as such or against a base heap
+//   - blobcodec.go: compresses a blob, as such or as a delta against a base heap
+//   - baseheap.go: which base heap a blob uses
 //   - bucket.go: encoded bytes and metadata in the object store
 //   - blobremoval.go, count.go: removes blobs and their chunks; counts deleted chunks
 //   - badblobs.go, lostblobs.go: remembers damaged blobs; finds lost ones
