@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -142,8 +143,11 @@ func TestGuideForMCPClients(t *testing.T) {
 				}
 				status = e.Status
 			}
-			if log := call("list_session_snapshots", nil); !strings.Contains(log, "console.log(6 * 7)") {
-				t.Errorf("the session's log is %s", log)
+			// The entry of a session follows the end of its run.
+			for log, ended := "", time.Now(); !strings.Contains(log, "console.log(6 * 7)"); log = call("list_session_snapshots", nil) {
+				if time.Since(ended) > patience {
+					t.Fatalf("the session's log is %s", log)
+				}
 			}
 			if names := call("list_sessions", nil); !strings.Contains(names, `"`+s.session()+`"`) {
 				t.Errorf("the sessions are %s, without %q", names, s.session())
