@@ -19,11 +19,14 @@ nightly: ## run the packages whose tests do more in the nightly tier, in full
 race: ## run the tests of the concurrent packages under the race detector
 	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/...
 
+vet: ## go vet, also of the program that only a nightly test builds
+	go vet ./... ./internal/exec/worker/testdata/foreign
+
 lint: ## format, vet and lint
-	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
+	test -z "$$(gofmt -l .)" && $(MAKE) --no-print-directory vet && $(GOLANGCI) run
 
 check: ## vet, and test the import rules, the documents and the phrases; seconds, for before each commit
-	test -z "$$(gofmt -l .)" && go vet ./... && go test ./internal/dev/arch
+	test -z "$$(gofmt -l .)" && $(MAKE) --no-print-directory vet && go test ./internal/dev/arch
 
 words: ## lower the counts of internal/dev/arch/testdata/old-words.txt after replacing old phrases
 	go test -count=1 -run TestWords ./internal/dev/arch -args -update

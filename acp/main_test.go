@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds the wait for an event that is expected soon.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // waitContext returns a context that is done after patience.
 func waitContext(t testing.TB) context.Context {

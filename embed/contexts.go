@@ -19,11 +19,11 @@ type ContextOptions struct {
 	Idle time.Duration
 	// MaxSessions is the maximum number of contexts in memory, and MaxMB is their
 	// maximum total size, approximately, in MiB. Other contexts are read when they are needed. Defaults:
-	// 10,000 and 64.
+	// 10,000 and 64. MaxMB is at most MaxMemoryMB.
 	MaxSessions int
 	MaxMB       int
 	// HighWaterMB is the size of the Go heap, in MiB, above which contexts are dropped
-	// from memory. Default: 512.
+	// from memory, at most MaxMemoryMB. Default: 512.
 	HighWaterMB int
 	// TenantScope gives all principals of a tenant the same context for a session name.
 	// Otherwise each principal with a token has its own.
@@ -35,12 +35,12 @@ type ContextOptions struct {
 
 // validate returns the errors of the fields.
 func (o ContextOptions) validate() error {
-	count := optionRange[int]{least: 1}
+	count, size := optionRange[int]{least: 1}, optionRange[int]{least: 1, most: MaxMemoryMB, unit: " MB"}
 	return errors.Join(
 		optionRange[time.Duration]{least: 1}.check("Contexts.Idle", o.Idle),
 		count.check("Contexts.MaxSessions", o.MaxSessions),
-		count.check("Contexts.MaxMB", o.MaxMB),
-		count.check("Contexts.HighWaterMB", o.HighWaterMB),
+		size.check("Contexts.MaxMB", o.MaxMB),
+		size.check("Contexts.HighWaterMB", o.HighWaterMB),
 	)
 }
 

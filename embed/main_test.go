@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen soon.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // within is a context that ends when patience does.
 func within(t testing.TB) context.Context {

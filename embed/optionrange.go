@@ -88,8 +88,8 @@ func (r optionRange[T]) check(field string, value T) error {
 		return nil
 	}
 	rule := Range{Least: r.least, Unit: r.unit, Zero: r.zero, Negative: r.negative}
-	if r.most != 0 {
-		rule.Most = r.most
+	if r.most != 0 || value > most { // the reason must be the bound that the value breaks
+		rule.Most = most
 	}
 	return outOfRange(field, " is ", fmt.Sprint(value), rule)
 }

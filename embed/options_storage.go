@@ -25,7 +25,9 @@ func (o StorageOptions) validate() error {
 	if o.SealEvery != "" && o.SealEvery != sealMonthly && o.SealEvery != sealNever {
 		problems = append(problems, fieldIs("Storage.SealEvery", "%q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
 	}
-	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
+	if o.SealBytes > maxStoredBytes {
+		problems = append(problems, optionRange[int64]{least: 1 << 20, most: maxStoredBytes}.check("Storage.SealBytes", o.SealBytes))
+	} else if o.SealBytes > 0 && o.SealBytes < 1<<20 {
 		problems = append(problems, fieldIs("Storage.SealBytes", "%d: the least is 1 MiB (1048576)", o.SealBytes))
 	}
 	return errors.Join(problems...)

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds the wait of a test for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // stack has all parts except the workers: a real ledger on a real stream, real
 // projections and a real server. A test drives runs in place of a runner; see attempt.

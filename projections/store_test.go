@@ -19,7 +19,7 @@ import (
 )
 
 // patience limits how long a test waits for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience limits how long a test waits for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // ackWait is how long a dead runner keeps its work in tests that wait for that. On a
 // loaded machine, a shorter time would expire for a live runner.

@@ -57,7 +57,7 @@ func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 			t.Errorf("%s: %d bytes are recorded, the end is %+v", end.want, len(recorded), o)
 		}
 	}
-	if d := time.Since(began); d > patience {
+	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("the runs took %s to end", d)
 	}
 

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen soon.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // serve runs a Daybook with HTTP on a free port until the test ends.
 func serve(t *testing.T) *embed.Daybook {

@@ -72,6 +72,9 @@ func (e flagError) problem(name string, f *embed.FieldError) string {
 	if rule.Negative != "" { // on the command line 0 has this meaning
 		rule.Zero, rule.Negative = rule.Negative, ""
 		rule.Least = reflect.Zero(reflect.TypeOf(rule.Least)).Interface()
+		if strings.HasPrefix(value, " is -") {
+			rule.Most = nil // the value that zeroIsNone returned is not the user's
+		}
 	}
 	if most, ok := rule.Most.(int64); ok && flag.Tag.Has("mib") {
 		rule.Most, rule.Unit = most>>20, " MiB"

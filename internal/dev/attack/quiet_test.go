@@ -30,13 +30,16 @@ func (s *server) baseline(token string) []time.Duration {
 func probes() int { return choose(30, 300) }
 
 // compare checks that the p99 of a quiet tenant's runs during a load is at most
-// quietFactor times the p99 without load. The short attacks run on machines that do other
-// work: their limit is multiplied by slack and is at least a second.
+// quietFactor times the p99 without load. The short attacks have few runs and share the
+// machine with other tests, so that their slowest run has other causes: they compare the
+// medians, and their limit is multiplied by slack and is at least a second.
 func (s *server) compare(load string, alone, beside []time.Duration) {
 	s.t.Helper()
-	a, b := percentile(alone, 99), percentile(beside, 99)
-	s.t.Logf("a quiet tenant beside %s: p50 %v, p99 %v; alone p50 %v, p99 %v: %.1f times", load, percentile(beside, 50), b, percentile(alone, 50), a, float64(b)/float64(a))
+	s.t.Logf("a quiet tenant beside %s: p50 %v, p99 %v; alone p50 %v, p99 %v: %.1f times", load, percentile(beside, 50), percentile(beside, 99),
+		percentile(alone, 50), percentile(alone, 99), float64(percentile(beside, 99))/float64(percentile(alone, 99)))
+	compared := choose(50, 99)
+	a, b := percentile(alone, compared), percentile(beside, compared)
 	if bound := max(slack(quietFactor*a), choose(time.Second, 0)); b > bound {
-		s.t.Errorf("the p99 of a quiet tenant beside %s is %v, more than %v", load, b, bound)
+		s.t.Errorf("the p%d of a quiet tenant beside %s is %v, more than %v", compared, load, b, bound)
 	}
 }

@@ -35,9 +35,11 @@ func Prove(c Claims) []string {
 		},
 		NoNewPrivileges: func() bool { return prctlValue(unix.PR_GET_NO_NEW_PRIVS) == 1 },
 		ParentDeath: func() bool {
+			// unix.Prctl takes a number, not a pointer: if the stack moved before the
+			// system call, the kernel would write to the old one.
 			var signal int32
-			err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
-			return err == nil && signal == int32(unix.SIGKILL)
+			_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0)
+			return errno == 0 && signal == int32(unix.SIGKILL)
 		},
 		DataLimit: func() bool { return c.DataLimit > 0 && isLimited(unix.RLIMIT_DATA, c.DataLimit) },
 		Limits: func() bool {

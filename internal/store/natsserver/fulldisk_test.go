@@ -19,7 +19,7 @@ import (
 // TestFullDiskAtANewBlock: if the disk has no space for the first message of a block,
 // the message takes no position once the streams are opened again.
 func TestFullDiskAtANewBlock(t *testing.T) {
-	const patience = 20 * time.Second
+	const patience = 2 * time.Minute
 	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {

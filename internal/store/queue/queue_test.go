@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func soon[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()

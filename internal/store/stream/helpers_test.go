@@ -141,7 +141,7 @@ func newBudget() *budget.Budget {
 func newID() string { return events.NewID(time.Now()) }
 
 // patience is how long a test waits for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func requested(id string) events.Event {
 	return events.New(tenant, time.Now(), &events.ExecutionRequested{

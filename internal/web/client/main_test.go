@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is the longest time of one test.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // within returns a context that ends when patience does.
 func within(t testing.TB) context.Context {

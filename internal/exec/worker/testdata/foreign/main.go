@@ -9,7 +9,9 @@ import (
 	"os"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/exec/worker"
+	"daybook/runner"
 )
 
 func main() {
@@ -17,8 +19,8 @@ func main() {
 	plain := flag.Bool("plain", false, "run it in a plain isolate")
 	flag.Parse()
 	pool := worker.New(worker.Options{Idle: -1})
-	task := worker.Task{Tenant: "t", Code: []byte(*code), Stateful: !*plain, HeapLimitBytes: 64 << 20, Timeout: time.Minute, Start: time.Now()}
-	o, err := pool.Run(context.Background(), task, func(_ context.Context, lines []worker.Line) error {
+	task := runner.Task{Tenant: "t", Code: []byte(*code), Stateful: !*plain, HeapLimitBytes: 64 << 20, Timeout: time.Minute, Start: time.Now()}
+	o, err := pool.Run(context.Background(), task, func(_ context.Context, lines []events.Line) error {
 		for _, l := range lines {
 			fmt.Println(l.Text)
 		}
