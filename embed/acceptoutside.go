@@ -38,7 +38,7 @@ const maxChanged = 16
 // stream, and no reader receives them. The operator of the outside server must repair
 // any other damage.
 func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error) {
-	store, done, err := d.openOutside(ctx, jetstream.Options{ReadExisting: true})
+	store, done, err := d.openOutside(ctx, jetstream.Options{Client: jet.Options{ReadExisting: true}})
 	if err != nil {
 		return nil, restoreOutside(err)
 	}
@@ -159,7 +159,7 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 		return nil, nil, d.connectFailed(err)
 	}
 	done = func() { publish.Close(); consume.Close() }
-	opts.Replicas, opts.Keys, opts.OnStored, opts.Logger = d.opts.NATS.Replicas, d.storeKeys(), d.noteStored, d.opts.Logger
+	opts.Client.Replicas, opts.Keys, opts.Client.OnStored, opts.Client.Logger = d.opts.NATS.Replicas, d.storeKeys(), d.noteStored, d.opts.Logger
 	store, err := jetstream.Open(ctx, publish, consume, opts)
 	if err != nil {
 		done()

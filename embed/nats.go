@@ -74,26 +74,28 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:      d.opts.NATS.Replicas,
+		Client: jet.Options{
+			Replicas:     d.opts.NATS.Replicas,
+			Server:       serverName(d.opts.NATS.URL),
+			ReadExisting: d.damage.Damaged(),
+			Sync:         sync,
+			Writable:     writable,
+			OnStored:     d.noteStored,
+			OnWrite:      d.disk.addWritten,
+			Starved:      starved,
+			ReadOnly:     func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
+			Logger:       d.opts.Logger,
+		},
 		Exclusive:     d.opts.NATS.URL == "",
-		Server:        serverName(d.opts.NATS.URL),
 		Keys:          d.storeKeys(),
-		ReadExisting:  d.damage.Damaged(),
-		Sync:          sync,
-		Writable:      writable,
-		OnStored:      d.noteStored,
-		OnWrite:       d.disk.addWritten,
 		OnDamage:      d.reportDamage,
-		Starved:       starved,
 		OnBlobDamaged: d.blobDamaged, OnBlobRepaired: d.blobRepaired,
-		ReadOnly:       func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
 		Hold:           d.disk.isLow,
 		CheckComplete:  d.checkComplete,
 		CacheBytes:     d.budget.Cache(),
 		OnCacheSize:    d.budget.SetCached,
 		OpenAdminConn:  keeper,
 		OnVolumeOpened: offer,
-		Logger:         d.opts.Logger,
 	})
 	if err != nil {
 		return d.unreadableError(err)

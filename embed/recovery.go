@@ -19,6 +19,7 @@ import (
 	"daybook/internal/eventproof"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/stream"
@@ -336,7 +337,8 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	}
 	defer consume.Close()
 	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, OpenAdminConn: server.AdminConn, OnStored: d.noteStored, Logger: d.opts.Logger,
+		Client: jet.Options{Sync: server.Sync, OnStored: d.noteStored, Logger: d.opts.Logger},
+		Keys:   d.storeKeys(), Exclusive: true, OpenAdminConn: server.AdminConn,
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {

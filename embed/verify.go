@@ -12,6 +12,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
@@ -129,7 +130,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer consume.Close()
-	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Keys: keys.storeKeys(), Exclusive: true, ReadExisting: true, Logger: opts.Logger})
+	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Client: jet.Options{ReadExisting: true, Logger: opts.Logger}, Keys: keys.storeKeys(), Exclusive: true})
 	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/ledger"
@@ -35,7 +36,7 @@ func startDurable(b *testing.B, w runner.Workers, slots int, callable ...runner.
 		b.Fatal(err)
 	}
 	b.Cleanup(consume.Close)
-	store, err := jetstream.Open(b.Context(), publish, consume, jetstream.Options{Logger: quiet})
+	store, err := jetstream.Open(b.Context(), publish, consume, jetstream.Options{Client: jet.Options{Logger: quiet}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -34,7 +35,7 @@ func TestServerAtItsStorageLimit(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			conn, js := limited(t, test.server, test.account)
-			s, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Server: "ledger.test:4222", Logger: storetest.Logger(t)})
+			s, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Client: jet.Options{Server: "ledger.test:4222", Logger: storetest.Logger(t)}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 // the connection broke while an answer was awaited.
 func TestSilenceEnds(t *testing.T) {
 	t.Parallel()
-	s, n, _ := unreliable(t, jetstream.Options{Server: "ledger.test:4222"})
+	s, n, _ := unreliable(t, jetstream.Options{Client: jet.Options{Server: "ledger.test:4222"}})
 	if err := s.Silent(); err != nil {
 		t.Fatalf("a server that answers: %v", err)
 	}
@@ -79,7 +79,7 @@ func TestSilenceOfAFullConnection(t *testing.T) {
 		return c
 	}
 	conn := dial("publish")
-	s, err := jetstream.Open(t.Context(), conn, dial("consume"), jetstream.Options{Server: "ledger.test:4222", Logger: slog.New(slog.DiscardHandler)})
+	s, err := jetstream.Open(t.Context(), conn, dial("consume"), jetstream.Options{Client: jet.Options{Server: "ledger.test:4222", Logger: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"daybook/events"
@@ -15,18 +14,8 @@ import (
 // Options configure a Store. The zero value works. The Options of each part document
 // their fields.
 type Options struct {
-	// For the connection; see jet.Options.
-	Replicas     int
-	TryWait      time.Duration
-	Server       string
-	ReadExisting bool
-	Sync         func() error
-	Writable     func() context.Context
-	OnStored     func(stream string, seq uint64)
-	OnWrite      func(bytes int)
-	Starved      func() error
-	ReadOnly     func() error
-	Logger       *slog.Logger
+	// Client is for the connections.
+	Client jet.Options
 
 	// For the sequence of events; see stream.Options.
 	OpenAdminConn  func(name string) (*jet.Conn, error)
@@ -68,10 +57,7 @@ type Store struct {
 // them after the last use of the Store. There are two, so that slow readers do not delay
 // acknowledgements.
 func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store, error) {
-	client, err := jet.New(publish, consume, jet.Options{
-		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, ReadExisting: opts.ReadExisting, Sync: opts.Sync, Writable: opts.Writable,
-		OnStored: opts.OnStored, OnWrite: opts.OnWrite, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
-	})
+	client, err := jet.New(publish, consume, opts.Client)
 	if err != nil {
 		return nil, err
 	}

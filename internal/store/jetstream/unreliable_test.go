@@ -63,7 +63,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 		t.Cleanup(nc.Close)
 		return nc
 	}
-	opts.Logger = storetest.Logger(t)
+	opts.Client.Logger = storetest.Logger(t)
 	s, err := jetstream.Open(t.Context(), dial(l.Addr().String()), dial(l.Addr().String()), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -29,7 +30,7 @@ func TestUnwritable(t *testing.T) {
 			t.Parallel()
 			writable, fail := context.WithCancelCause(t.Context())
 			defer fail(nil)
-			s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Writable: func() context.Context { return writable }})
+			s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Client: jet.Options{Writable: func() context.Context { return writable }}})
 			id := newID()
 			seq := mustAppend(t, s, requested(id), 0)
 			hash, err := s.PutText(t.Context(), tenant, []byte("before"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/storetest"
@@ -49,7 +50,7 @@ func BenchmarkSealing(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(server.Close)
-			s := storetest.Open(b, server, jetstream.Options{Sync: server.Sync})
+			s := storetest.Open(b, server, jetstream.Options{Client: jet.Options{Sync: server.Sync}})
 			var n atomic.Int64
 			b.SetParallelism(8)
 			b.ResetTimer()

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -31,7 +32,7 @@ func TestFullDiskAtANewBlock(t *testing.T) {
 		}
 	})
 	server := listening(t, dir)
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Writable: server.Writable}, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 3)
 	conn, err := server.Conn("test")
 	if err != nil {

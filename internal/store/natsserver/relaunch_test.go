@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/storetest"
@@ -22,7 +23,7 @@ import (
 func TestReopenThatFails(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Writable: server.Writable}, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 1)
 	withdrawn, added := newLogin(t, "one", events.DefaultTenant), newLogin(t, "two", events.DefaultTenant)
 	admit(t, server, withdrawn)

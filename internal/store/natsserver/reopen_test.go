@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/storetest"
@@ -21,7 +22,7 @@ import (
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Writable: server.Writable}, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 3)
 	nc := reader(t, server)
 	live, err := nc.SubscribeSync("events.default.>")
@@ -82,7 +83,7 @@ func TestReopen(t *testing.T) {
 func TestReopenAnswersSubscribersOnce(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
-	store := storetest.Open(t, server, jetstream.Options{Writable: server.Writable, OnVolumeOpened: server.ExposeStream})
+	store := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Writable: server.Writable}, OnVolumeOpened: server.ExposeStream})
 	record(t, store, 1)
 	l := newLogin(t, "reader", events.DefaultTenant)
 	admit(t, server, l)

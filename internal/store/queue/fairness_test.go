@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/queue"
 	"daybook/internal/store/storetest"
@@ -425,7 +426,7 @@ func TestPrepareWork(t *testing.T) {
 func TestDeadRunner(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	opts := jetstream.Options{AckWait: 500 * time.Millisecond, Logger: (&lines{}).logger()}
+	opts := jetstream.Options{Client: jet.Options{Logger: (&lines{}).logger()}, AckWait: 500 * time.Millisecond}
 	publish, err := server.Conn("dying")
 	if err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func TestOutsideServerWithFewConsumers(t *testing.T) {
 		}
 		t.Cleanup(conns[i].Close)
 	}
-	s, err := jetstream.Open(t.Context(), conns[0], conns[1], jetstream.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := jetstream.Open(t.Context(), conns[0], conns[1], jetstream.Options{Client: jet.Options{Logger: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

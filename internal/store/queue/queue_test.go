@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/queue"
 	"daybook/internal/store/storetest"
@@ -137,7 +138,7 @@ func TestUnreadableWork(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	log := &lines{}
-	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour, Logger: log.logger()})
+	s := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Logger: log.logger()}, AckWait: time.Hour})
 	_, js := raw(t, server)
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "ledger.0001.default.run.default.bad", Data: []byte("no event")}); err != nil {
 		t.Fatal(err)

@@ -43,8 +43,8 @@ func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
 // ends.
 func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jetstream.Store {
 	t.Helper()
-	if opts.Logger == nil {
-		opts.Logger = Logger(t)
+	if opts.Client.Logger == nil {
+		opts.Client.Logger = Logger(t)
 	}
 	if opts.OpenAdminConn == nil {
 		opts.OpenAdminConn = server.AdminConn

@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
@@ -84,7 +85,7 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, network, direct := unreliable(t, jetstream.Options{TryWait: time.Second})
+			s, network, direct := unreliable(t, jetstream.Options{Client: jet.Options{TryWait: time.Second}})
 			mustAppend(t, s, requested(newID()), 0)
 			accepted, err := direct.SubscribeSync("events.>")
 			if err != nil {
@@ -121,7 +122,7 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 // again.
 func TestAppendGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	s, network, direct := unreliable(t, jetstream.Options{TryWait: time.Second})
+	s, network, direct := unreliable(t, jetstream.Options{Client: jet.Options{TryWait: time.Second}})
 	accepted, err := direct.SubscribeSync("events.>")
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +241,7 @@ func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 			t.Fatalf("%s: %v", want, err)
 		}
 		before := made.CachedInfo().Config
-		if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: storetest.Logger(t)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Client: jet.Options{Logger: storetest.Logger(t)}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)
 		}
 		after, err := made.Info(t.Context())

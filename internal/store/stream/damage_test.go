@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -138,7 +139,7 @@ func TestOpenRefusesALedgerWithMissingEvents(t *testing.T) {
 	}
 	server = storetest.StartServer(t, dir)
 	nc, _ := raw(t, server)
-	if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Logger: storetest.Logger(t)}); !errors.Is(err, events.ErrDamaged) {
+	if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Client: jet.Options{Logger: storetest.Logger(t)}}); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("Open: %v, want damage", err)
 	}
 }
@@ -166,7 +167,7 @@ func TestForeignMessagesAreDamage(t *testing.T) {
 // Follow continues after broken connections. No event is lost or repeated.
 func TestFollowOverBrokenConnections(t *testing.T) {
 	t.Parallel()
-	s, network, _ := unreliable(t, jetstream.Options{TryWait: time.Second})
+	s, network, _ := unreliable(t, jetstream.Options{Client: jet.Options{TryWait: time.Second}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	const rounds, each = 5, 30

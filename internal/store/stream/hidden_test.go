@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -119,8 +120,8 @@ func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
 	var writable atomic.Pointer[context.Context]
 	writable.Store(&failing)
 	s := storetest.Open(t, server, jetstream.Options{
+		Client:   jet.Options{Writable: func() context.Context { return *writable.Load() }},
 		OnDamage: func(err error) { damage = append(damage, err) },
-		Writable: func() context.Context { return *writable.Load() },
 	})
 	id := newID()
 	mustAppend(t, s, requested(id), 0)

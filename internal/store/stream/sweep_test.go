@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 )
@@ -15,7 +16,7 @@ import (
 func TestSweepReachesTheEnd(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	s := storetest.Open(t, server, jetstream.Options{Exclusive: true, TryWait: time.Second})
+	s := storetest.Open(t, server, jetstream.Options{Client: jet.Options{TryWait: time.Second}, Exclusive: true})
 	mustAppend(t, s, requested(newID()), 0)
 	tail := s.NewTail()
 	tail.SetSweeping(20*time.Millisecond, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/storetest"
@@ -192,7 +193,7 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	if _, err := s.Remove(t.Context(), r); !errors.Is(err, crash) {
 		t.Fatal(err)
 	}
-	read := storetest.Open(t, server, jetstream.Options{ReadExisting: true}) // it changes nothing
+	read := storetest.Open(t, server, jetstream.Options{Client: jet.Options{ReadExisting: true}}) // it changes nothing
 	if streams := stream.StreamsOf(t, read.Ledger); !cmp.Equal(streams, []string{"LEDGER-0001", "LEDGER-0002"}) {
 		t.Errorf("streams %v", streams)
 	}
@@ -216,7 +217,7 @@ func TestAMissingVolume(t *testing.T) {
 	mustAppend(t, s, requested(newID()), 0)
 	sealProven(t, s)
 	stream.DeleteStream(t, s.Ledger, "LEDGER-0001")
-	for _, opts := range []jetstream.Options{{}, {ReadExisting: true}} {
+	for _, opts := range []jetstream.Options{{}, {Client: jet.Options{ReadExisting: true}}} {
 		publish, consume := connections(t, server)
 		if _, err := jetstream.Open(t.Context(), publish, consume, opts); !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("opened with %v", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/queue"
 	"daybook/internal/store/storetest"
@@ -41,7 +42,7 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 		defer keeping.Unlock()
 		return streamfiles.BackupStreamConfigs(dir, kept)
 	}
-	store := storetest.Open(t, server, jetstream.Options{Sync: keep})
+	store := storetest.Open(t, server, jetstream.Options{Client: jet.Options{Sync: keep}})
 	ctx := t.Context()
 	appendTo(t, store)
 	if _, err := store.PutText(ctx, events.DefaultTenant, []byte("a text")); err != nil {

@@ -193,7 +193,7 @@ func openStore(t *testing.T, server interface {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{ReadExisting: true, Logger: storetest.Logger(t)})
+	store, err := jetstream.Open(t.Context(), conn, conn, jetstream.Options{Client: jet.Options{ReadExisting: true, Logger: storetest.Logger(t)}})
 	if err != nil {
 		return nil
 	}
