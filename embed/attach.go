@@ -20,6 +20,7 @@ import (
 
 	"daybook/acp"
 	"daybook/events"
+	"daybook/internal/datadir"
 	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/mcp"
@@ -154,12 +155,12 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return false, fmt.Errorf("create the data directory: %w", err)
 	}
-	turn, err := lockStart(c.DataDir)
+	turn, err := datadir.TakeStartLock(c.DataDir)
 	if turn == nil || err != nil {
 		return false, err
 	}
-	defer turn.release() //nolint:errcheck // closing the file releases the lock
-	if err := probeDir(c.DataDir); err != nil {
+	defer turn.Release() //nolint:errcheck // closing the file releases the lock
+	if err := datadir.Probe(c.DataDir); err != nil {
 		return false, err
 	}
 	if err := c.StartOwner(ctx); err != nil {
@@ -227,7 +228,7 @@ type halfCloser interface {
 func DialOwner(ctx context.Context, dir string) (net.Conn, error) {
 	for deadline := time.Now().Add(startingWait); ; {
 		conn, err := dialSocket(ctx, dir)
-		if !errors.Is(err, ErrNotServing) || !isLocked(dir) || time.Now().After(deadline) {
+		if !errors.Is(err, ErrNotServing) || !datadir.IsLocked(dir) || time.Now().After(deadline) {
 			return conn, err
 		}
 		select {

@@ -21,7 +21,7 @@
 //   - options.go, options_*.go, optionrange.go, optionerror.go: Options and its groups, their
 //     defaults, their rules, and errors about them
 //   - embed.go: Daybook, its start and its end
-//   - place.go, lock.go, takeover.go: the ledger of a data directory, and its owner
+//   - place.go, takeover.go: the ledger of a data directory, and its owner
 //   - nats.go, connections.go: the NATS server, the bounds of connections
 //   - damage.go, blobdamage.go: finds damage of the ledger and of blobs at the start
 //   - recovery.go, acceptoutside.go: accepts damage of the ledger, on the embedded and on an
@@ -42,6 +42,6 @@
 //   - volumes.go, volumeremoval.go: rotation of volumes; why a volume cannot be removed, and
 //     its removal
 //   - disk.go: disk space, and the restart of the NATS server after it ran out
-//   - memory.go, trim.go: memory
+//   - memory.go, trim.go: the memory budget, and measurements for package gomemory
 //   - metrics.go: metrics
 package embed

@@ -12,6 +12,7 @@ import (
 
 	"daybook/acp"
 	"daybook/internal/contextstore"
+	"daybook/internal/datadir"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/lifecycle/keyring"
@@ -36,7 +37,7 @@ import (
 type Daybook struct {
 	opts Options
 
-	lock         *dirLock
+	lock         *datadir.Lock
 	damage       *damage.State
 	marks        marks
 	describing   sync.Mutex // held while copies of stream configurations or findings are written
@@ -111,6 +112,9 @@ type Daybook struct {
 	err  error         // first failure of a component
 	done chan struct{} // closed at that failure, or by Close
 }
+
+// ErrLocked is returned by Start if another process owns the data directory.
+var ErrLocked = datadir.ErrLocked
 
 // ErrClosed is returned by calls that wait for a Daybook that is closed meanwhile.
 var ErrClosed = errors.New("the daybook was closed")
@@ -189,7 +193,7 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	if d.opts.Owner.TakeOver {
 		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Owner.Notice)
 	} else {
-		d.lock, err = lockDir(d.opts.DataDir)
+		d.lock, err = datadir.TakeLock(d.opts.DataDir)
 	}
 	if err != nil {
 		return err
@@ -260,7 +264,7 @@ func (d *Daybook) close() error {
 	}
 	errs = append(errs, d.closeMarks())
 	if d.lock != nil {
-		errs = append(errs, d.lock.release())
+		errs = append(errs, d.lock.Release())
 	}
 	d.limiting.end()
 	d.fail(nil)

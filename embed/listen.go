@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"daybook/httpapi"
+	"daybook/internal/datadir"
 	"daybook/internal/store/natsserver"
 )
 
@@ -58,7 +59,7 @@ func (d *Daybook) openHTTP() error {
 func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 	for deadline := time.Now().Add(takeOverWait); ; {
 		err := open()
-		if !errors.Is(err, syscall.EADDRINUSE) || !isLocked(d.opts.DataDir) {
+		if !errors.Is(err, syscall.EADDRINUSE) || !datadir.IsLocked(d.opts.DataDir) {
 			return err
 		}
 		background, asked := isBackground(ctx, d.opts.DataDir)
@@ -66,7 +67,7 @@ func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 		case asked == nil && background:
 			return err
 		case asked == nil || !d.opts.Owner.TakeOver:
-			if locked := probeDir(d.opts.DataDir); errors.Is(locked, ErrLocked) {
+			if locked := datadir.Probe(d.opts.DataDir); errors.Is(locked, ErrLocked) {
 				return locked
 			}
 			return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/metrics"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +16,7 @@ import (
 	"daybook/internal/link"
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/resources/gomemory"
 	"daybook/internal/tools/toolserver"
 	"daybook/runner"
 )
@@ -45,7 +45,7 @@ const (
 
 func newBudget(megabytes int) *budget.Budget {
 	o := budget.Split(int64(megabytes) << 20)
-	o.Collect, o.Cycles = runtime.GC, collections
+	o.Collect, o.Cycles = runtime.GC, gomemory.Collections
 	return budget.New(o)
 }
 
@@ -118,14 +118,6 @@ func (d *Daybook) holdLine(ctx context.Context, n int64) (release func(), err er
 			return nil, fmt.Errorf("hold a line of %d bytes: %w", n, err)
 		}
 	}
-}
-
-func collections() uint64 { return counter("/gc/cycles/total:gc-cycles") }
-
-func counter(name string) uint64 {
-	sample := []metrics.Sample{{Name: name}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }
 
 // memoryMetrics sends the shares of the budget and the heavy reads.

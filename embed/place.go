@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/datadir"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jet"
@@ -147,7 +148,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if d.opts.NATS.URL == "" || d.ledgerChecked {
 		return nil
 	}
-	locked := d.lock == nil && isLocked(dir)
+	locked := d.lock == nil && datadir.IsLocked(dir)
 	if locked && !d.opts.Owner.TakeOver {
 		return nil // the next step names the owner
 	}
@@ -218,8 +219,8 @@ func readableIn(dir string) error {
 	switch {
 	case p.own:
 		return nil
-	case isLocked(dir):
-		return lockedBy(dir, ownerPID(dir))
+	case datadir.IsLocked(dir):
+		return datadir.LockedError(dir, datadir.OwnerPID(dir))
 	case !p.outside:
 		return noLedgerIn(dir)
 	}

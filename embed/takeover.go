@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"daybook/internal/datadir"
 )
 
 const (
@@ -21,15 +23,15 @@ const (
 // The owner first finishes its runs or hands them back, within its own Runs.DrainWait.
 // takeOver returns ErrLocked while a process that does not hand over owns the
 // directory.
-func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
+func takeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
 	turn, err := waitStart(ctx, dir, notice) // no client starts an owner in between
 	if err != nil {
 		return nil, err
 	}
-	defer turn.release() //nolint:errcheck // closing the file releases the lock
+	defer turn.Release() //nolint:errcheck // closing the file releases the lock
 	accepted := false
 	for deadline := time.Now().Add(takeOverWait); ; {
-		lock, locked := lockDir(dir)
+		lock, locked := datadir.TakeLock(dir)
 		if !errors.Is(locked, ErrLocked) {
 			return lock, locked
 		}
@@ -37,7 +39,7 @@ func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, e
 		switch {
 		case background && !accepted:
 			accepted = true
-			notice(fmt.Sprintf("taking over %s from background process %d; waiting until its runs have ended or are handed back", dir, ownerPID(dir)))
+			notice(fmt.Sprintf("taking over %s from background process %d; waiting until its runs have ended or are handed back", dir, datadir.OwnerPID(dir)))
 		case background:
 		case errors.Is(err, ErrNotServing) && (accepted || time.Now().Before(deadline)):
 		case errors.Is(err, ErrNotServing), err == nil:
@@ -76,5 +78,24 @@ func askHandOver(ctx context.Context, dir string) (background bool, err error) {
 		return false, nil
 	default:
 		return false, fmt.Errorf("ask the owner of %s to hand over: %s", dir, errorIn(resp))
+	}
+}
+
+// waitStart is datadir.TakeStartLock, but waits for the lock. It reports a longer wait to notice.
+func waitStart(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
+	report := time.NewTimer(startNotice)
+	defer report.Stop()
+	for {
+		turn, err := datadir.TakeStartLock(dir)
+		if turn != nil || err != nil {
+			return turn, err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-report.C:
+			notice("another process is starting the owner of " + dir + "; waiting for it")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }

@@ -5,111 +5,9 @@ import (
 	"math"
 	"runtime/debug"
 	"testing"
+
+	"daybook/internal/datadir"
 )
-
-// Memory is given back once after a busy time, and not while the server works.
-func TestTrimming(t *testing.T) {
-	t.Parallel()
-	var total uint64
-	var unused, stuck int64
-	all, some := 0, 0
-	light := false
-	tr := trimmer{setLight: func(now bool) { light = now }, allocated: func() uint64 { return total }, unused: func() int64 { return unused }, trim: func(caches bool) {
-		if caches {
-			all++
-		} else {
-			some++
-		}
-		unused = stuck
-	}}
-	check := func(times int, allocate uint64, wantAll, wantSome int) {
-		t.Helper()
-		for range times {
-			total += allocate
-			tr.check()
-		}
-		if all != wantAll || some != wantSome {
-			t.Errorf("after %d checks with %d bytes each: %d trims, and %d without the caches; want %d and %d", times, allocate, all, some, wantAll, wantSome)
-		}
-	}
-	check(100, 2<<20, 0, 0)
-	if !light {
-		t.Error("40 MiB in 20 s are no light load")
-	}
-	check(idleChecks, 1<<10, 1, 0)
-	check(100, 1<<10, 1, 0)
-	check(3, 100<<20, 1, 0)
-	if light {
-		t.Error("300 MiB in 3 s are a light load")
-	}
-	check(idleChecks+1, 0, 2, 0)
-	// Requests at a moderate rate keep the caches.
-	unused = 200 << 20
-	check(100, 20<<20, 2, 0)
-	unused = 200 << 20
-	check(2*idleChecks, 2<<20, 2, 1)
-	check(100, 2<<20, 2, 1)
-	unused = 200 << 20
-	check(idleChecks, 2<<20, 2, 2)
-	// What no trim gives back is not tried for again and again.
-	unused, stuck = 200<<20, 120<<20
-	check(idleChecks, 2<<20, 2, 3)
-	check(10*idleChecks, 2<<20, 2, 3)
-	unused = stuck + keptBytes
-	check(1, 2<<20, 2, 4)
-	unused, stuck = 10<<20, 10<<20 // the large objects between the free memory have gone
-	check(idleChecks, 2<<20, 2, 4)
-	unused = 70 << 20
-	check(1, 2<<20, 2, 5)
-	// After a busy time it is tried once more.
-	unused, stuck = 200<<20, 180<<20
-	check(idleChecks, 2<<20, 2, 6)
-	check(2*idleChecks, 2<<20, 2, 6)
-	check(2*idleChecks, 20<<20, 2, 6)
-	check(2*idleChecks, 2<<20, 2, 7)
-}
-
-func TestMemoryLimit(t *testing.T) {
-	t.Parallel()
-	const most, least = 8 << 30, 576 << 20
-	l := memoryLimit{most: most, least: least, now: most}
-	for _, step := range []struct{ live, want int64 }{
-		{70 << 20, least}, {400 << 20, least}, {600 << 20, 800 << 20}, {610 << 20, 800 << 20}, {900 << 20, 1200 << 20}, {7 << 30, most}, {70 << 20, least},
-	} {
-		before := l.now
-		if got, changed := l.adjust(step.live, step.live, 0); got != step.want || changed != (got != before) {
-			t.Errorf("with %d MiB in use the limit is %d MiB (changed: %v), want %d", step.live>>20, got>>20, changed, step.want>>20)
-		}
-	}
-	unlimited := memoryLimit{most: math.MaxInt64, least: least, now: math.MaxInt64}
-	if got, _ := unlimited.adjust(60<<20, 60<<20, 0); got != least {
-		t.Errorf("without a limit of the process it is %d", got)
-	}
-	small := memoryLimit{most: 256 << 20, least: 300 << 20, now: 256 << 20}
-	if got, changed := small.adjust(1<<30, 1<<30, 0); got != 256<<20 || changed {
-		t.Errorf("the limit of the process is exceeded: %d", got)
-	}
-	fragmented := memoryLimit{most: most, least: least, now: most}
-	if got, _ := fragmented.adjust(480<<20, 480<<20, 120<<20); got != 760<<20 {
-		t.Errorf("with 480 MiB in use and 120 MiB of overhead the limit is %d MiB", got>>20)
-	}
-	if got, _ := fragmented.adjust(900<<20, 900<<20, 4<<30); got != 1500<<20 {
-		t.Errorf("however large the overhead is, the limit is %d MiB", got>>20)
-	}
-	blobs := memoryLimit{most: most, least: least, now: most}
-	if got, _ := blobs.adjust(900<<20, 300<<20, 0); got != 1000<<20 {
-		t.Errorf("with 900 MiB in use of which 300 are scanned the limit is %d MiB", got>>20)
-	}
-	if got, _ := blobs.adjust(900<<20, 3<<20, 0); got != 900<<20+leastGarbage {
-		t.Errorf("with 900 MiB in use of which 3 are scanned the limit is %d MiB", got>>20)
-	}
-	// What is used next takes at most a quarter of the room for garbage.
-	for live := int64(901 << 20); live <= 1000<<20; live += 1 << 20 {
-		if got, _ := blobs.adjust(live, 3<<20, 0); got < live+leastGarbage*3/4 {
-			t.Fatalf("with %d MiB in use the limit stays at %d MiB", live>>20, got>>20)
-		}
-	}
-}
 
 // The memory is limited before a server reads its ledger, and no longer once it is closed
 // or could not start. Not parallel: the limit is that of the process.
@@ -137,11 +35,11 @@ func TestLimitWhileStarting(t *testing.T) {
 		t.Errorf("after Close the limit is %d, want %d", got, before)
 	}
 
-	lock, err := lockDir(opts.DataDir)
+	lock, err := datadir.TakeLock(opts.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.release()
+	defer lock.Release()
 	if _, err := Start(t.Context(), opts); !errors.Is(err, ErrLocked) {
 		t.Errorf("a start in a directory in use: %v", err)
 	}

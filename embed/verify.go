@@ -12,6 +12,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/datadir"
 	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
@@ -83,11 +84,11 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	began := time.Now()
 	streams := filepath.Join(opts.DataDir, "jetstream")
-	lock, err := lockDir(opts.DataDir)
+	lock, err := datadir.TakeLock(opts.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	defer lock.release() //nolint:errcheck // the end of the process releases it in any case
+	defer lock.Release() //nolint:errcheck // the end of the process releases it in any case
 	keys := newDaybook(Options{DataDir: opts.DataDir, Content: ContentOptions{KeyDir: opts.KeyDir}})
 	if !opts.SkipBlobs { // nothing else is decrypted
 		if err := keys.openKeys(); err != nil {

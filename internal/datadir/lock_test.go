@@ -1,4 +1,4 @@
-package embed
+package datadir
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lock is refused while its holder lives, and waited for when the holder is
-// gone and only a child of its own still has the file open.
+// A lock is refused while its holder lives. If the holder ended and only a child of it
+// still has the file open, TakeLock waits for the child.
 func TestLockOfADeadProcess(t *testing.T) {
 	dir := t.TempDir()
-	held, err := lockDir(dir)
+	held, err := TakeLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lockDir(dir); !errors.Is(err, ErrLocked) {
+	if _, err := TakeLock(dir); !errors.Is(err, ErrLocked) {
 		t.Fatalf("the holder is alive: %v, want ErrLocked", err)
 	}
 	// No process has the highest id there can be.
@@ -29,22 +29,22 @@ func TestLockOfADeadProcess(t *testing.T) {
 		t.Skipf("process %d exists", 1<<22)
 	}
 	type taken struct {
-		lock *dirLock
+		lock *Lock
 		err  error
 	}
 	done := make(chan taken, 1)
 	go func() {
-		l, err := lockDir(dir)
+		l, err := TakeLock(dir)
 		done <- taken{l, err}
 	}()
-	if err := held.release(); err != nil {
+	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
 	got := <-done
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	if err := got.lock.release(); err != nil {
+	if err := got.lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
-package embed
+package datadir
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,14 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked is returned by Start if another process owns the data directory.
+// ErrLocked is returned if another process owns the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
-// dirLock is an advisory lock on a data directory. The kernel releases it when the
+// Lock is an advisory lock on a data directory. The kernel releases it when the
 // process ends for any reason.
-type dirLock struct{ file *os.File }
+type Lock struct{ file *os.File }
 
-func lockDir(dir string) (*dirLock, error) {
+// TakeLock makes this process the owner of a directory. It returns ErrLocked while another
+// process is the owner. The caller releases the lock.
+func TakeLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := openLock(path)
 	if err != nil {
@@ -28,7 +29,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := flock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, lockedBy(dir, holderPID(f))
+			return nil, LockedError(dir, holderPID(f))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -36,29 +37,29 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
-	return &dirLock{file: f}, nil
+	return &Lock{file: f}, nil
 }
 
-// probeDir returns ErrLocked while a process owns the directory.
-func probeDir(dir string) error {
+// Probe returns ErrLocked while a process owns the directory.
+func Probe(dir string) error {
 	f, err := openLock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
-	lock := &dirLock{file: f}
+	lock := &Lock{file: f}
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		defer f.Close()
-		return lockedBy(dir, holderPID(f))
+		return LockedError(dir, holderPID(f))
 	case err != nil:
 		f.Close()
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
-	return lock.release()
+	return lock.Release()
 }
 
-// isLocked reports whether a process owns a directory or is about to own it.
-func isLocked(dir string) bool {
+// IsLocked reports whether a process owns a directory or is about to own it.
+func IsLocked(dir string) bool {
 	for _, name := range []string{"lock", startLockName} {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
@@ -73,7 +74,8 @@ func isLocked(dir string) bool {
 	return false
 }
 
-func lockedBy(dir string, pid int) error {
+// LockedError returns an ErrLocked that names the directory and the process that owns it.
+func LockedError(dir string, pid int) error {
 	return fmt.Errorf("%s: %w (process %d); stop it, or choose another --data-dir", dir, ErrLocked, pid)
 }
 
@@ -85,9 +87,9 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lockStart takes the lock to start an owner of a directory in the background, or to
+// TakeStartLock takes the lock to start an owner of a directory in the background, or to
 // take the directory over from one. It returns nil while another process has the lock.
-func lockStart(dir string) (*dirLock, error) {
+func TakeStartLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, startLockName)
 	f, err := openLock(path)
 	if err != nil {
@@ -100,26 +102,7 @@ func lockStart(dir string) (*dirLock, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return &dirLock{file: f}, nil
-}
-
-// waitStart is lockStart, but waits for the lock. It reports a longer wait to notice.
-func waitStart(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
-	report := time.NewTimer(startNotice)
-	defer report.Stop()
-	for {
-		turn, err := lockStart(dir)
-		if turn != nil || err != nil {
-			return turn, err
-		}
-		select {
-		case <-time.After(ownerPoll):
-		case <-report.C:
-			notice("another process is starting the owner of " + dir + "; waiting for it")
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return &Lock{file: f}, nil
 }
 
 const startLockName = "start.lock"
@@ -154,8 +137,8 @@ func holderPID(f *os.File) int {
 	return pid
 }
 
-// ownerPID returns the process that owns a directory, or 0.
-func ownerPID(dir string) int {
+// OwnerPID returns the process that owns a directory, or 0.
+func OwnerPID(dir string) int {
 	f, err := os.Open(filepath.Join(dir, "lock"))
 	if err != nil {
 		return 0
@@ -164,9 +147,9 @@ func ownerPID(dir string) int {
 	return holderPID(f)
 }
 
-// release releases the directory. Closing the file is not enough: a child process that
+// Release releases the directory. Closing the file is not enough: a child process that
 // is being started elsewhere in the program shares the file until it executes another
 // program, and would hold the lock until then.
-func (l *dirLock) release() error {
+func (l *Lock) Release() error {
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

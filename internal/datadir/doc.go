@@ -1,0 +1,3 @@
+// Package datadir locks the data directory of a ledger: one process at a time owns it. Its
+// only other file is lock.go.
+package datadir

@@ -1,0 +1,38 @@
+package gomemory
+
+// leastGarbage is the minimum of garbage below the limit of the Go runtime, however
+// little the collector has to scan: each collection also empties pools.
+const leastGarbage = 32 << 20
+
+// Limit is the limit of the Go runtime that fits the memory in use. Below it the
+// collector lets the heap double. Near it the collector runs more often and returns
+// free memory at once. A fixed low limit would make the collector run all the time on a
+// server whose indexes alone are larger.
+type Limit struct {
+	most  int64 // the limit that the process was given
+	least int64 // what the budget needs
+	now   int64
+}
+
+// NewLimit returns the limit of a process whose Go runtime may use most bytes and whose
+// budget needs least.
+func NewLimit(least, most int64) *Limit { return &Limit{most: most, least: least, now: most} }
+
+// Adjust returns the limit for the memory in use after the last collection, and whether
+// it changed. The limit is the memory in use, plus a third of what the collector scans,
+// plus the overhead that no collection frees, and at least what the budget needs.
+// Memory in use that is not scanned, such as heaps of runs and output that the NATS
+// server keeps, costs the collector nothing, so it adds no garbage to the limit. The
+// overhead may be a quarter of a heap of small objects; without it the collector of
+// such a heap would take more time than the server. A small difference does not change
+// the limit: a limit that is too low may lack at most a quarter of the garbage, or the
+// collector would not stop.
+func (l *Limit) Adjust(live, scanned, overhead int64) (limit int64, changed bool) {
+	garbage := max(min(scanned, live)/3, leastGarbage)
+	want := min(max(l.least, live+garbage+min(overhead, live/3)), l.most)
+	if d := want - l.now; d == 0 || want != l.most && want != l.least && d > -l.now/20 && d < min(l.now/20, garbage/4) {
+		return l.now, false
+	}
+	l.now = want
+	return want, true
+}
