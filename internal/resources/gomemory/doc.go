@@ -4,7 +4,7 @@
 //
 // The files, in reading order:
 //
-//   - limit.go: Limit, the limit of the Go runtime that fits the memory in use
+//   - limit.go: Limit, the limit of the Go runtime that fits the memory in use; what the Go
+//     runtime reports of its memory
 //   - trimmer.go: Trimmer, which decides when memory is returned; the GC percentage
-//   - counters.go: what the Go runtime reports of its memory
 package gomemory
