@@ -83,7 +83,7 @@ func TestMemoryLimit(t *testing.T) {
 	if got, _ := unlimited.Adjust(60<<20, 60<<20, 0); got != least {
 		t.Errorf("without a limit of the process it is %d", got)
 	}
-	small := NewLimit(300 << 20, 256 << 20)
+	small := NewLimit(300<<20, 256<<20)
 	if got, changed := small.Adjust(1<<30, 1<<30, 0); got != 256<<20 || changed {
 		t.Errorf("the limit of the process is exceeded: %d", got)
 	}

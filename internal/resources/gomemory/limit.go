@@ -39,7 +39,6 @@ func (l *Limit) Adjust(live, scanned, overhead int64) (limit int64, changed bool
 	return want, true
 }
 
-
 // AllocatedBytes returns the total bytes allocated since the start.
 func AllocatedBytes() uint64 { return counter("/gc/heap/allocs:bytes") }
 
