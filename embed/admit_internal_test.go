@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 
@@ -76,7 +74,7 @@ func submitACP(t *testing.T, d *Daybook, key, code string, again bool) (id, refu
 	}
 	p := ledger.AgentPrompt{Tenant: events.DefaultTenant, Session: session, Blocks: "[]", Run: &ledger.Submission{Code: code}}
 	p.ID, p.Recorded = events.DerivedID(events.DefaultTenant, key), again
-	done, err := admission{d.ledger, d}.Prompt(t.Context(), p)
+	done, err := d.commands().Prompt(t.Context(), p)
 	if err != nil {
 		return "", err.Error()
 	}
@@ -151,19 +149,4 @@ func TestAdmission(t *testing.T) {
 			refused("a fourth run", "e", "1", "limit-runs: 2")
 		})
 	}
-}
-
-// While the server drains, it takes runs of clients that ask the next owner for the answer.
-func TestAdmitWhileDraining(t *testing.T) {
-	t.Parallel()
-	d := &Daybook{quotas: access.NewQuotas(access.Limits{}, nil, nil)}
-	d.draining.Store(true)
-	if _, err := d.admit(t.Context(), &ledger.Submission{}); ledger.CodeOf(err) != ledger.CodeUnavailable {
-		t.Errorf("a run while draining: %v", err)
-	}
-	done, err := d.admit(context.WithValue(t.Context(), linkedKey{}, true), &ledger.Submission{})
-	if err != nil {
-		t.Fatalf("a run of a linked client: %v", err)
-	}
-	done(1)
 }

@@ -7,6 +7,7 @@ import (
 
 	"daybook/acp"
 	"daybook/events"
+	"daybook/internal/admission"
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/web/access"
 	"daybook/ledger"
@@ -15,7 +16,7 @@ import (
 // newAgent returns the server of the Agent Client Protocol.
 func (d *Daybook) newAgent() *acp.Server {
 	return acp.New(acp.Options{
-		Commands:            agentGate{admission{d.ledger, d}},
+		Commands:            agentGate{d.commands()},
 		Queries:             d.projections,
 		Contexts:            onlyIf[acp.Contexts](d.contexts != nil, d.contexts),
 		Connect:             d.connectTools,
@@ -32,7 +33,7 @@ func (d *Daybook) newAgent() *acp.Server {
 func countAgentRequest(q *access.Quotas) error {
 	err := q.CountRequest(access.Identity{Tenant: events.DefaultTenant})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
-		return overLimit(over)
+		return admission.OverLimit(over)
 	}
 	return err
 }
@@ -46,13 +47,13 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 
 // agentGate is the admission of prompts. It marks the context of prompts that come over
 // a link.
-type agentGate struct{ admission }
+type agentGate struct{ admission.Commands }
 
 // Prompt submits a prompt. A prompt over a link has an id: while the server drains, its
 // client asks the next owner for the answer.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error) {
 	if p.ID != "" {
-		ctx = context.WithValue(ctx, linkedKey{}, true)
+		ctx = admission.WithNextOwner(ctx)
 	}
 	return g.Ledger.Prompt(ctx, p)
 }

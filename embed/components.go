@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/internal/admission"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
 	"daybook/ledger"
@@ -25,7 +26,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		OutputMaxBytes:       d.opts.Runs.OutputMaxBytes,
 		SessionTurns:         d.opts.Access.SessionTurns,
 		Keys:                 d.ledgerKeys(),
-		Admit:                d.admit,
+		Admit:                d.gate.Admit,
 		FindLoss:             d.lostAfter,
 		EncryptNamedSessions: d.opts.Content.Erasable,
 		HostCallHashes:       d.opts.Tools.Bodies == hostCallsHashed,
@@ -59,7 +60,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			}
 		}
 	}
-	d.ledger = ledger.New(clientLog{Store: d.store, d: d}, opts)
+	d.ledger = ledger.New(admission.Log{Store: d.store, Gate: d.gate}, opts)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"daybook/internal/admission"
 	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 )
@@ -53,7 +54,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	o := d.opts.Contexts
 	var err error
 	d.contexts, err = contextstore.New(contextstore.Options{
-		Log: clientLog{Store: d.store, d: d, entered: true}, Enter: d.changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext, Silent: d.store.Silent,
+		Log: admission.Log{Store: d.store, Gate: d.gate, Entered: true}, Enter: d.gate.Changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext, Silent: d.store.Silent,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
 		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.Content.Erasable, Logger: d.opts.Logger,
 	})

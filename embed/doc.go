@@ -29,7 +29,7 @@
 //   - components.go: starts workers, ledger, projections and runner
 //   - toolservers.go, catalog.go: tool servers, and the catalog of APIs that code may use
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
-//   - access.go, clientlog.go: authentication and limits of tenants; changes of clients
+//   - access.go: authentication, the limits of tenants, and what package admission needs
 //   - interfaces.go, listen.go, tls.go: HTTP, MCP and their listeners
 //   - agent.go: the Agent Client Protocol
 //   - contexts.go: conversation contexts

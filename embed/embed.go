@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"daybook/acp"
+	"daybook/internal/admission"
 	"daybook/internal/contextstore"
 	"daybook/internal/datadir"
 	"daybook/internal/exec/worker"
@@ -57,7 +58,6 @@ type Daybook struct {
 	toolServers  *toolserver.Set      // nil without tool servers
 	auth         access.Authenticator // nil accepts every client
 	quotas       *access.Quotas
-	ended        endedCount
 	budget       *budget.Budget
 	reads        *reads.Gate
 	certificate  *certificate // nil without TLS
@@ -69,7 +69,7 @@ type Daybook struct {
 	http         *http.Server // nil without a listener
 	listener     net.Listener
 	disk         *disk // nil without a reserve
-	changes      access.Changes
+	gate         *admission.Gate
 	lateReads    atomic.Uint64
 	// baseHeapOf is the engine whose base heap could not be stored at the start, or
 	// empty. After the start only watchDisk uses it.

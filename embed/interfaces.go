@@ -21,7 +21,7 @@ import (
 
 // startInterfaces opens HTTP, MCP and the socket for processes of the same user.
 func (d *Daybook) startInterfaces(ctx context.Context) error {
-	commands := admission{d.ledger, d}
+	commands := d.commands()
 	d.mcp = mcp.New(mcp.Options{
 		Commands:         commands,
 		Queries:          d.projections,

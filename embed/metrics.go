@@ -64,7 +64,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	stats := c.d.runner.Stats()
 	out <- prometheus.MustNewConstMetric(desc("runner_in_flight", "Runs in this process's hands."), prometheus.GaugeValue, float64(stats.InFlight))
 	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
-		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]+c.d.ended.of(status)), string(status))
+		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]+c.d.gate.Ended(status)), string(status))
 	}
 	queueMetrics(out, stats)
 	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))
@@ -77,7 +77,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	for limit, n := range c.d.quotas.Refusals() {
 		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
 	}
-	for by, n := range c.d.changes.Held() {
+	for by, n := range c.d.gate.Changes.Held() {
 		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: for the share of their tenant while others make changes, or for its earlier ones to be applied.", "by"), prometheus.CounterValue, float64(n.Waited), by)
 		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
 	}

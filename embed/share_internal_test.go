@@ -38,7 +38,7 @@ func TestHeldBackSubmission(t *testing.T) {
 // reports whether they took so long that the tenant owed less.
 func heldBack(t *testing.T, d *Daybook, key string) (problem string, late bool) {
 	t.Helper()
-	before := d.changes.Held()["share"]
+	before := d.gate.Changes.Held()["share"]
 	// The tenant owes for a large change, and another one asks.
 	s := ledger.Submission{Tenant: events.DefaultTenant, Code: "1", IdempotencyKey: key}
 	asked, err := d.ledger.Submit(t.Context(), ledger.Submission{Tenant: "other", Code: "1"})
@@ -46,7 +46,7 @@ func heldBack(t *testing.T, d *Daybook, key string) (problem string, late bool) 
 		t.Fatal(err)
 	}
 	owes := time.Now()
-	d.changes.Count(d.projections, events.DefaultTenant, 2<<20)(asked.Seq)
+	d.gate.Changes.Count(d.projections, events.DefaultTenant, 2<<20)(asked.Seq)
 	ctx, stop := context.WithTimeout(t.Context(), 530*time.Millisecond)
 	defer stop()
 	_, refused := d.ledger.Submit(ctx, s)
@@ -54,7 +54,7 @@ func heldBack(t *testing.T, d *Daybook, key string) (problem string, late bool) 
 	_, unknown := d.ledger.Requested(t.Context(), s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
 	late = time.Since(owes) > 200*time.Millisecond
 	r, err := d.ledger.Submit(t.Context(), s)
-	n := d.changes.Held()["share"]
+	n := d.gate.Changes.Held()["share"]
 	n.Waited, n.Refused = n.Waited-before.Waited, n.Refused-before.Refused
 	switch {
 	case ledger.CodeOf(refused) != ledger.CodeExhausted || !inTime:

@@ -1,4 +1,4 @@
-package embed
+package admission
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/web/access"
 	"daybook/ledger"
-	"daybook/projections"
 )
 
-// clientLog is the store for changes of clients, which the ledger and the conversation
+// Log is the store for changes of clients, which the ledger and the conversation
 // contexts append. It delays and refuses such changes. Events of a runner pass.
-type clientLog struct {
+type Log struct {
 	*jetstream.Store
-	d *Daybook
-	// entered reports that these changes have waited for the share of their tenant
+	// Gate delays and refuses the changes.
+	Gate *Gate
+	// Entered reports that these changes have waited for the share of their tenant
 	// before, see access.Changes.Enter.
-	entered bool
+	Entered bool
 }
 
 // Append appends an event. For a change of a client it returns an error of
@@ -30,8 +30,8 @@ type clientLog struct {
 // a command is recorded already, its further events are not held back: the error could
 // not say that nothing was recorded. If no event of a command was sent, Append returns
 // *events.NoAnswerError within 200 ms while an outside server is silent.
-func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	if l.entered {
+func (l Log) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if l.Entered {
 		// Notes are recorded later, and an edit has the reason at once.
 		if err := l.Silent(); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
@@ -49,7 +49,7 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	seq, err := l.append(ctx, e, after)
 	if err == nil {
 		ledger.NoteRecorded(ctx)
-		l.d.ended.note(e)
+		l.Gate.ended.note(e)
 	}
 	return seq, err
 }
@@ -75,16 +75,18 @@ func (c *endedCount) note(e events.Event) {
 	c.by[status]++
 }
 
-func (c *endedCount) of(status events.Status) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.by[status]
+// Ended returns the number of executions that the server ended with a status without a
+// runner.
+func (g *Gate) Ended(status events.Status) int64 {
+	g.ended.mu.Lock()
+	defer g.ended.mu.Unlock()
+	return g.ended.by[status]
 }
 
-func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	err := l.d.quotas.CheckKept(ctx, e.Tenant, access.KeptBy(e.Data))
+func (l Log) append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	err := l.Gate.Quotas.CheckKept(ctx, e.Tenant, access.KeptBy(e.Data))
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
-		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+		return 0, OverLimit(over)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
@@ -94,17 +96,17 @@ func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uin
 	case size == 0:
 		return l.Store.Append(ctx, e, after)
 	case !held, ledger.HasRecorded(ctx):
-		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
+		appended := l.Gate.Changes.Count(l.Gate.Applied(), e.Tenant, size)
 		return l.record(ctx, e, after, appended)
 	}
-	if err := l.d.disk.isLow(); err != nil {
+	if err := l.Gate.DiskLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	admit := l.d.changes.Admit
-	if l.entered {
-		admit = l.d.changes.AdmitEntered
+	admit := l.Gate.Changes.Admit
+	if l.Entered {
+		admit = l.Gate.Changes.AdmitEntered
 	}
-	appended, err := admit(ctx, l.d.projections, e.Tenant, size)
+	appended, err := admit(ctx, l.Gate.Applied(), e.Tenant, size)
 	if err != nil {
 		return 0, err
 	}
@@ -114,9 +116,7 @@ func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uin
 // record appends an event and notes its position. It does so also if the append panics:
 // otherwise its tenant would count as waiting until the server ends, and other tenants
 // would wait for it.
-func (l clientLog) record(ctx context.Context, e events.Event, after int64, appended func(seq uint64)) (seq uint64, err error) {
+func (l Log) record(ctx context.Context, e events.Event, after int64, appended func(seq uint64)) (seq uint64, err error) {
 	defer func() { appended(seq) }()
 	return l.Store.Append(ctx, e, after)
 }
-
-var _ access.Applied = (*projections.Store)(nil)

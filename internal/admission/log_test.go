@@ -1,4 +1,4 @@
-package embed
+package admission
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestRecordNotesAfterAPanic(t *testing.T) {
 				t.Error("an append without a store does not panic")
 			}
 		}()
-		_, _ = clientLog{}.record(t.Context(), events.Event{}, 0, func(seq uint64) {
+		_, _ = Log{}.record(t.Context(), events.Event{}, 0, func(seq uint64) {
 			if noted++; seq != 0 {
 				t.Errorf("the position is %d", seq)
 			}
