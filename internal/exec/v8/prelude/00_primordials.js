@@ -1,23 +1,23 @@
-// Intrinsics captured before any user code exists.
+// Intrinsics captured before any user code runs.
 //
-// Every later file works with these names only. User code may replace or poison
-// whatever it likes on the global object and on the builtin prototypes; nothing
-// here looks a method up through an object at call time. Four habits keep that
-// true and every file follows them:
+// Every later file uses only the names of this file. User code may replace anything on
+// the global object and on the prototypes of builtins. Therefore no file looks up a
+// method through an object at the time of the call. Every file follows four rules that
+// ensure this:
 //
 //   - methods are called through uncurried functions, never as x.method();
 //   - no for-of, no spread and no array destructuring (all of them consult
 //     Symbol.iterator, which user code can replace);
-//   - growable lists have no prototype (see newList), because a setter on
-//     Array.prototype["3"] would otherwise see an ordinary push;
-//   - objects whose fields may be absent are read with hasOwn or are created
-//     with a null prototype, because Object.prototype can grow any property.
+//   - growable lists have no prototype (see newList), because an ordinary push would run
+//     a setter that user code defined on Array.prototype["3"];
+//   - objects whose fields may be absent are read with hasOwn or are created with a
+//     null prototype, because user code can add any property to Object.prototype.
 
 const global = globalThis;
 
 const { apply: ReflectApply, construct: ReflectConstruct, ownKeys: ReflectOwnKeys } = Reflect;
 
-// call.bind(method) gives method(self, ...args) and needs no lookup when called.
+// call.bind(method) returns method(self, ...args), which needs no lookup when it is called.
 const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
 const getterOf = (object, key) => uncurryThis(Object.getOwnPropertyDescriptor(object, key).get);
 
@@ -42,7 +42,7 @@ const ArrayPrototypeSort = uncurryThis(Array.prototype.sort);
 const ArrayPrototypePop = uncurryThis(Array.prototype.pop);
 
 const FunctionPrototypeToString = uncurryThis(Function.prototype.toString);
-// Ordinary instanceof, deaf to a patched Symbol.hasInstance on the constructor.
+// Ordinary instanceof, which ignores a patched Symbol.hasInstance of the constructor.
 const ordinaryHasInstance = uncurryThis(Function.prototype[Symbol.hasInstance]);
 const isInstance = (constructor, value) => {
   try {
@@ -104,8 +104,8 @@ const NativeProxy = Proxy;
 
 const RegExpPrototypeExec = uncurryThis(RegExp.prototype.exec);
 const RegExpPrototypeGetSource = getterOf(RegExp.prototype, "source");
-// The flags getter of RegExp.prototype consults the eight single getters through
-// the object, so they are captured one by one, in the order the letters print.
+// The flags getter of RegExp.prototype reads the eight single getters through the
+// object. They are captured here one by one, in the order in which the letters print.
 const regExpFlagGetters = ((prototype) => {
   const names = ["hasIndices", "global", "ignoreCase", "multiline", "dotAll", "unicode", "unicodeSets", "sticky"];
   const letters = "dgimsuvy";
@@ -141,10 +141,10 @@ const WeakMapPrototypeSet = uncurryThis(WeakMap.prototype.set);
 const NativeArrayBuffer = ArrayBuffer;
 const ArrayBufferPrototypeGetByteLength = getterOf(ArrayBuffer.prototype, "byteLength");
 const ArrayBufferPrototypeSlice = uncurryThis(ArrayBuffer.prototype.slice);
-// Absent in older engines and, on purpose, absent from stateful contexts.
+// Older engines have no SharedArrayBuffer, and stateful contexts remove it.
 let sharedArrayBufferByteLength;
 const captureSharedArrayBuffer = () => {
-  // V8 installs it only after the prelude ran: entry.setMode calls this.
+  // V8 installs it only after the prelude has run: entry.setMode calls this function.
   if (typeof SharedArrayBuffer === "function") {
     sharedArrayBufferByteLength = getterOf(SharedArrayBuffer.prototype, "byteLength");
   }
@@ -170,14 +170,14 @@ const ErrorPrototypeToString = uncurryThis(Error.prototype.toString);
 
 const JSONStringify = JSON.stringify;
 
-// Names of the builtin constructors: console formatting distinguishes a class of
-// the language from a class of the user by name.
+// Names of the builtin constructors. Console formatting uses them to distinguish a class
+// of the language from a class of the user.
 const builtinNames = new Set(ObjectGetOwnPropertyNames(global).filter((name) => /^[A-Z][a-zA-Z0-9]+$/.test(name)));
 
-// newList is a growable list no prototype can interfere with: index it, read its
-// length, append with list[list.length] = x.
+// newList returns a growable list that no prototype can interfere with: index it, read
+// its length, append with list[list.length] = x.
 const newList = () => ObjectSetPrototypeOf([], null);
-// toList turns a fresh array of an intrinsic (Object.keys and so on) into one.
+// toList converts a fresh array of an intrinsic (Object.keys and so on) into such a list.
 const toList = (array) => ObjectSetPrototypeOf(array, null);
 
 const listIncludes = (list, value) => {
@@ -192,7 +192,7 @@ const listJoin = (list, separator) => {
   return text;
 };
 
-// replaceAll by a plain string: String.prototype.replaceAll would consult Symbol.replace.
+// replaceText replaces a plain string: String.prototype.replaceAll would read Symbol.replace.
 const replaceText = (text, from, to) => {
   let at = StringPrototypeIndexOf(text, from);
   if (at === -1) return text;
@@ -221,19 +221,19 @@ const splitText = (text, separator) => {
 
 const matches = (pattern, text) => RegExpPrototypeExec(pattern, text) !== null;
 
-// Globals are writable, configurable and hidden from enumeration, as a browser's are.
+// Globals are writable, configurable and not enumerable, as in a browser.
 const defineHidden = (object, key, value) => {
   ObjectDefineProperty(object, key, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
 };
 
-// setMeta gives a function the name and length its specification asks for.
+// setMeta sets the name and length that the specification gives a function.
 const setMeta = (fn, name, length) => {
   ObjectDefineProperty(fn, "name", { __proto__: null, value: name, configurable: true });
   ObjectDefineProperty(fn, "length", { __proto__: null, value: length, configurable: true });
   return fn;
 };
 
-// setTag sets Symbol.toStringTag the way builtin classes carry it.
+// setTag defines Symbol.toStringTag with the attributes that it has in builtin classes.
 const setTag = (prototype, tag) => {
   ObjectDefineProperty(prototype, SymbolToStringTag, { __proto__: null, value: tag, configurable: true });
 };

@@ -1,20 +1,20 @@
-// Errors the prelude throws at user code, in Node's wording.
+// Errors that the prelude throws into user code, with Node's texts.
 
-// V8's snapshot isolates come without it, and err.stack is undefined until it exists.
+// In V8's snapshot isolates the property is missing, and without it err.stack is undefined.
 if (!hasOwn(NativeError, "stackTraceLimit")) {
   ObjectDefineProperty(NativeError, "stackTraceLimit", {
     __proto__: null, value: 10, writable: true, enumerable: true, configurable: true,
   });
 }
 
-// hideFrames drops the prelude's own frames: the trace starts at the caller of fn.
+// hideFrames removes the prelude's own frames: the trace starts at the caller of fn.
 const hideFrames = (error, fn) => {
   ErrorCaptureStackTrace(error, fn);
   return error;
 };
 
-// codedError makes an error whose stack reads "TypeError [CODE]: message" while
-// its name stays plain, as Node's do.
+// codedError returns an error whose stack starts with "TypeError [CODE]: message" while
+// its name stays plain, as in Node.
 const codedError = (Base, code, message, fn) => {
   const error = new Base(message);
   const name = Base === NativeTypeError ? "TypeError" : "RangeError";
@@ -28,7 +28,7 @@ const codedError = (Base, code, message, fn) => {
   return error;
 };
 
-// describeReceived is the "Received ..." tail of ERR_INVALID_ARG_TYPE.
+// describeReceived returns the "Received ..." part of the message of ERR_INVALID_ARG_TYPE.
 const describeReceived = (value) => {
   if (value === null) return " Received null";
   if (value === undefined) return " Received undefined";
@@ -54,7 +54,7 @@ const requireFunction = (value, name, fn) => {
   if (typeof value !== "function") throw invalidArgument(name, "of type function", value, fn);
 };
 
-// DOMException is what the web-flavoured globals (crypto, atob, structuredClone) throw.
+// DOMException is the class of the errors of web globals (crypto, atob, structuredClone).
 const DOMExceptionClass = (() => {
   const names = newList();
   const add = (code, name, constant) => { names[names.length] = { code, name, constant }; };

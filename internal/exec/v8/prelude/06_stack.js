@@ -1,10 +1,10 @@
-// Stack traces. The native side calls prepareStack when a trace is first read, so
-// error.stack, console.error, console.trace and uncaught errors all show the same.
+// Stack traces. The native side calls prepareStack when a trace is first read. Therefore
+// error.stack, console.error, console.trace and uncaught errors all show the same text.
 //
-// The engine knows a script as file#hash: frames of an earlier run show that name,
-// frames of the current run show the name its caller gave. Scripts that were generated
-// from another source bring the mappings of a source map along, which stay in the
-// heap for as long as their functions may.
+// The engine knows a script as file#hash. Frames of an earlier run show that name. Frames
+// of the current run show the name that its caller gave. A script that was generated from
+// another source has the mappings of a source map. They stay in the heap as long as its
+// functions may.
 
 const preludeName = "daybook:prelude";
 
@@ -16,13 +16,13 @@ let formattedErrors; // error -> its text in this run and its text in later ones
 
 const maxKeptMappings = 1048576; // characters
 const maxKeptScripts = 1000;
-// name -> mappings, of earlier runs, in the order of their last run. The mappings are
-// "" when they had to make room: their scripts' frames then show no position.
+// name -> mappings, of earlier runs, in the order of their last run. The mappings are ""
+// if they were dropped to free space: frames of those scripts then show no position.
 const keptMappings = new NativeMap();
 let mappingIndexes; // name -> where each generated line's mappings begin
 
 const { CallSitePrototype, CallSitePrototypeToString, CallSitePrototypeGetScriptName } = (() => {
-  // No run has begun, and the engine still asks Error itself how to print a trace.
+  // No run has started: the engine still reads Error.prepareStackTrace itself.
   NativeError.prepareStackTrace = (_, sites) => ObjectGetPrototypeOf(sites[0]);
   const prototype = new NativeError().stack;
   delete NativeError.prepareStackTrace;
@@ -42,9 +42,9 @@ const base64Value = (code) => {
   return code === 43 ? 62 : 63;
 };
 
-// readMappings walks over the mappings from a state on: at is where in the text, line
-// and column those of the source. It calls visit for each segment that has a source,
-// with the generated column, and stops at the end of the line.
+// readLine reads the mappings of one generated line and advances state: at is an index of
+// the text, line and column are those of the source. It calls visit for each segment, with
+// the generated column and whether the segment has a source.
 const readLine = (mappings, state, visit) => {
   let column = 0;
   const fields = newList();
@@ -90,8 +90,8 @@ const indexOfLines = (mappings) => {
   return lines;
 };
 
-// sourcePosition maps a position in generated code, from 1, to ":line:column" in its
-// source, or to "" where the code has none.
+// sourcePosition maps a position in generated code (1-based) to ":line:column" in its
+// source, or to "" if that code has no source.
 const sourcePosition = (name, mappings, line, column) => {
   if (mappings === "") return "";
   if (mappingIndexes === undefined) mappingIndexes = new NativeMap();
@@ -118,8 +118,8 @@ const skipDigits = (text, at) => {
   return at;
 };
 
-// shownPlace is how a place in a script is shown: now by the caller's name for the
-// current script, later under the name it has in the heap.
+// shownPlace returns the text of a position in a script. Now it uses the caller's name for
+// the current script, later the name that the script has in the heap.
 const shownPlace = (name, line, column, later) => {
   const current = name === scriptName;
   const shown = current && !later ? scriptFile : name;
@@ -128,7 +128,7 @@ const shownPlace = (name, line, column, later) => {
   return shown + sourcePosition(name, mappings, +line, +column);
 };
 
-// placeFrame rewrites each "file#hash:line:column" in a frame; eval has two of them.
+// placeFrame rewrites each "file#hash:line:column" in a frame. A frame of eval has two.
 const placeFrame = (frame, later) => {
   let out = "";
   let from = 0;
@@ -151,8 +151,8 @@ const placeFrame = (frame, later) => {
 
 // ---- traces ---------------------------------------------------------------------
 
-// stackHeader is the first part of a trace. A name or message may be an accessor
-// that throws; its own error then stands there, as the engine has it.
+// stackHeader returns the first part of a trace. A name or message may be an accessor
+// that throws. The header then shows that accessor's error, as in the engine.
 const stackHeader = (error) => {
   try {
     return ErrorPrototypeToString(error);
@@ -170,7 +170,7 @@ const prepareStack = (error, sites) => {
   for (let i = 0; i < sites.length; i++) {
     if (CallSitePrototypeGetScriptName(sites[i]) !== preludeName) frames[frames.length] = sites[i];
   }
-  // A property of Error itself: one of its prototypes is not meant for it.
+  // Only an own property of Error counts: an inherited one is not meant for it.
   const prepare = hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;
   if (typeof prepare === "function") return ReflectApply(prepare, NativeError, [error, ObjectSetPrototypeOf(frames, ArrayPrototype)]);
   let text = stackHeader(error);
@@ -187,8 +187,8 @@ const prepareStack = (error, sites) => {
   return text;
 };
 
-// nativeStack reads an error's trace, unless user code has put something of its own
-// in its place.
+// nativeStack returns the trace of an error: the value of an own data property, or the
+// result of the engine's accessor. It returns undefined for an accessor of user code.
 const nativeStack = (error) => {
   const descriptor = ObjectGetOwnPropertyDescriptor(error, "stack");
   if (descriptor === undefined) return undefined;
@@ -201,7 +201,7 @@ const { get: nativeStackGetter, set: nativeStackSetter } = (() => {
   return descriptor === undefined ? { get: undefined, set: undefined } : descriptor;
 })();
 
-// setStackHeader replaces the first line of a trace. The message is set by then.
+// setStackHeader replaces the first line of a trace. The caller MUST have set the message.
 const setStackHeader = (error, header) => {
   const trace = error.stack; // a script may decide what that is
   if (typeof trace !== "string") return;
@@ -225,8 +225,8 @@ const beginScript = (name, file, mappings) => {
   scriptMappings = mappings;
 };
 
-// Traces that were read in this run name the current script as its caller does. In
-// the next run that name is another script's, so they get the lasting one.
+// Traces that were read in this run name the current script as its caller does. In the
+// next run that name belongs to another script, so they get the name in the heap.
 const renameStacks = () => {
   if (formattedErrors === undefined) return;
   const entries = host.previewEntries(formattedErrors)[0];

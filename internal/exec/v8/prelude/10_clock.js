@@ -1,8 +1,8 @@
-// The clock a script sees: Date and performance on the run's virtual time.
+// The clock of a script: Date and performance read the run's virtual time.
 //
-// host.now() stands still while JavaScript runs, so two readings in one turn are
-// equal by design. Everything about Date that does not read the clock is the
-// engine's own.
+// host.now() does not advance while JavaScript runs, so two readings in one turn of the
+// loop are equal by design. The parts of Date that do not read the clock are the engine's
+// own.
 
 const now = () => MathFloor(host.now());
 
@@ -23,8 +23,8 @@ const now = () => MathFloor(host.now());
   defineHidden(global, "Date", VirtualDate);
 })();
 
-// performance counts from the start of the current run. The origin is set by
-// entry.begin, so the numbers of a restored heap start again near zero, as in a
+// performance counts from the start of the current run. entry.begin sets the
+// origin. Therefore the numbers in a restored heap start near zero again, as in a
 // new process.
 let timeOrigin = 0;
 

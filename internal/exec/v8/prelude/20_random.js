@@ -1,4 +1,4 @@
-// Randomness from the run's recorded seed, so that a replay draws the same numbers.
+// Random numbers from the run's recorded seed: a replay draws the same numbers.
 
 defineHidden(NativeMath, "random", { random() { return host.random(); } }.random);
 
@@ -30,7 +30,7 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
         throw domError("QuotaExceededError", `The requested length exceeds ${maxBytes} bytes`, getRandomValues);
       }
       if (length > 0) {
-        // Filled aside and copied: the host is handed plain bytes of the prelude's own.
+        // Fill an array of the prelude and copy it: the host never gets an array of user code.
         const bytes = new NativeUint8Array(length);
         host.fillRandom(bytes);
         const view = new NativeUint8Array(TypedArrayPrototypeGetBuffer(array), TypedArrayPrototypeGetByteOffset(array), length);

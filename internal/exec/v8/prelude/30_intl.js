@@ -1,13 +1,13 @@
-// Intl for contexts whose heap is snapshotted.
+// Intl for contexts whose heap is saved.
 //
-// A live Intl object owns native data no snapshot can hold. So the constructors
-// are replaced by ones whose instances keep only what was asked for (canonical
-// locales and a copy of the options) and build the real object for the length of
-// one call. toLocaleString, localeCompare and their kin never expose such an
-// object and stay as they are.
+// A live Intl object owns native data that a snapshot cannot hold. Therefore the
+// constructors are replaced by constructors whose instances keep only their arguments
+// (canonical locales and a copy of the options). They create the real object for the
+// duration of one call. toLocaleString, localeCompare and similar methods never expose
+// such an object and are not replaced.
 
-// Instances are ordinary objects with this one private slot; constructors may then
-// be plain functions, which Intl.NumberFormat() without new requires.
+// Instances are ordinary objects with this one private slot. The constructors can then be
+// plain functions, which Intl.NumberFormat() without new requires.
 const intlSlot = (() => {
   class ReturnGiven { constructor(object) { return object; } }
   class Slot extends ReturnGiven {
@@ -23,17 +23,17 @@ const intlSlot = (() => {
   return { __proto__: null, mark: (object, record) => new Slot(object, record), read: Slot.read };
 })();
 
-// copyPrimitive freezes what a getter or an object option evaluates to: the real
-// constructor converts an option once, at construction. All but the digit counts
-// are strings or, as truth values, come out right as strings.
+// copyPrimitive stores the value of a getter or an object option, because the real
+// constructor converts an option once, at construction. All options except the digit
+// counts are strings, or are truth values that a string represents correctly.
 const copyPrimitive = (key, value) => {
   if (typeof value !== "object" || value === null) return value;
   return StringPrototypeEndsWith(key, "Digits") || key === "roundingIncrement" ? NativeNumber(value) : NativeString(value);
 };
 
-// recordOptions has the real constructor itself read the options, through a proxy
-// that notes each value. So order, conversions and errors are the engine's own,
-// and each getter runs once.
+// recordOptions lets the real constructor read the options through a proxy that records
+// each value. Order, conversions and errors are therefore the engine's own, and each
+// getter runs once.
 const recordOptions = (Real, locales, options, construct) => {
   if (typeof options !== "object" || options === null) {
     construct(Real, locales, options);
@@ -54,7 +54,7 @@ const recordOptions = (Real, locales, options, construct) => {
 
 const constructIntl = (Real, locales, options) => ReflectConstruct(Real, [locales, options]);
 
-// Date formatting without a date means now: the virtual now.
+// Date formatting without a date uses the current time: the virtual clock.
 const clockMethods = { __proto__: null, format: true, formatToParts: true };
 
 const installIntlShim = () => {
@@ -70,7 +70,7 @@ const installIntlShim = () => {
     const isDates = name === "DateTimeFormat";
     const realPrototype = Real.prototype;
 
-    // A Locale is nothing but its tag; everything else is locales plus options.
+    // A Locale consists of its tag only; the other classes have locales and options.
     const newRecord = (locales, options) => {
       if (isLocale) {
         const real = constructIntl(Real, locales, options);
@@ -142,8 +142,8 @@ const installIntlShim = () => {
       defineHidden(object, key, setMeta(method, real.name, real.length));
     }
 
-    // format and compare are getters of a function bound to the instance, the same
-    // one every time. Its real counterpart is fetched anew in each call.
+    // format and compare are getters that return a function bound to the instance, always
+    // the same function. It reads the real function again in each call.
     function defineAccessor(object, key, real, label) {
       const isBound = key === "format" || key === "compare";
       const getter = { get() {
@@ -173,8 +173,8 @@ const installIntlShim = () => {
     return Shim;
   };
 
-  // Internal consumers of a locale list (localeCompare, toLocaleString) know real
-  // Locale objects by their slot. The shim answers them as a list of one tag.
+  // The engine's own readers of a locale list (localeCompare, toLocaleString) recognize real
+  // Locale objects by their slot. The replacement looks to them like a list with one tag.
   const makeLocaleReadable = (prototype, needRecord) => {
     ObjectDefineProperty(prototype, "length", { __proto__: null, get() { return needRecord(this, "length") && 1; }, configurable: true });
     ObjectDefineProperty(prototype, "0", { __proto__: null, get() { return needRecord(this, "0").locales; }, configurable: true });
@@ -190,14 +190,14 @@ const installIntlShim = () => {
   }
 };
 
-// Segments walk a string in batches: each batch builds the real segmenter once,
-// and grows, so that neither many calls nor a long string cost quadratic time.
+// Segments reads a string in batches. Each batch creates the real segmenter once, and
+// batches grow, so that neither many calls nor a long string take quadratic time.
 const newSegments = (() => {
   let lazy;
   return (record, build, text) => (lazy === undefined ? lazy = makeSegments() : lazy)(record, build, text);
 
   function makeSegments() {
-    // Native methods are reached through a throw-away instance, once per engine call.
+    // Native methods are called on a temporary instance, one for each call of the engine.
     const iteratorPrototype = ObjectCreate(IteratorPrototype);
     const open = (state) => {
       const real = state.build(state.record);
@@ -247,8 +247,8 @@ const newSegments = (() => {
   }
 })();
 
-// bindIntlClock is all a context without snapshots needs: the real Intl, reading
-// the virtual clock where a date is left out.
+// bindIntlClock is all that a context without snapshots needs: the real Intl, which
+// reads the virtual clock if the caller passes no date.
 const bindIntlClock = () => {
   const intl = global.Intl;
   if (intl === undefined || intl.DateTimeFormat === undefined) return;

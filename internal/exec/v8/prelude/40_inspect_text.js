@@ -1,14 +1,14 @@
-// How single tokens print: quoted strings, property names, numbers, and how wide
-// a text is on a terminal.
+// The text of single tokens: quoted strings, property names and numbers, and the width
+// of a text on a terminal.
 
-// What needs an escape inside quotes: controls, the single quote, the backslash
-// and surrogates without their partner.
+// Characters that need an escape inside quotes: controls, the single quote, the backslash
+// and lone surrogates.
 const needsEscape = /[\x00-\x1f\x27\x5c\x7f-\x9f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 const plainIdentifier = /^[a-zA-Z_][a-zA-Z_0-9]*$/;
 
 const shortEscapes = { __proto__: null, 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 92: "\\\\" };
 
-// escapeText escapes everything unprintable, and the quote character quoteCode.
+// escapeText escapes unprintable characters and the quote character quoteCode.
 const escapeText = (text, quoteCode) => {
   let out = "";
   let start = 0;
@@ -50,8 +50,8 @@ const upperHex = (digits) => {
   return out;
 };
 
-// quote picks the quotes that need the least escaping: single, then double, then
-// backticks; single with escapes if all three occur.
+// quote uses the quotes that need the fewest escapes: single, then double, then backticks;
+// single quotes with escapes if the text contains all three.
 const quote = (text) => {
   if (!matches(needsEscape, text)) return `'${text}'`;
   let mark = "'";
@@ -64,8 +64,8 @@ const quote = (text) => {
 
 const formatNumber = (value) => (value === 0 && 1 / value < 0 ? "-0" : `${value}`);
 
-// grouped sets an underscore between each three digits when that is asked for,
-// counted from the decimal point to both sides.
+// grouped inserts an underscore after each three digits if the option asks for it, counted
+// from the decimal point in both directions.
 const grouped = (ctx, text) => {
   if (!ctx.numericSeparator || !matches(/^-?[0-9]+(?:\.[0-9]+)?$/, text)) return text;
   const point = StringPrototypeIndexOf(text, ".");
@@ -90,7 +90,7 @@ const formatString = (ctx, text) => {
     text = StringPrototypeSlice(text, 0, ctx.maxStringLength);
     trailer = `... ${rest} more character${rest > 1 ? "s" : ""}`;
   }
-  // A long text of several lines is shown line by line, joined with +.
+  // A long text of several lines is shown line by line, joined by +.
   if (ctx.compact !== true && text.length > 16 && text.length > ctx.breakLength - ctx.indentationLvl - 4) {
     const glue = ` +\n${StringPrototypeRepeat(" ", ctx.indentationLvl + 2)}`;
     let out = "";
@@ -117,7 +117,7 @@ const formatPrimitive = (ctx, value) => {
   }
 };
 
-// propertyName is the left side of "name: value".
+// propertyName returns the left side of "name: value".
 const propertyName = (ctx, key, enumerable) => {
   if (typeof key === "symbol") return `[${ctx.stylize(escapeText(SymbolPrototypeToString(key), 39), "symbol")}]`;
   if (key === "__proto__") return "['__proto__']";
@@ -151,7 +151,7 @@ const isWide = (code) =>
 const codePointText = (code) =>
   code < 0x10000 ? StringFromCharCode(code) : StringFromCharCode(0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
 
-// displayWidth is the number of terminal columns a text takes.
+// displayWidth returns the number of terminal columns that a text takes.
 const displayWidth = (text) => {
   let width = 0;
   for (let i = 0; i < text.length; i++) {

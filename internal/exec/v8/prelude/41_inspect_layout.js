@@ -1,11 +1,11 @@
-// How formatted parts are arranged: on one line, one per line, or in columns.
+// The arrangement of formatted parts: on one line, one per line, or in columns.
 
-// Which of the two list-like layouts a value may use.
+// The two layouts of a value: that of objects, and that of arrays.
 const layoutObject = 0;
 const layoutArray = 1; // more than six entries may be set in columns
 
-// fitsOneLine tells whether parts, their separators and what already stands on
-// the line stay within breakLength.
+// fitsOneLine reports whether the parts, their separators and the text before them on the
+// line stay within breakLength.
 const fitsOneLine = (ctx, parts, start, base) => {
   let total = parts.length + start;
   if (total + parts.length > ctx.breakLength) return false;
@@ -29,7 +29,7 @@ const joinParts = (ctx, parts, base, open, close, layout, depth, source) => {
   if (ctx.compact >= 1) {
     const before = parts.length;
     if (layout === layoutArray && before > 6) parts = groupInColumns(ctx, parts, source);
-    // Only the innermost levels may share a line, and only if not set in columns.
+    // Only the innermost levels may share a line, and only if they are not in columns.
     if (ctx.currentDepth - depth < ctx.compact && before === parts.length) {
       const start = parts.length + ctx.indentationLvl + open.length + base.length + 10;
       if (fitsOneLine(ctx, parts, start, base)) {
@@ -42,7 +42,7 @@ const joinParts = (ctx, parts, base, open, close, layout, depth, source) => {
   return `${head}${open}${indent}  ${listJoin(parts, `,${indent}  `)}${indent}${close}`;
 };
 
-// isNumeric looks at an own data element without running a getter.
+// isNumericElement reads an own data element without running a getter.
 const isNumericElement = (source, index) => {
   const descriptor = ObjectGetOwnPropertyDescriptor(source, index);
   if (descriptor === undefined || !hasOwn(descriptor, "value")) return false;
@@ -50,12 +50,12 @@ const isNumericElement = (source, index) => {
   return type === "number" || type === "bigint";
 };
 
-// groupInColumns sets short entries in aligned columns, about 2.5 times as many
-// columns as rows (a character is that much taller than wide), at most 15.
-// Numbers align right, everything else left.
+// groupInColumns arranges short entries in aligned columns: about 2.5 times as many
+// columns as rows (a character is that much taller than wide), at most 15. Numbers are
+// aligned right, other values left.
 const groupInColumns = (ctx, parts, source) => {
   const separator = 2;
-  // The closing "... n more items" line stays outside the columns.
+  // The last line, "... n more items", stays outside the columns.
   const count = ctx.maxArrayLength < parts.length ? parts.length - 1 : parts.length;
   const widths = newList();
   let total = 0;
@@ -96,7 +96,7 @@ const groupInColumns = (ctx, parts, source) => {
     let row = "";
     let at = i;
     for (; at < end - 1; at++) {
-      // padStart counts UTF-16 units; what a wide character takes beyond is added.
+      // padStart counts UTF-16 units: add the columns that a wide character takes beyond them.
       const width = columnWidths[at - i] + parts[at].length - widths[at];
       row += alignRight ? StringPrototypePadStart(`${parts[at]}, `, width, " ") : StringPrototypePadEnd(`${parts[at]}, `, width, " ");
     }

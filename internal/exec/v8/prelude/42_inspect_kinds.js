@@ -1,5 +1,5 @@
-// What each kind of value prints inside its braces, and the one-token forms of
-// functions, errors, boxed primitives, dates and regular expressions.
+// The text inside the braces for each kind of value, and the one-token forms of functions,
+// errors, boxed primitives, dates and regular expressions.
 
 const spaces = (count) => StringPrototypeRepeat(" ", count);
 
@@ -7,7 +7,7 @@ const moreItems = (count) => `... ${count} more item${count > 1 ? "s" : ""}`;
 
 const moreProperties = (count) => `... ${count} more propert${count > 1 ? "ies" : "y"}`;
 
-// prefixOf is what stands before an opening brace: class name, size, tag.
+// prefixOf returns the text before an opening brace: class name, size, tag.
 const prefixOf = (constructor, tag, fallback, size = "") => {
   if (constructor === null) {
     return tag !== "" && fallback !== tag ? `[${fallback}${size}: null prototype] [${tag}] ` : `[${fallback}${size}: null prototype] `;
@@ -15,7 +15,7 @@ const prefixOf = (constructor, tag, fallback, size = "") => {
   return tag !== "" && constructor !== tag ? `${constructor}${size} [${tag}] ` : `${constructor}${size} `;
 };
 
-// visibleKeys are the own keys inspection lists: enumerable ones, or all with showHidden.
+// visibleKeys returns the own keys that inspection lists: enumerable keys, or all with showHidden.
 const visibleKeys = (value, showHidden) => {
   let keys;
   if (showHidden) {
@@ -24,7 +24,7 @@ const visibleKeys = (value, showHidden) => {
     try {
       keys = toList(ObjectKeys(value));
     } catch {
-      // A module namespace with a binding still in its dead zone refuses Object.keys.
+      // Object.keys throws for a module namespace with a binding in its dead zone.
       keys = toList(ObjectGetOwnPropertyNames(value));
     }
   }
@@ -38,10 +38,10 @@ const visibleKeys = (value, showHidden) => {
 const indexPattern = /^(?:0|[1-9][0-9]{0,9})$/;
 const isIndexKey = (key) => typeof key === "string" && matches(indexPattern, key) && +key < 4294967295;
 
-// extraKeys are the visible keys of an array beyond its elements.
+// extraKeys returns the visible keys of an array besides its elements.
 const extraKeys = (value, showHidden) => toList(host.ownNonIndexKeys(value, !showHidden));
 
-// formatProperty prints one own property; elements go without their name.
+// formatProperty returns the text of one own property. An element is shown without its name.
 const formatProperty = (ctx, value, depth, key, isElement, given) => {
   const descriptor = given === undefined ? ObjectGetOwnPropertyDescriptor(value, key) : given;
   if (descriptor === undefined) return isElement ? "undefined" : `${propertyName(ctx, key, true)}: undefined`;
@@ -95,7 +95,7 @@ const arrayBody = (ctx, value, depth) => {
   return parts;
 };
 
-// sparseBody continues an array at its first hole; a run of holes is one entry.
+// sparseBody continues an array at its first hole. Consecutive holes are one entry.
 const sparseBody = (ctx, value, depth, parts, at, limit) => {
   const keys = ObjectKeys(value);
   let index = at;
@@ -163,7 +163,7 @@ const arrayBufferBody = (ctx, value, kind, orphan) => {
   const rest = length - shown;
   if (rest > 0) text += ` ... ${rest} more byte${rest > 1 ? "s" : ""}`;
   parts[0] = `${ctx.stylize("[Uint8Contents]", "special")}: <${text}>`;
-  // Without a prototype there is no byteLength to read, and Node says so.
+  // Without a prototype there is no byteLength to read. Node then prints undefined.
   parts[1] = `byteLength: ${formatPrimitive(ctx, orphan ? undefined : byteLengthOf(value, kind))}`;
   return parts;
 };
@@ -219,8 +219,8 @@ const mapBody = (ctx, value, depth) => {
   return parts;
 };
 
-// previewBody prints what the engine says an iterator or weak collection holds,
-// without advancing it. Weak collections have no order, so theirs is sorted.
+// previewBody prints the entries that the engine reports for an iterator or a weak
+// collection, without advancing it. Weak collections have no order: theirs are sorted.
 const previewBody = (ctx, entries, paired, weak, depth) => {
   const parts = newList();
   const count = paired ? entries.length / 2 : entries.length;
@@ -301,7 +301,7 @@ const boxedText = (ctx, value, kind, keys, constructor, tag) => {
   else if (type === "BigInt") primitive = BigIntPrototypeValueOf(value);
   else primitive = SymbolPrototypeValueOf(value);
   if (type === "String") {
-    // The characters are own index properties; the text shows them already.
+    // The characters are own index properties, which the text already shows.
     const length = primitive.length;
     for (let i = length; i < keys.length; i++) keys[i - length] = keys[i];
     keys.length = MathMax(0, keys.length - length);
@@ -313,7 +313,7 @@ const boxedText = (ctx, value, kind, keys, constructor, tag) => {
   return ctx.stylize(base, StringPrototypeToLowerCase(type));
 };
 
-// isClassSource tells a class from a function by its source text.
+// isClassSource reports whether the source text of a function is that of a class.
 const isClassSource = (source) => {
   if (!StringPrototypeStartsWith(source, "class") || !StringPrototypeEndsWith(source, "}")) return false;
   const rest = StringPrototypeSlice(source, 5, -1);

@@ -1,4 +1,4 @@
-// Errors print as their stack, adjusted where class, name and stack disagree.
+// Errors print as their stack, corrected where class, name and stack disagree.
 
 const stackOf = (error) => {
   const stack = error.stack;
@@ -11,19 +11,19 @@ const dropKey = (keys, key) => {
   keys.length = kept;
 };
 
-// errorText removes from keys what the text already shows and adds cause and errors.
+// errorText removes from keys those that the text already shows, and adds cause and errors.
 const errorText = (ctx, error, constructor, tag, keys) => {
   const rawName = error.name;
   const name = rawName === undefined || rawName === null ? "Error" : NativeString(rawName);
   let stack = stackOf(error);
   dropShownKeys(ctx, keys, error, stack);
   if ("cause" in error && !listIncludes(keys, "cause")) keys[keys.length] = "cause";
-  // Only AggregateError and its likes carry an array there.
+  // Only an AggregateError or a similar error has an array as errors.
   if (hasOwn(error, "errors") && ArrayIsArray(error.errors) && !listIncludes(keys, "errors")) keys[keys.length] = "errors";
 
   stack = nameInHeader(stack, constructor, name, tag);
 
-  // Frames are looked for behind the message, which may contain "\n    at" itself.
+  // The search for frames starts after the message, which may contain "\n    at" itself.
   const message = error.message;
   let from = message && typeof message === "string" ? StringPrototypeIndexOf(stack, message) : -1;
   from = from === 0 ? -1 : from;
@@ -49,8 +49,8 @@ const dropShownKeys = (ctx, keys, error, stack) => {
   }
 };
 
-// nameInHeader makes the first line name the class: a subclass that did not set
-// its name prints "Sub: message", one with another name "Sub [name]: message".
+// nameInHeader puts the class into the first line: a subclass that did not set its name
+// prints "Sub: message", a subclass with another name prints "Sub [name]: message".
 const nameInHeader = (stack, constructor, name, tag) => {
   let length = name.length;
   const regular = StringPrototypeEndsWith(name, "Error") && StringPrototypeStartsWith(stack, name) &&
@@ -75,7 +75,7 @@ const nameInHeader = (stack, constructor, name, tag) => {
 const isErrorValue = (value) =>
   typeof value === "object" && value !== null && (host.kindOf(value) === "error" || isInstance(NativeError, value));
 
-// frameLines shortens the frames an error shares with its cause, which prints them.
+// frameLines shortens the frames that an error shares with its cause: the cause prints them.
 const frameLines = (error, text) => {
   const frames = splitText(text, "\n");
   if (!("cause" in error)) return frames;

@@ -1,19 +1,19 @@
-// inspect: any value as text, exactly as Node's util.inspect prints it.
+// inspect returns any value as text, exactly as Node's util.inspect prints it.
 //
-// Kinds are told apart by host.kindOf, which looks at internal slots and cannot be
-// fooled. Proxy traps never run (the target is printed instead) and getters of
-// data never run. What Node reads from an object, this reads too: constructor.name,
+// host.kindOf determines the kind of a value from its internal slots, which user code
+// cannot forge. Proxy traps never run (the target is printed instead), and getters of
+// data never run. Inspection reads what Node reads from an object: constructor.name,
 // Symbol.toStringTag, the custom inspection hook, and an error's name, message and stack.
 
 const inspectCustom = SymbolFor("nodejs.util.inspect.custom");
 
 const plainStyle = { stylize(text) { return text; } }.stylize;
 
-// Stop going deeper once a level has printed this many characters: an acyclic
-// value with shared parts can be exponentially larger printed than stored.
+// Inspection does not descend further once a level has printed this many characters. An
+// acyclic value with shared parts can be exponentially larger in print than in memory.
 const maxPrinted = 1 << 24;
 
-// A prototype chain longer than this is a proxy making up prototypes.
+// A prototype chain longer than this belongs to a proxy that invents prototypes.
 const maxPrototypes = 1000;
 
 const newContext = () => ({
@@ -41,8 +41,8 @@ const newContext = () => ({
 
 const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "numericSeparator", "stylize"];
 
-// inspectWith reads options like util.inspect does; colours are not offered, since
-// the text goes to a ledger and not to a terminal.
+// inspectWith reads options as util.inspect does. Colors are not offered, because the
+// text is written to a ledger and not to a terminal.
 const inspectWith = (value, options) => {
   const ctx = newContext();
   if (typeof options === "object" && options !== null) {
@@ -54,13 +54,13 @@ const inspectWith = (value, options) => {
     if (ctx.maxStringLength === null) ctx.maxStringLength = Infinity;
     const { stylize } = ctx;
     if (typeof stylize !== "function") ctx.stylize = plainStyle;
-    // Called as a plain function: it must not see the context as its receiver.
+    // It is called as a plain function: it must not get the context as its receiver.
     else if (stylize !== plainStyle) ctx.stylize = (text, style) => `${stylize(text, style)}`;
   }
   return formatValue(ctx, value, 0, false);
 };
 
-// publicInspect is the third argument custom inspection functions receive.
+// publicInspect is the third argument of custom inspection functions.
 const publicInspect = { inspect(value, options) {
   if (typeof options === "boolean") {
     const depth = arguments[2];
@@ -117,7 +117,7 @@ const formatValue = (ctx, value, depth, inTypedArray) => {
     if (typeof custom === "function" && custom !== publicInspect && !isOwnPrototype(value)) {
       const left = ctx.depth === null ? null : ctx.depth - depth;
       const result = ReflectApply(custom, original, [left, userOptionsOf(ctx), publicInspect]);
-      // Returning itself means: print me the ordinary way.
+      // A function that returns its object asks for the ordinary form.
       if (result !== original) {
         if (typeof result !== "string") return formatValue(ctx, result, depth, false);
         return replaceText(result, "\n", `\n${spaces(ctx.indentationLvl)}`);
@@ -154,9 +154,9 @@ const formatProxy = (ctx, proxy, depth) => {
   return joinParts(ctx, parts, "", "Proxy [", "]", layoutArray, depth + 1, undefined);
 };
 
-// constructorName is the name of the nearest constructor on the prototype chain,
-// null without one, and "Name <...>" where the chain is broken before Object.prototype.
-// protoProps, if given, collects inherited data properties (showHidden).
+// constructorName returns the name of the nearest constructor on the prototype chain, null
+// if there is none, and "Name <...>" if the chain is broken before Object.prototype. If
+// protoProps is given, it receives the inherited data properties (showHidden).
 const constructorName = (value, ctx, depth, protoProps) => {
   let object = value;
   let firstPrototype;
@@ -185,7 +185,7 @@ const constructorName = (value, ctx, depth, protoProps) => {
   return `${name} <${parent}>`;
 };
 
-// inheritedProperties lists data properties of up to three user-made prototypes.
+// inheritedProperties lists the data properties of up to three prototypes of user code.
 const inheritedProperties = (ctx, main, object, depth, output) => {
   let keys;
   let above;
@@ -212,20 +212,20 @@ const inheritedProperties = (ctx, main, object, depth, output) => {
   }
 };
 
-// plainPrefixOf names an object nothing else is known of. Without a prototype the
-// engine still knows what made it, though it may take that from the tag.
+// plainPrefixOf names an object about which nothing else is known. For an object without
+// a prototype, the engine knows the constructor, but may take that name from the tag.
 const plainPrefixOf = (value, constructor, tag) => {
   if (constructor !== null) return prefixOf(constructor, tag, "");
   const maker = host.constructorName(value);
   return prefixOf(null, tag, maker === tag ? "Object" : maker);
 };
 
-// shapeOf decides how an object prints: a finished string, or the text before the
-// braces (base), the braces, the keys to list and the body to print before them.
+// shapeOf decides how an object prints: as a finished string, or by the text before the
+// braces (base), the braces, the keys to list, and the body to print before the keys.
 const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
   const shape = { __proto__: null, base: "", open: "{", close: "}", keys: undefined, layout: layoutObject, body: undefined };
-  // A builtin whose prototype was exchanged has lost its iterator, and Node prints
-  // such a one by its properties alone.
+  // A builtin whose prototype was replaced has lost its iterator. Node prints only the
+  // properties of such an object.
   const intact = constructor === null || value === ArrayPrototype ||
     (constructor !== "Object" && !StringPrototypeEndsWith(constructor, ">"));
   if (intact) {
@@ -363,7 +363,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   const constructor = constructorName(value, ctx, depth, protoProps);
   if (protoProps !== undefined && protoProps.length === 0) protoProps = undefined;
 
-  // An own visible tag is listed among the properties; it is not repeated up front.
+  // An own visible tag is listed with the properties and not repeated in the prefix.
   let tag = value[SymbolToStringTag];
   if (typeof tag !== "string" ||
       (tag !== "" && (ctx.showHidden ? hasOwn(value, SymbolToStringTag) : isEnumerable(value, SymbolToStringTag)))) tag = "";
@@ -419,7 +419,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   return text;
 };
 
-// sortParts sorts the entries from the given one on, leaving array elements alone.
+// sortParts sorts the entries from the given index on and leaves array elements in place.
 const sortParts = (parts, order, from) => {
   const tail = newList();
   for (let i = from; i < parts.length; i++) tail[tail.length] = parts[i];

@@ -1,5 +1,5 @@
-// console: Node's formatting, written through host.write with the level apart, so
-// that no text a script prints can pass for another level.
+// console: Node's formatting, written through host.write. The level is a separate
+// argument, so that no text of a script can be mistaken for another level.
 
 const levelLog = 0;
 const levelDebug = 1;
@@ -21,14 +21,14 @@ const emit = (level, text) => {
   host.write(level, prefix === "" ? text : prefix + text);
 };
 
-// print is the whole cost of console.log("text"): no formatting machinery.
+// print is all that console.log("text") costs: it does no formatting.
 const print = (level, args) => {
   if (args.length === 1 && typeof args[0] === "string") emit(level, args[0]);
   else emit(level, formatArguments(args));
 };
 
-// formatArguments is util.format: printf-like directives in a leading string, the
-// remaining arguments inspected and joined by spaces.
+// formatArguments is util.format: it replaces the directives of a leading string, as printf
+// does, inspects the remaining arguments and joins them by spaces.
 const formatArguments = (args) => {
   const count = args.length;
   if (count === 0) return "";
@@ -98,7 +98,7 @@ const formatAsString = (value) => {
   }
 };
 
-// usesBuiltinToString: %s respects a toString the user wrote, and inspects the rest.
+// usesBuiltinToString serves %s, which calls a toString of user code and inspects other values.
 const usesBuiltinToString = (value) => {
   while (host.kindOf(value) === "proxy") {
     value = host.proxyDetails(value)[0];
@@ -126,7 +126,7 @@ const formatAsJSON = (value) => {
   }
 };
 
-// elapsedText shows a duration in the unit that suits it.
+// elapsedText returns a duration in a suitable unit.
 const elapsedText = (ms) => {
   if (ms < 1000) return `${NativeNumber(NumberPrototypeToFixed(ms, 3))}ms`;
   if (ms < 60000) return `${NumberPrototypeToFixed(ms / 1000, 3)}s`;
@@ -137,7 +137,7 @@ const elapsedText = (ms) => {
   return hours > 0 ? `${hours}:${pad(minutes)}:${seconds} (h:mm:ss.mmm)` : `${minutes}:${seconds} (m:ss.mmm)`;
 };
 
-// reportElapsed serves timeLog and timeEnd; false when no such stopwatch runs.
+// reportElapsed serves timeLog and timeEnd. It returns false if no such stopwatch runs.
 const reportElapsed = (method, label, extra) => {
   const started = MapPrototypeGet(stopwatches, label);
   if (started === undefined) {
@@ -221,7 +221,7 @@ const consoleObject = {
   error(...args) { print(levelError, args); },
   groupCollapsed(...args) { openGroup(args); },
 };
-// Held apart from the object, whose methods user code may replace.
+// Captured here, because user code may replace the methods of the object.
 const consoleObjectTrace = consoleObject.trace;
 const consoleObjectTable = consoleObject.table;
 
@@ -229,7 +229,7 @@ const consoleObjectTable = consoleObject.table;
   const names = ObjectKeys(consoleObject);
   for (let i = 0; i < names.length; i++) setMeta(consoleObject[names[i]], names[i], 0);
   setTag(consoleObject, "console");
-  // Its prototype is an empty object of its own, as the console standard has it.
+  // Its prototype is an empty object of its own, as the console standard requires.
   ObjectSetPrototypeOf(consoleObject, {});
   defineHidden(global, "console", consoleObject);
 })();

@@ -5,7 +5,7 @@ const tableIteration = "(iteration index)";
 
 const newColumn = (title, cells) => ({ __proto__: null, title, cells, width: 0 });
 
-// tableText returns undefined for what has no rows; console.table logs that plainly.
+// tableText returns undefined for a value without rows, which console.table logs plainly.
 const tableText = (data, properties, caller) => {
   if (data === null || typeof data !== "object") return undefined;
   if (properties !== undefined && !ArrayIsArray(properties)) {
@@ -18,7 +18,7 @@ const tableText = (data, properties, caller) => {
   return propertyTable(data, properties);
 };
 
-// cellText keeps a cell on one line: nested values show their outline only.
+// cellText keeps a cell on one line: of nested values it shows only the outline.
 const cellText = (value) => {
   const wide = value !== null && typeof value === "object" && !ArrayIsArray(value) && ObjectKeys(value).length > 2;
   return inspectWith(value, { __proto__: null, depth: wide ? -1 : 0, maxArrayLength: 3, breakLength: Infinity });
@@ -86,8 +86,8 @@ const propertyTable = (data, properties) => {
       cells[row] = primitive || !hasOwn(item, name) ? "" : cellText(item[name]);
     }
   }
-  // Columns named like array indexes come first, in number order, as the keys of
-  // any object would; a null-prototype object gives that order.
+  // Columns that are named like array indexes come first, in numeric order, like the keys
+  // of any object. An object without a prototype produces that order.
   const order = ObjectCreate(null);
   const iterator = MapPrototypeEntries(byName);
   for (let step = MapIteratorPrototypeNext(iterator); !step.done; step = MapIteratorPrototypeNext(iterator)) {

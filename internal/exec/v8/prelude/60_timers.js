@@ -1,14 +1,14 @@
 // Timers, immediates and microtasks on the virtual clock.
 //
-// One binary heap orders everything that is due, by time and then by creation, so
-// scheduling and cancelling cost O(log n). Entries are plain data in the heap of
-// the isolate: a snapshot keeps them, with the delay they had left.
+// One binary heap orders all entries by due time and then by creation, so scheduling and
+// cancelling cost O(log n). Entries are plain data in the heap of the isolate: a snapshot
+// keeps them, with the delay that they had left.
 
 const maxDelay = 2147483647;
 
-// An immediate made while another runs belongs to the next turn of the loop. Its
-// due time is a hair later (a binary fraction, so sums stay exact), otherwise a
-// chain of immediates would hold the clock still and starve every timer.
+// An immediate that is created while another runs belongs to the next turn of the loop. Its
+// due time is slightly later (by a binary fraction, so sums stay exact). Otherwise a chain
+// of immediates would stop the clock, and no timer would fire.
 const immediateTurn = 1 / 64;
 
 const timerHeap = newList();
@@ -18,8 +18,8 @@ let inImmediateTurn = false;
 const exposedTimers = new NativeMap(); // id -> record, for timers used as a primitive
 let nextTimerId = 1;
 
-// Moves are loops without calls: a stack overflow can then never strike between
-// two halves of a move and leave the heap in disorder.
+// Moves are loops without calls, so that a stack overflow cannot happen in the middle of a
+// move and leave the heap out of order.
 const siftUp = (at) => {
   const record = timerHeap[at];
   while (at > 0) {
@@ -87,8 +87,8 @@ const cancelTimer = (record) => {
   if (record.id !== 0) MapPrototypeDelete(exposedTimers, record.id);
 };
 
-// cancelAllTimers cancels every timer, also those of earlier runs and unref'd ones,
-// and returns how many there were.
+// cancelAllTimers cancels every timer, also unref'd timers and those of earlier runs, and
+// returns how many there were.
 const cancelAllTimers = () => {
   const count = timerHeap.length;
   for (let i = 0; i < count; i++) {
@@ -102,7 +102,7 @@ const cancelAllTimers = () => {
   return count;
 };
 
-// countTimers counts what is scheduled, by kind.
+// countTimers counts the scheduled entries by kind.
 const countTimers = () => {
   const counts = { __proto__: null, timeouts: 0, intervals: 0, immediates: 0, unreferenced: 0 };
   for (let i = 0; i < timerHeap.length; i++) {
@@ -115,7 +115,7 @@ const countTimers = () => {
   return counts;
 };
 
-// Timeout and Immediate are what user code holds; the record stays out of reach.
+// User code holds objects of Timeout and Immediate. The record is not accessible to it.
 let recordOf;
 let immediateRecordOf;
 
@@ -208,7 +208,7 @@ const newRecord = (callback, args, delay, repeat, immediate) => ({
   __proto__: null, due: 0, order: 0, at: -1, callback, args, delay, repeat, immediate, ref: true, cancelled: false, id: 0, handle: undefined,
 });
 
-// Out of range means "at once", that is one millisecond, as in Node and browsers.
+// A delay out of range becomes 1 ms, as in Node and browsers.
 const delayOf = (value) => {
   const delay = value * 1;
   if (delay >= 1 && delay <= maxDelay) return MathTrunc(delay);
@@ -225,7 +225,7 @@ const startTimer = (callback, value, args, repeat) => {
   return record.handle;
 };
 
-// clearAny takes a handle, or the number or numeric string a handle turned into.
+// clearAny takes a handle, or the number or numeric string that a handle was converted to.
 const clearAny = (value) => {
   if (typeof value === "object" && value !== null) {
     const record = recordOf(value);
@@ -238,17 +238,17 @@ const clearAny = (value) => {
   }
 };
 
-// Only the canonical spelling of an id names a timer: "7", not "07" or " 7".
+// Only the canonical form of an id names a timer: "7", not "07" or " 7".
 const timerIdOf = (text) => {
   const id = NativeNumber(text);
   return `${id}` === text ? id : undefined;
 };
 
-// nextDue is when the loop has to wake up, or -1 when nothing keeps the run alive.
+// nextDue returns when the loop has to wake up, or -1 if nothing keeps the run alive.
 const nextDue = () => (timerHeap.length === 0 || (activeRefs === 0 && callsInFlight === 0) ? -1 : timerHeap[0].due);
 
-// fireNext runs the earliest entry. What its callback throws is the caller's to
-// report; an interval is armed again either way.
+// fireNext runs the earliest entry. The caller reports what the callback throws. An
+// interval is scheduled again in both cases.
 const fireNext = () => {
   if (timerHeap.length === 0) return;
   const record = timerHeap[0];
@@ -264,8 +264,8 @@ const fireNext = () => {
   }
 };
 
-// Between runs only the delay left is meaningful: the next run has another clock.
-// Both shifts are monotonic, so the order of the heap stays right.
+// Between runs only the remaining delay has a meaning: the next run has another clock. Both
+// shifts are monotonic, so the heap stays in order.
 const suspendTimers = () => {
   const current = host.now();
   for (let i = 0; i < timerHeap.length; i++) timerHeap[i].due = MathMax(0, timerHeap[i].due - current);
@@ -315,8 +315,8 @@ const resumeTimers = (startMs) => {
   define(clearImmediate, 1);
   define(queueMicrotask, 1);
 
-  // Awaiting a primitive takes exactly one microtask and, unlike Promise.prototype.then,
-  // asks no object for its constructor.
+  // Awaiting a primitive takes exactly one microtask. Unlike Promise.prototype.then, it
+  // reads no object's constructor.
   const runInMicrotask = async (callback) => {
     await undefined;
     try {

@@ -1,9 +1,9 @@
 // Calls to the MCP servers of a run: mcp.<server>.<tool>(arguments) is a promise.
 //
-// What may be called belongs to the run, not to the heap: the functions hold only
-// names, and look them up when they are called. So a heap that kept one may be
-// resumed where other servers are there, or none. A promise whose run ended first
-// stays pending for ever.
+// The callable servers belong to the run and not to the heap: the functions hold only
+// names, and look them up when they are called. A heap with such a function can therefore
+// be resumed by a run with other servers, or with none. A promise that is pending at the
+// end of its run stays pending permanently.
 
 const NativePromise = Promise;
 const JSONParse = JSON.parse;
@@ -59,7 +59,7 @@ const someOf = (names) => {
   return listJoin(few, ", ") + (names.length > few.length ? ` and ${names.length - few.length} more` : "");
 };
 
-// whyNot explains a name that cannot be called in this run; undefined when it can.
+// whyNot explains why a name cannot be called in this run. It returns undefined if it can.
 const whyNot = (server, tool) => {
   const tools = MapPrototypeGet(callableServers(), server);
   if (tools === undefined) {
@@ -72,7 +72,7 @@ const whyNot = (server, tool) => {
   return `MCP server "${server}" has no tool "${tool}"; it has ${someOf(tools)}`;
 };
 
-// The bytes of a JSON text, which has no lone surrogates.
+// The length of a JSON text in bytes of UTF-8. Such a text has no lone surrogates.
 const jsonBytes = (text) => {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {
@@ -82,7 +82,7 @@ const jsonBytes = (text) => {
   return bytes;
 };
 
-// argumentsText returns the arguments as JSON, or throws what is wrong with them.
+// argumentsText returns the arguments as JSON, or throws an error that explains the fault.
 const argumentsText = (given, fail) => {
   if (given === undefined) return "{}";
   if (typeof given !== "object" || given === null || ArrayIsArray(given)) throw fail("arguments are one object, such as { query: \"...\" }");
@@ -94,8 +94,8 @@ const argumentsText = (given, fail) => {
   return text;
 };
 
-// The error is made where the call is, so that its trace leads there, and gets its
-// words when they are known.
+// The error is created where the call is, so that its trace leads there. Its message is
+// set when it is known.
 const callError = (server, tool, caller) => {
   const error = hideFrames(new NativeError(""), caller);
   defineHidden(error, "name", "McpError");
@@ -163,8 +163,8 @@ const answerCall = (number, ok, text) => {
   call.resolve(value);
 };
 
-// awkward names are looked up by the language itself on anything: a promise
-// resolved with the object asks for then, JSON.stringify for toJSON.
+// The language itself looks up awkward names on any object: resolving a promise with the
+// object reads then, JSON.stringify reads toJSON.
 const awkward = (key) => typeof key === "symbol" || key === "then" || key === "toJSON";
 
 const toolFunction = (server, tool) => {

@@ -1,6 +1,6 @@
-// Atomics.waitAsync and Atomics.notify on the virtual clock. The engine's own timeouts
-// run in real time, and nothing in a run waits for them. A run is one thread, so every
-// waiter is known here and the engine needs none.
+// Atomics.waitAsync and Atomics.notify on the virtual clock. The engine's own timeouts run
+// in real time, and a run does not wait for them. A run has one thread, so this file knows
+// every waiter and the engine needs none.
 
 (() => {
   const { Atomics } = global;
@@ -23,7 +23,7 @@
     if (kept === 0) MapPrototypeDelete(WeakMapPrototypeGet(waiting, buffer), index);
   };
 
-  // Indexes are counted in bytes from the start of the buffer: views may overlap.
+  // Indexes are in bytes from the start of the buffer, because views may overlap.
   const byteIndex = (array, index) =>
     TypedArrayPrototypeGetByteOffset(array) + index * (TypedArrayPrototypeGetName(array) === "BigInt64Array" ? 8 : 4);
 
@@ -31,8 +31,8 @@
     waitAsync(typedArray, index, value, timeout) {
       const at = MathTrunc(+index) || 0;
       let delay = 0;
-      // The engine checks everything, asks for the timeout last and is told 0: it
-      // answers at once and keeps no waiter.
+      // The engine validates the arguments and reads the timeout last. It gets the timeout
+      // 0, returns at once and keeps no waiter.
       const checked = nativeWaitAsync(typedArray, at, value, {
         __proto__: null,
         valueOf() {

@@ -1,5 +1,5 @@
-// FinalizationRegistry.prototype.register notes that it was called: a callback of an
-// earlier run may run whenever the engine collects garbage, and the run is told.
+// FinalizationRegistry.prototype.register records that it was called. A callback of an
+// earlier run may run whenever the engine collects garbage, and the run gets a warning.
 
 let finalizersKept = false; // once an object was registered
 

@@ -1,19 +1,19 @@
 // The text of a run's result.
 
-// Past this many values a result is shown as the console would show it: at two
-// bytes each at least, the JSON text would exceed what a result may be.
+// A result with more values than this is shown as on the console: with at least two bytes
+// for each value, its JSON text would be longer than the limit of a result.
 const maxJSONNodes = 8000000;
 
 const safeInspect = (value) => {
   try {
     return inspectWith(value, undefined);
   } catch {
-    // Something user code controls (a custom inspection hook, a name getter) threw.
+    // Code that the user controls (a custom inspection hook, a name getter) threw.
     return `[${typeof value} whose inspection threw an error]`;
   }
 };
 
-// prototypesAreClean: JSON.stringify would call a toJSON found on these prototypes.
+// JSON.stringify would call a toJSON method of these prototypes.
 const prototypesAreClean = () =>
   !hasOwn(ObjectPrototype, "toJSON") && !hasOwn(ArrayPrototype, "toJSON") &&
   ObjectGetPrototypeOf(ArrayPrototype) === ObjectPrototype;
@@ -26,9 +26,9 @@ const isJSONPrimitive = (value) => {
   }
 };
 
-// openPlain lists the objects directly inside a plain object or array, with the
-// number of all values in it, or returns undefined if it holds anything JSON text
-// would lose or run. No code of the user runs: accessors and proxies end it.
+// openPlain lists the objects directly inside a plain object or array, with the number of
+// all values in it. It returns undefined if the object holds anything that JSON text
+// would lose or run. No user code runs: an accessor or a proxy makes it return undefined.
 const openPlain = (value) => {
   const kind = host.kindOf(value);
   const prototype = kind === "proxy" ? undefined : ObjectGetPrototypeOf(value);
@@ -56,9 +56,9 @@ const openPlain = (value) => {
   return { __proto__: null, value, children, next: 0, count: length + 1 - children.length };
 };
 
-// isJSONValue walks with a stack of its own: depth is no reason to fail here. What
-// several places share is walked once, but counted everywhere, since the text
-// would repeat it: forty arrays can hold each other to a trillion values.
+// isJSONValue uses a stack of its own, so that it does not fail at any depth. It walks a
+// shared object once, but counts it at each place, because the text would repeat it:
+// forty arrays can contain each other to a trillion values.
 const isJSONValue = (root) => {
   if (typeof root !== "object" || root === null) return isJSONPrimitive(root);
   if (!prototypesAreClean()) return false;
@@ -96,7 +96,7 @@ const resultText = (value) => {
   try {
     if (isJSONValue(value)) return JSONStringify(value);
   } catch {
-    // Too deep or too long for JSON text; the console form has limits of its own.
+    // Too deep or too long for JSON text. The console form has limits of its own.
   }
   return safeInspect(value);
 };

@@ -1,13 +1,13 @@
-// The text of the error that ends a run: the stack, message first, then what Node
-// prints of an uncaught error besides it: own properties, cause and errors.
+// The text of the error that ends a run: the stack, message first, followed by the other
+// parts that Node prints of an uncaught error: own properties, cause and errors.
 //
 // Properties of the error itself are read from their descriptors, so accessors do not
-// run. What is printed inside them follows the rules of inspection.
+// run. Values inside them follow the rules of inspection.
 
 const maxDetails = 65536; // characters after the stack
 
-// errorHeader is what is left of an error whose stack user code has taken away.
-// Each part may be an accessor that throws, and costs only itself then.
+// errorHeader returns the text of an error whose stack user code removed. Each part may be
+// an accessor that throws. Then only that part is missing.
 const errorHeader = (value) => {
   const read = (key, otherwise) => {
     try {
@@ -27,7 +27,7 @@ const errorStack = (value) => {
     const stack = nativeStack(value);
     if (typeof stack === "string" && stack !== "") return stack;
   } catch {
-    // A user's Error.prepareStackTrace threw.
+    // An Error.prepareStackTrace of user code threw.
   }
   return errorHeader(value);
 };
@@ -37,7 +37,7 @@ const ownValue = (object, key) => {
   return descriptor !== undefined && hasOwn(descriptor, "value") ? descriptor.value : undefined;
 };
 
-// detailKeys are the properties that the stack does not show.
+// detailKeys returns the keys of the properties that the stack does not show.
 const detailKeys = (error, stack) => {
   const keys = visibleKeys(error, false);
   const shown = ["name", "message", "stack"];
@@ -51,8 +51,8 @@ const detailKeys = (error, stack) => {
   return keys;
 };
 
-// formatDetail prints one property. User code that inspection has to run may throw;
-// that costs the one property.
+// formatDetail returns the text of one property. User code that inspection has to run may
+// throw. Then only that property is missing.
 const formatDetail = (ctx, error, key) => {
   try {
     return formatProperty(ctx, error, 1, key, false);
@@ -89,7 +89,7 @@ const errorDetails = (error, stack) => {
     parts[i] = formatDetail(ctx, error, keys[i]);
     size += parts[i].length;
   }
-  // With the stack in front, which decides whether all fits on one line.
+  // The stack is part of the text here, because its length decides whether all fits on one line.
   const text = joinParts(ctx, parts, stack, "{", "}", layoutObject, 1, undefined);
   return cutText(StringPrototypeSlice(text, stack.length), maxDetails);
 };

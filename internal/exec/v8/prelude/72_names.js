@@ -1,4 +1,4 @@
-// Which run declared a top-level name. The engine only says that a name is taken.
+// The run that declared a top-level name. The engine reports only that a name is taken.
 
 const declaredBy = new NativeMap(); // name -> script
 let namesNoted = 0; // the engine lists names in the order of their declaration
@@ -10,8 +10,8 @@ const noteNames = (names) => {
 
 const nameTaken = /^SyntaxError: Identifier '(.+)' has already been declared(?=\n|$)/;
 
-// explainSyntaxError says how to go on when a name is taken by an earlier run. Within
-// one script the engine's words are enough.
+// explainSyntaxError adds advice if an earlier run took a name. Within one script the
+// engine's message is enough.
 const explainSyntaxError = (text) => {
   const match = RegExpPrototypeExec(nameTaken, text);
   if (match === null) return text;

@@ -1,7 +1,7 @@
 // TextEncoder and TextDecoder for UTF-8, and atob and btoa.
 
-// Code units are turned into text some thousands at a time: one call for all would
-// exceed the argument limit, one call each is slow.
+// Code units are converted to text some thousands at a time: one call for all would exceed
+// the limit of arguments, and one call for each is slow.
 const unitsPerCall = 4096;
 
 const newTextBuilder = () => ({ __proto__: null, text: "", units: newList() });
@@ -27,7 +27,7 @@ const finishText = (builder) => {
   return builder.text;
 };
 
-// scalarAt is the code point at an index; a surrogate without its partner is U+FFFD.
+// scalarAt returns the code point at an index, and U+FFFD for a lone surrogate.
 const scalarAt = (text, index) => {
   const code = StringPrototypeCodePointAt(text, index);
   return code >= 0xd800 && code <= 0xdfff ? 0xfffd : code;
@@ -53,7 +53,7 @@ const writeUtf8 = (bytes, at, code) => {
   }
 };
 
-// bytesOf views any BufferSource as bytes, or returns undefined.
+// bytesOf returns any BufferSource as bytes, or undefined.
 const bytesOf = (value) => {
   switch (typeof value === "object" && value !== null ? host.kindOf(value) : "") {
     case "arrayBuffer":
@@ -118,7 +118,7 @@ const bytesOf = (value) => {
   class TextDecoder {
     #fatal;
     #ignoreBOM;
-    // What a decode with { stream: true } leaves for the next one.
+    // The state that a decode with { stream: true } leaves for the next decode.
     #state = newDecoderState();
 
     constructor(encoding = "utf-8", options = undefined) {
@@ -159,8 +159,8 @@ const bytesOf = (value) => {
     return { __proto__: null, needed: 0, seen: 0, code: 0, lower: 0x80, upper: 0xbf, started: false, damaged: false };
   }
 
-  // decodeUtf8 follows the decoder of the Encoding standard: each longest prefix of
-  // a valid sequence that is cut short becomes one U+FFFD.
+  // decodeUtf8 follows the decoder of the Encoding standard: the longest prefix of a valid
+  // sequence that is cut short becomes one U+FFFD.
   function decodeUtf8(state, bytes, keepBOM, last) {
     const out = newTextBuilder();
     const emitCode = (code) => {
@@ -269,7 +269,7 @@ const bytesOf = (value) => {
         }
       }
       const rest = count % 4;
-      // Padding may be left out, but what there is of it must be right.
+      // Padding may be missing. Padding that is there must be right.
       if (padding > 2 || (padding > 0 && rest !== 1 && rest + padding !== 4)) throw fail("Invalid character");
       if (rest === 1) throw fail("The string to be decoded is not correctly encoded.");
       if (rest === 2) appendCodePoint(out, (bits >> 4) & 255);

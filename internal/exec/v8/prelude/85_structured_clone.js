@@ -1,8 +1,8 @@
-// structuredClone: the structured serialization of the HTML standard, done in one
-// pass from value to copy.
+// structuredClone: the structured serialization of the HTML standard, in one pass from
+// value to copy.
 //
-// Kinds are told apart by internal slots. Own enumerable properties are read, so
-// getters run, as the standard asks; nothing else of user code does.
+// Internal slots determine the kind of a value. Own enumerable properties are read, so
+// getters run, as the standard requires. No other user code runs.
 
 const ArrayBufferPrototypeTransfer =
   NativeArrayBuffer.prototype.transfer === undefined ? undefined : uncurryThis(NativeArrayBuffer.prototype.transfer);
@@ -27,8 +27,8 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
   const errorNames = ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"];
   for (let i = 0; i < errorNames.length; i++) errors[errorNames[i]] = global[errorNames[i]].prototype;
 
-  // Objects with internal state but no kind of their own: their prototypes are not
-  // to be had by plain objects in any honest way.
+  // Objects with internal state but no kind of their own. A plain object can have such a
+  // prototype only if user code sets it deliberately.
   const iterators = newList();
   iterators[0] = ObjectGetPrototypeOf(ArrayPrototype[SymbolIterator]());
   iterators[1] = ObjectGetPrototypeOf(""[SymbolIterator]());
@@ -109,7 +109,7 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
     return copy;
   };
 
-  // Entries are listed before the first is cloned: cloning may run getters that
+  // Entries are listed before the first one is cloned, because cloning may run getters that
   // change the collection.
   const copyMap = (value, copy, seen) => {
     const entries = newList();
@@ -135,7 +135,7 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
   const copyFields = (value, copy, seen) => {
     const keys = ObjectKeys(value);
     for (let i = 0; i < keys.length; i++) {
-      // A getter run before may have removed the property.
+      // A getter that ran before may have removed the property.
       if (hasOwn(value, keys[i])) setField(copy, keys[i], clone(value[keys[i]], seen));
     }
   };
@@ -182,7 +182,7 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
     return copy;
   };
 
-  // transferList reads the sequence of an options object by the iteration protocol.
+  // transferList reads the sequence of an options object with the iteration protocol.
   const transferList = (options) => {
     const list = newList();
     if (options === undefined || options === null) return list;
@@ -211,14 +211,14 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
       }
       const transfers = transferList(options);
       const seen = new NativeMap();
-      // A buffer is moved by copying it first and detaching it last: if a value in
-      // between cannot be cloned, the caller's buffers are as they were.
+      // A transferred buffer is copied first and detached last. If a value in between cannot be
+      // cloned, the caller's buffers are unchanged.
       for (let i = 0; i < transfers.length; i++) MapPrototypeSet(seen, transfers[i], copyBuffer(transfers[i]));
       const copy = clone(value, seen);
       for (let i = 0; i < transfers.length; i++) {
         const from = transfers[i];
         const to = MapPrototypeGet(seen, from);
-        // A getter that ran meanwhile may have written to it.
+        // A getter that ran in between may have written to it.
         if (!isDetached(from) && ArrayBufferPrototypeGetByteLength(from) === ArrayBufferPrototypeGetByteLength(to)) {
           TypedArrayPrototypeSet(new NativeUint8Array(to), new NativeUint8Array(from));
         }

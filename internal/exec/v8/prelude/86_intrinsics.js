@@ -1,10 +1,10 @@
-// The intrinsics as the prelude leaves them, and what user code changed of them.
+// The intrinsics as the prelude leaves them, and the changes that user code made to them.
 //
-// A saved heap carries the built-in objects along, with everything that its runs did
-// to them. Each run that starts from a heap learns which of them are not what a fresh
-// isolate has. The record is made before user code exists, and no object that user
-// code can reach refers to it. Comparing calls nothing but captured intrinsics, on
-// objects that were no proxies when they were recorded: no getter and no trap runs.
+// A saved heap contains the built-in objects with everything that its runs did to them.
+// Each run that starts from a heap gets a list of those that differ from a fresh isolate.
+// The record is made before any user code runs, and no object that user code can reach
+// refers to it. The comparison calls only captured intrinsics, on objects that were not
+// proxies when they were recorded: no getter and no trap runs.
 
 const { isExtensible: ObjectIsExtensible } = Object;
 
@@ -12,11 +12,11 @@ const FunctionPrototype = Function.prototype;
 const maxChangesNamed = 5;
 const longestNamePart = 40; // characters
 
-// The record is one flat list, since every heap carries it. Per object: the object, its
-// path, its prototype, a text, its keys, and what they hold. The text is "+" if the
-// object is extensible, otherwise "-", and a letter for the attributes of each key. A
-// data property holds a value, an accessor a getter and a setter. A constant, which can
-// neither be written nor configured, holds nothing, unless it is a method.
+// The record is one flat list, because every heap contains it. For each object it has: the
+// object, its path, its prototype, a text, its keys, and their contents. The text is "+" if
+// the object is extensible, otherwise "-", then a letter for the attributes of each key. The
+// contents of a data property are its value, of an accessor its getter and setter. A constant
+// (neither writable nor configurable) has none, unless it is a method.
 let intrinsics;
 
 const isData = 1;
@@ -28,15 +28,15 @@ const firstLetter = 65;
 
 const isObject = (value) => typeof value === "function" || (typeof value === "object" && value !== null);
 
-// isPlain reports whether a property is read-only data of a primitive type. An accessor
-// as the name or length of a function would run in bind, and when it is printed.
+// isPlain reports whether a property is read-only data of a primitive type. If the name or
+// length of a function is an accessor, bind runs it, and so does printing the function.
 const isPlain = (object, key, type) => {
   const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
   return hasOwn(descriptor, "value") && typeof descriptor.value === type && !descriptor.writable && !descriptor.enumerable;
 };
 
-// isSimpleFunction tells functions with nothing but a plain length and name, as nearly all
-// methods are.
+// isSimpleFunction reports whether a function has only a plain length and name, as nearly
+// all methods do.
 const isSimpleFunction = (value) => {
   if (typeof value !== "function" || ObjectGetPrototypeOf(value) !== FunctionPrototype || !ObjectIsExtensible(value)) return false;
   const keys = ReflectOwnKeys(value);
@@ -54,8 +54,8 @@ const attributesOf = (descriptor) => {
 
 const isConstant = (attributes) => (attributes & (isData + isWritable + isConfigurable + isSimple)) === isData;
 
-// hiddenIntrinsics lists what only syntax, calls and prototypes lead to, with names, and
-// what those lead to.
+// hiddenIntrinsics lists, with names, the objects that only syntax, calls and prototypes
+// lead to, and the objects that those lead to.
 const hiddenIntrinsics = () => {
   const list = newList();
   const add = (name, object) => { list[list.length] = { __proto__: null, name, object }; };
@@ -99,8 +99,8 @@ const hiddenIntrinsics = () => {
   return list;
 };
 
-// captureIntrinsics records everything that the global object and hiddenIntrinsics
-// lead to. It comes last, before any user code.
+// captureIntrinsics records every object that the global object and hiddenIntrinsics lead
+// to. It runs last in the prelude, before any user code.
 const captureIntrinsics = () => {
   intrinsics = newList();
   const known = new NativeSet();
@@ -147,7 +147,7 @@ const captureIntrinsics = () => {
 const isNameCharacter = (code) =>
   (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 95 || code === 36;
 
-// printable returns text in printable ASCII, cut to a length: user code may choose it.
+// printable returns text in printable ASCII, cut to a maximum length: user code may choose it.
 const printable = (text) => {
   let out = "";
   for (let i = 0; i < text.length && i < longestNamePart; i++) {
@@ -172,15 +172,15 @@ const pathOfKey = (path, key) => {
 
 // ---- changes ----------------------------------------------------------------------
 
-// addedKeys reports the keys of an object that are not among those recorded from at on.
+// addedKeys reports the keys of an object that are not among the recorded keys, which start at at.
 const addedKeys = (path, keys, at, count, report) => {
   const recorded = new NativeSet();
   for (let k = 0; k < count; k++) SetPrototypeAdd(recorded, intrinsics[at + k]);
   for (let k = 0; k < keys.length; k++) if (!SetPrototypeHas(recorded, keys[k])) report(path, keys[k], " (added)");
 };
 
-// changedIntrinsics returns how many intrinsics user code changed, and the names of
-// the first ones; undefined where nothing was recorded.
+// changedIntrinsics returns how many intrinsics user code changed, and the names of the
+// first ones. It returns undefined if nothing was recorded.
 const changedIntrinsics = () => {
   if (intrinsics === undefined) return undefined;
   const names = newList();
@@ -214,8 +214,8 @@ const changedIntrinsics = () => {
           (accessor ? descriptor.get !== first || descriptor.set !== second : descriptor.value !== first)) {
         report(path, key, "");
       }
-      // The global object has the names of user code, which are no change, unless a
-      // top-level let, const or class hides a built-in object of its name.
+      // The global object has the names of user code. They are no change, unless a top-level
+      // let, const or class hides a built-in object of the same name.
       if (object === global && typeof key === "string" && MapPrototypeHas(declaredBy, key)) report(path, key, " (hidden by a declaration)");
     }
     if (object === global) continue;
@@ -225,8 +225,8 @@ const changedIntrinsics = () => {
   return { __proto__: null, count, names };
 };
 
-// inspectHeap describes, as JSON, what a heap brings along besides values: changed
-// intrinsics, and timers and finalizers that may run code during the run.
+// inspectHeap describes, as JSON, what a heap contains besides values: changed intrinsics,
+// and timers and finalizers that may run code during the run.
 const inspectHeap = () => {
   const changed = changedIntrinsics();
   return JSONStringify({

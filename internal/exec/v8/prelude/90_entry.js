@@ -1,4 +1,4 @@
-// entry is what the native side holds of this realm. User code never sees it.
+// entry is the object of this realm that the native side holds. User code never sees it.
 
 const entry = {
   __proto__: null,
@@ -29,7 +29,7 @@ const entry = {
   setMode(stateful) {
     heapIsSaved = stateful;
     if (stateful) {
-      // Neither survives a snapshot, so neither may be there to be used.
+      // A snapshot cannot hold either of them, so user code must not find them.
       delete global.WebAssembly;
       delete global.SharedArrayBuffer;
       installIntlShim();
