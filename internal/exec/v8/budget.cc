@@ -19,7 +19,7 @@ void* BufferBudget::Allocate(size_t length) {
 }
 
 void* BufferBudget::AllocateUninitialized(size_t length) {
-  // Zeroed all the same: what a script reads must not depend on what ran before.
+  // The memory is zeroed nevertheless: a script must not see the data of earlier code.
   return Allocate(length);
 }
 

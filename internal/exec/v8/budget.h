@@ -1,4 +1,4 @@
-// A byte budget for ArrayBuffer contents, which V8's heap limit does not bound.
+// A limit in bytes for the contents of ArrayBuffers, which V8's heap limit does not include.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace daybook {
 
-// Refuses what would exceed the budget; V8 turns a refusal into a RangeError.
+// Refuses an allocation that would exceed the limit. V8 then throws a RangeError.
 class BufferBudget : public v8::ArrayBuffer::Allocator {
  public:
   explicit BufferBudget(size_t limit) : limit_(limit) {}
 
-  // While a heap is being restored a refusal would end the process, so the
-  // budget only counts until it is armed.
+  // Starts to enforce the limit. Before that, the budget only counts, because a refusal
+  // while V8 restores a heap would end the process.
   void arm() { armed_ = true; }
 
   void* Allocate(size_t length) override;

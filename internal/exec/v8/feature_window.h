@@ -1,8 +1,7 @@
-// V8 leaves some builtins (Promise.try, RegExp.escape, Error.isError, ...) out
-// of a context made in an isolate that is meant for a snapshot, although a
-// snapshot can hold them. The one thing it looks at is a byte of its internal
-// isolate, for which there is no setter. The window clears the byte while the
-// very first context is made; restored contexts need nothing.
+// In an isolate that can be saved, V8 creates contexts without some builtins (Promise.try,
+// RegExp.escape, Error.isError, ...), although a snapshot can hold them. This depends only
+// on one byte of V8's internal isolate, which has no setter. A FeatureWindow clears the byte
+// while the first context is created. Restored contexts already have the builtins.
 #pragma once
 
 #include <cstring>
@@ -19,7 +18,7 @@ class FeatureWindow {
     if (!offset_ok() || *byte != 1 || internal->use_optimizer()) return;
     *byte = 0;
     if (!internal->use_optimizer()) {
-      // Not the byte we took it for, or no optimizer to ask: leave it alone.
+      // The byte has another meaning, or there is no optimizer: restore it.
       *byte = 1;
       return;
     }
@@ -36,8 +35,8 @@ class FeatureWindow {
  private:
   static constexpr unsigned kSerializerEnabled = 0x10240;  // V8 13.6.233.10, linux/amd64
 
-  // use_optimizer() begins with a comparison of that very byte to zero. Another
-  // V8 has another offset in its code and the window stays shut.
+  // use_optimizer() starts with a comparison of this byte to zero. Another version of V8 has
+  // another offset in that code. The byte is then not changed.
   static bool offset_ok() {
     auto function = &v8::internal::Isolate::use_optimizer;
     const unsigned char* code;

@@ -1,5 +1,5 @@
-// The V8 library was built against glibc 2.38, whose headers rename these
-// functions. Older C libraries get them from here; newer ones override them.
+// The V8 library was built against glibc 2.38, whose headers rename these functions. With
+// an older C library these definitions are used. A newer one overrides them.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What user code put on the global object besides properties that hold a value and
-// take another one.
+// Lists the properties that user code added to the global object, other than writable data
+// properties.
 #include "isolate.h"
 
 namespace daybook {
@@ -9,10 +9,10 @@ namespace {
 constexpr int kNamed = 5;
 constexpr size_t kNameLimit = 200;  // bytes
 constexpr int kLookedAt = 20000;     // names, 0.4 us each
-constexpr int kCheckEvery = 4096;   // names between two looks at whether to stop
+constexpr int kCheckEvery = 4096;   // names between two checks for a stop
 
-// A fresh isolate has these. Nothing can change the first three, and a change of mcp is
-// one of a built-in object.
+// A fresh isolate has these. The first three cannot change, and a change of mcp is reported
+// as that of a built-in object.
 bool is_built_in(daybook_isolate* d, v8::Local<v8::Name> name) {
   for (const char* known : {"undefined", "NaN", "Infinity", "mcp"}) {
     if (name->StrictEquals(new_string(d->isolate, known))) return true;
@@ -39,8 +39,8 @@ void append_name(daybook_isolate* d, char kind, v8::Local<v8::Name> name) {
 
 }  // namespace daybook
 
-// No code of a script runs: the keys of an ordinary object are listed, and what is
-// read of a property are its kind and its attributes.
+// No code of a script runs: the global object is an ordinary object, and only the kind and
+// the attributes of a property are read.
 extern "C" int daybook_inspect_globals(daybook_isolate* d, int* count, int* unseen, daybook_bytes* names) {
   using namespace daybook;
   *count = 0;

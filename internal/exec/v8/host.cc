@@ -1,5 +1,5 @@
-// The native functions the prelude gets as its host object. None runs user
-// code: classification never calls a trap, a getter or a toString.
+// The native functions of the host object, which the prelude receives. None of them runs
+// user code: they call no trap, no getter and no toString.
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -68,7 +68,7 @@ struct Kind {
   const char* name;
 };
 
-// The first match wins: what is a special case of another comes first.
+// The first match is used, so a special case comes before its general case.
 constexpr Kind kKinds[] = {
     {&Value::IsProxy, "proxy"},
     {&Value::IsPromise, "promise"},
@@ -113,7 +113,7 @@ void host_kind_of(const Info& info) {
   }
   Local<Value> value = info[0];
   if (!value->IsObject()) {
-    // typeof answers "object" for null, as the language does.
+    // The type of null is "object", as in the language.
     info.Return(value->TypeOf(isolate));
     return;
   }
@@ -173,8 +173,8 @@ void host_constructor_name(const Info& info) {
   info.Return(info[0].As<v8::Object>()->GetConstructorName());
 }
 
-// The own keys of an array besides its elements. Object.keys would make a string
-// of every index first.
+// Returns the own keys of an array besides its elements. Object.keys would first create a
+// string for every index.
 void host_own_non_index_keys(const Info& info) {
   Isolate* isolate = info.GetIsolate();
   if (info.Length() < 2 || !info[0]->IsObject() || info[0]->IsProxy()) {
@@ -193,13 +193,13 @@ void host_own_non_index_keys(const Info& info) {
 }
 
 void host_report_error(const Info& info) {
-  if (current->has_reported) return;  // the first one ends the run
+  if (current->has_reported) return;  // the first error ends the run
   current->has_reported = true;
   if (info.Length() > 0) current->reported.Reset(info.GetIsolate(), info[0]);
 }
 
-// host.call(number, server, tool, arguments) sends a call on its way. The prelude
-// counts the calls and bounds what they carry.
+// host.call(number, server, tool, arguments) starts a host call. The prelude limits the
+// number of calls and the size of their arguments.
 void host_call(const Info& info) {
   Isolate* isolate = info.GetIsolate();
   bool texts = info.Length() >= 4 && info[0]->IsNumber();
@@ -272,9 +272,9 @@ v8::Local<v8::Object> new_host_object(Isolate* isolate, v8::Local<v8::Context> c
   return shape->NewInstance(context).ToLocalChecked();
 }
 
-// V8 reports a handler before the promise has it. The reports are only counted, and
-// the list is searched once they are many: looking for one promise at each report
-// would take quadratic time.
+// V8 reports an added handler before the promise has it. The function only counts these
+// reports, and searches the list after many of them: a search for one promise at each
+// report would take quadratic time.
 void on_promise_reject(v8::PromiseRejectMessage message) {
   Isolate* isolate = current->isolate;
   auto& list = current->rejections;

@@ -1,4 +1,4 @@
-// Making, filling and disposing of the one isolate.
+// Creates, sets up and disposes of the isolate.
 #include "isolate.h"
 
 #include <cstdio>
@@ -20,8 +20,8 @@ bool set_mode(daybook_isolate* d, v8::Local<v8::Context> context) {
          !call_entry(d, context, "setMode", 1, &stateful).IsEmpty();
 }
 
-// Evaluates the prelude and keeps its entry object where user code has no way
-// to: in the context's embedder data, which a snapshot carries along.
+// Evaluates the prelude and stores its entry object in the context's embedder data. User
+// code cannot reach it there, and a snapshot includes it.
 bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const daybook_config& config,
                      std::string* error) {
   v8::Isolate* isolate = d->isolate;
@@ -58,8 +58,8 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
   }
   context->SetEmbedderData(kEntryIndex, entry);
   if (config.plain_base) {
-    // The isolate that restores it adds this property itself, and V8 dies of
-    // adding one that is there.
+    // V8 adds this property when it restores the heap, and ends the process if the
+    // property exists.
     v8::Local<v8::Value> native;
     if (!context->Global()->Get(context, new_string(isolate, "Error")).ToLocal(&native) ||
         !native.As<v8::Object>()->Delete(context, new_string(isolate, "stackTraceLimit")).FromMaybe(false)) {
@@ -125,7 +125,7 @@ v8::MaybeLocal<v8::Value> call_entry(daybook_isolate* d, v8::Local<v8::Context> 
   return method.As<v8::Function>()->Call(context, entry, argc, argv);
 }
 
-// Makes the text of an error's stack, when it is first read.
+// Returns the text of an error's stack. V8 calls it when the stack is first read.
 v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context> context, v8::Local<v8::Value> error,
                                                  v8::Local<v8::Array> sites) {
   v8::Local<v8::Value> given[2] = {error, sites};
@@ -143,7 +143,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   v8::Isolate::CreateParams params;
   params.array_buffer_allocator_shared = d->buffers;
   params.external_references = external_references();
-  params.allow_atomics_wait = false;  // nobody could ever wake it
+  params.allow_atomics_wait = false;  // no other thread could wake the script
   if (config->heap_limit != 0) params.constraints.ConfigureDefaultsFromHeapSize(0, config->heap_limit);
   if (config->heap.size != 0) {
     d->restored = {config->heap.data, static_cast<int>(config->heap.size)};
@@ -161,7 +161,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     d->isolate = v8::Isolate::New(params);
     d->isolate->Enter();
   } else {
-    d->creator = new v8::SnapshotCreator(params);  // enters it
+    d->creator = new v8::SnapshotCreator(params);  // enters the isolate
     d->isolate = d->creator->GetIsolate();
   }
   d->isolate->SetOOMErrorHandler(on_out_of_memory);
@@ -176,7 +176,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     return nullptr;
   }
   check_restored(d);
-  d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);  // which needs the prelude's entry
+  d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);  // needs the prelude's entry
   d->rejections.clear();
   d->buffers->arm();
   d->baseline_handles = global_handle_bytes(d->isolate);

@@ -15,8 +15,7 @@
 
 namespace daybook {
 
-// A promise that was rejected without a handler, in the order of rejection. It may
-// have got one since.
+// A promise that was rejected without a handler. A handler may have been added since.
 struct Rejection {
   v8::Global<v8::Promise> promise;
   v8::Global<v8::Value> reason;
@@ -35,35 +34,35 @@ struct daybook_isolate {
   v8::Isolate* isolate = nullptr;
   v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
   v8::Global<v8::Context> context;
-  v8::StartupData restored{nullptr, 0};  // its data is valid only while the isolate is made
+  v8::StartupData restored{nullptr, 0};  // its data is valid only while the isolate is created
   v8::StartupData blob{nullptr, 0};
   std::shared_ptr<daybook::BufferBudget> buffers;
-  size_t baseline_handles = 0;  // global handle bytes that belong to us
+  size_t baseline_handles = 0;  // bytes of the bridge's own global handles
 
   daybook::Random random;
   uintptr_t output;
   uintptr_t host;
-  int pending_calls = 0;  // that the host has not answered
+  int pending_calls = 0;  // host calls without an answer
   double start_ms;
   double clock_ms;
 
-  // Reset before every snapshot.
-  std::vector<daybook::Rejection> rejections;
-  size_t handled_rejections = 0;  // handlers added since handled ones were dropped
+  // These are reset before every snapshot.
+  std::vector<daybook::Rejection> rejections;  // in the order of rejection
+  size_t handled_rejections = 0;  // handlers added since drop_handled_rejections last ran
   v8::Global<v8::Value> reported;  // from host.reportError
   bool has_reported = false;
 
   std::atomic<bool> out_of_memory{false};
   std::atomic<size_t> peak_heap{0};
-  // A heap as large as the limit permits can be saved. A run that starts from it needs
-  // more: the prelude inspects the heap, and V8 compiles the script. The first time such
-  // a run reaches the limit, it gets the headroom, in bytes.
+  // A heap may be saved when it is as large as the limit. A run that starts from it needs
+  // more memory: the prelude inspects the heap, and V8 compiles the script. When such a run
+  // first reaches the limit, the limit grows by the headroom, in bytes.
   size_t heap_limit = 0;  // 0 for V8's default
   size_t headroom = 0;
   bool used_headroom = false;
   std::string text;  // backs daybook_result.text
 
-  // Lets daybook_terminate wake a loop that waits for a timer.
+  // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
@@ -72,47 +71,48 @@ struct daybook_isolate {
     return stop;
   }
 
-  bool at_rest = true;  // garbage is gone and nobody waits to hear of it
+  bool at_rest = true;  // garbage is collected, and no finalization callback is pending
 };
 
 namespace daybook {
 
 v8::Platform* platform();
 
-// The isolate of the calling thread, for callbacks that V8 hands no context.
+// The isolate of the calling thread, for callbacks that get no context from V8.
 extern thread_local daybook_isolate* current;
 
-// Zero-terminated addresses of every native function. A snapshot stores indices into
-// it: entries are only ever appended.
+// The addresses of all native functions, then a zero. A snapshot stores indices of this
+// list, so entries may only be appended.
 const intptr_t* external_references();
 
 v8::Local<v8::Object> new_host_object(v8::Isolate*, v8::Local<v8::Context>);
 void on_promise_reject(v8::PromiseRejectMessage);
-// Removes the promises that have a handler by now. Takes linear time.
+// Removes the promises that have a handler. Takes linear time.
 void drop_handled_rejections(daybook_isolate*);
 v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context>, v8::Local<v8::Value> error,
                                                  v8::Local<v8::Array> sites);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
-// Reports whether so many bytes are close to the limit: V8 keeps a part for new objects.
+// Reports whether a heap of used bytes is close to the limit. V8 reserves a part of the
+// limit for new objects.
 bool near_limit(const daybook_isolate*, size_t used);
-// Withdraws the headroom from a heap that is not close to the limit, and ends the run of
-// one that is above it.
+// Removes the headroom from a restored heap that is not close to the limit, and ends the
+// run of a heap that is larger than the limit.
 void check_restored(daybook_isolate*);
 size_t sample_heap(daybook_isolate*);  // the bytes in use
 size_t global_handle_bytes(v8::Isolate*);
 
-// Reports why the process cannot go on in one line on stderr, and ends it.
+// Writes the reason to stderr in one line and ends the process.
 [[noreturn]] void die(const char* kind, const char* where, const char* why);
 
 v8::Local<v8::String> new_string(v8::Isolate*, const char*);
-// At most limit bytes of valid UTF-8; sets *cut when there was more.
+// Returns at most limit bytes of valid UTF-8. Sets *cut if the string is longer.
 std::string to_utf8(v8::Isolate*, v8::Local<v8::String>, size_t limit, bool* cut);
 
-// Calls entry[name](argv...). Empty when it threw or was terminated.
+// Calls entry[name](argv...). The result is empty if the call threw or was terminated.
 v8::MaybeLocal<v8::Value> call_entry(daybook_isolate*, v8::Local<v8::Context>, const char* name, int argc,
                                      v8::Local<v8::Value> argv[]);
 
-constexpr int kEntryIndex = 1;  // of the prelude's entry object in the context's embedder data
+constexpr int kEntryIndex = 1;  // of the prelude's entry object, in the context's embedder data
 
 }  // namespace daybook

@@ -14,8 +14,8 @@ size_t on_near_heap_limit(void* data, size_t current, size_t) {
   d->out_of_memory = true;
   sample_heap(d);
   d->isolate->TerminateExecution();
-  // Room to unwind. A script that allocates on without reaching a check point
-  // gets it a few times more and then ends in V8's own fatal handler.
+  // Space to unwind the stack. A script that continues to allocate without reaching a
+  // check for termination gets it several times, and then V8 calls its out-of-memory handler.
   constexpr size_t kRoom = size_t{32} << 20;
   return current + kRoom;
 }

@@ -1,7 +1,7 @@
-// Locks a worker process down before it owns a second thread: what is set here
-// is inherited by every thread to come, Go's and V8's alike. A constructor of
-// priority 101 runs before the C++ static initializers, one of which starts a
-// V8 thread, and Landlock binds only the calling thread and its children.
+// Restricts a worker process before it has a second thread, so that all later threads of Go
+// and V8 inherit the restrictions. Landlock, for example, restricts only the calling thread
+// and its children. The constructor has priority 101 in order to run before the C++ static
+// initializers, one of which starts a thread of V8.
 //
 // It does nothing unless the process was started as a worker:
 //   argv = { "daybook-worker", "daybook-worker/1", "<parent pid>", "<data limit>", NULL }
@@ -30,8 +30,8 @@ int daybook_lockdown_layers(void) { return layers; }
 #define LANDLOCK_CREATE_RULESET 444
 #define LANDLOCK_RESTRICT_SELF 446
 
-// Whether nothing beyond the three pipes is open. Only here can that be told:
-// later on Go and V8 have descriptors of their own.
+// Closes all descriptors except the three pipes, and reports whether no other is open. Only
+// this early can that be checked: later, Go and V8 have descriptors of their own.
 static int closed(void) {
   if (syscall(SYS_close_range, 3, ~0u, 0) != 0) return 0;
   for (int fd = 3; fd < 256; fd++) {
@@ -40,7 +40,7 @@ static int closed(void) {
   return 1;
 }
 
-// A worker of a server that runs as root keeps the name, but none of the power.
+// A worker of a server that runs as root keeps the user id, but loses the capabilities.
 static int drop_capabilities(void) {
   struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
@@ -52,8 +52,8 @@ static int limit(int resource, rlim_t value) {
   return setrlimit(resource, &l) == 0;
 }
 
-// Denies every right Landlock knows by allowing none: no file, no directory, no
-// TCP port, no abstract socket, no signal outside.
+// Denies every access that Landlock can restrict, because its ruleset has no rule: to files
+// and directories, TCP ports, abstract sockets, and signals to other processes.
 static int landlock(void) {
   long abi = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, 1);
   if (abi < 1) return 0;
@@ -78,9 +78,9 @@ __attribute__((constructor(101))) static void lock_down(int argc, char **argv, c
   if (argc != 4 || strcmp(argv[0], "daybook-worker") != 0 || strcmp(argv[1], "daybook-worker/1") != 0) return;
 
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_PDEATHSIG;
-  // The parent may have died before the line above took effect. Seen from a
-  // process namespace of its own a worker's parent has no number; should it be
-  // dead, so is its end of our standard input.
+  // The parent may have ended before the line above took effect. In a process namespace
+  // of its own the worker gets 0 for the parent. If that parent has ended, the worker
+  // notices it by the end of its standard input.
   pid_t parent = getppid();
   if (parent != 0 && parent != (pid_t)strtol(argv[2], NULL, 10)) _exit(88);
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_UNDUMPABLE;
@@ -94,7 +94,7 @@ __attribute__((constructor(101))) static void lock_down(int argc, char **argv, c
   }
   if (data != 0 && limit(RLIMIT_DATA, data)) layers |= DAYBOOK_LAYER_RLIMIT_DATA;
   if (landlock()) layers |= DAYBOOK_LAYER_LANDLOCK;
-  // Last, for only now is a limit sure to be one: whoever may raise limits has
-  // lost the right to.
+  // This is last: setting the limits may need capabilities. Without capabilities the
+  // worker cannot raise the limits again.
   if (drop_capabilities()) layers |= DAYBOOK_LAYER_NO_CAPABILITIES;
 }

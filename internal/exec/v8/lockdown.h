@@ -1,4 +1,4 @@
-// What the worker's constructor achieved, as bits.
+// The layers of the sandbox that the worker's constructor set up, as bits.
 #pragma once
 
 #include <stdint.h>
@@ -14,16 +14,16 @@ enum {
   DAYBOOK_LAYER_NO_CAPABILITIES = 1 << 7,
 };
 
-// The most descriptors a worker may have: three pipes, and what Go waits with.
+// The maximum number of file descriptors of a worker: three pipes and those of Go's poller.
 enum { DAYBOOK_OPEN_FILES = 16 };
 
-// Where the calls lie that prove that no memory becomes executable: beyond what any
-// process can map. The handler of SIGSYS answers them with EPERM.
+// The address in the system calls with which a worker checks its filter: no process can map
+// it. For such a call the handler of SIGSYS returns EPERM.
 #define DAYBOOK_PROBE_ADDRESS 0xffff800000000000u
 #define DAYBOOK_ARCH_AMD64 0xc000003eu  // AUDIT_ARCH_X86_64
 
 int daybook_lockdown_layers(void);
 
-// What the filter of system calls needs of the C side; see violation.c.
+// Support for the system call filter; see violation.c.
 int daybook_report_violations(void);
 void daybook_image(uintptr_t *start, uintptr_t *end);

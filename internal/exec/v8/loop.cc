@@ -1,4 +1,4 @@
-// One run: evaluate the source, then turn the event loop until it ends.
+// One run: evaluates the source, then runs the event loop until the run ends.
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -36,8 +36,8 @@ class Run {
       return set_text("The source is too large for a JavaScript string.");
     }
     Local<Value> value;
-    // In REPL mode the body of the script runs inside an async function: what
-    // comes back empty-handed never ran.
+    // In REPL mode the body of the script runs inside an async function. Without a value,
+    // the body has not run.
     if (!v8::debug::EvaluateGlobal(isolate_, text, v8::debug::EvaluateGlobalMode::kDefault, true).ToLocal(&value)) {
       return conclude_refused();
     }
@@ -45,10 +45,9 @@ class Run {
   }
 
  private:
-  // Gives the global object a property for each member of a JSON object. No code of
-  // a script runs: not the accessors that it defined under these names, and no
-  // JSON.parse of its own. A let, const or class of the same name keeps its value.
-  // False when stopped.
+  // Defines a property of the global object for each member of a JSON object. No code of a
+  // script runs: no accessor with such a name, and no JSON.parse of user code. A let, const
+  // or class of the same name keeps its value. Returns false if the run was stopped.
   bool define_globals(daybook_bytes globals) {
     v8::HandleScope handles(isolate_);
     Local<v8::String> text;
@@ -79,8 +78,8 @@ class Run {
         if (other.Get(isolate_)->StrictEquals(key)) result_->globals_hidden++;
       }
       if (global->CreateDataProperty(context_, key, value).FromMaybe(false)) continue;
-      // A property that var or function declared cannot be configured: it takes a
-      // value and keeps its attributes.
+      // A property that var or function declared is not configurable. This sets its value
+      // and keeps its attributes.
       v8::PropertyDescriptor descriptor(value);
       if (!global->DefineProperty(context_, key, descriptor).FromMaybe(false)) result_->globals_refused++;
       if (stopped()) return false;
@@ -94,7 +93,7 @@ class Run {
         .ToLocal(text);
   }
 
-  // What ends a turn of the loop.
+  // Whether the loop continues.
   enum class Turn { kContinue, kOver };
 
   void finish(Local<Value> value) {
@@ -103,7 +102,7 @@ class Run {
     for (;;) {
       if (drain() == Turn::kOver) return;
       if (awaited->State() == v8::Promise::kFulfilled && !unwrapped) {
-        // The completion value comes wrapped, so that a promise can be one.
+        // V8 wraps the completion value, because it may be a promise.
         if (!awaited->Result().As<v8::Object>()->Get(context_, new_string(isolate_, ".repl_result")).ToLocal(&value)) {
           return conclude_exception(caught_exception());
         }
@@ -112,8 +111,8 @@ class Run {
           awaited = value.As<v8::Promise>();
         }
       }
-      // A promise somebody listens to is not an unhandled rejection, but as
-      // the value of the run it is its error.
+      // A rejection that user code handles does not end a run. If that promise is the value
+      // of the run, its reason is the error of the run.
       if (awaited->State() == v8::Promise::kRejected) return conclude_exception(awaited->Result());
 
       bool settled = unwrapped && awaited->State() == v8::Promise::kFulfilled;
@@ -139,7 +138,7 @@ class Run {
     }
   }
 
-  // Runs microtasks and platform tasks dry, then looks for what ends the run.
+  // Runs all microtasks and platform tasks, then checks whether the run ends.
   Turn drain() {
     v8::HandleScope handles(isolate_);
     do {
@@ -164,15 +163,15 @@ class Run {
 
   enum class Next { kNone, kFired, kOver };
 
-  // Waits for the host's next word: an answer, or that none comes before the
-  // earliest timer is due. The host decides which is first, so that a run which is
-  // given the same answers at the same times goes the same way.
+  // Waits for the next answer of the host, or for its notice that no answer comes before
+  // the earliest timer. The host decides which is first, so that a run with the same answers
+  // at the same times executes in the same order.
   Next next_from_host() {
     v8::HandleScope handles(isolate_);
     Local<Value> value;
     if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
     double due = value->NumberValue(context_).FromMaybe(-1);
-    if (due >= 0 && due <= d_->clock_ms) return fire(due);  // nothing can come before
+    if (due >= 0 && due <= d_->clock_ms) return fire(due);  // no answer can be earlier
     daybook_answer answer = {};
     switch (daybook_await(d_->host, due, &answer)) {
       case DAYBOOK_HOST_TICK:
@@ -188,8 +187,8 @@ class Run {
     return Next::kOver;
   }
 
-  // Lets real time be at least as far as the script's: a host that answers from a
-  // record need not wait, and nor do the timers after it.
+  // Moves the start of real time back if the script's clock is ahead of it. A host that
+  // answers from the ledger does not wait, and later timers then do not wait either.
   void catch_up(double clock_ms) {
     const double ahead = clock_ms - d_->start_ms - std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
     if (ahead > 0) {
@@ -197,7 +196,7 @@ class Run {
     }
   }
 
-  // Moves the clock to when the host answered and settles the call's promise.
+  // Sets the clock to the time of the answer and settles the promise of the call.
   Next take(const daybook_answer& answer) {
     std::unique_ptr<char, decltype(&free)> owned(answer.text, &free);
     d_->pending_calls--;
@@ -215,15 +214,15 @@ class Run {
     return Next::kFired;
   }
 
-  // Waits for the earliest timer in real time, moves the clock to exactly when
-  // it was due, and fires it.
+  // Waits in real time for the earliest timer, sets the clock to the timer's due time, and
+  // runs its callback.
   Next next_timer() {
     v8::HandleScope handles(isolate_);
     Local<Value> value;
     if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
     double due = value->NumberValue(context_).FromMaybe(-1);
     if (!(due >= 0)) return Next::kNone;
-    // Far past any timeout, and safe to convert.
+    // 1e9 ms is longer than any timeout, and the conversion cannot overflow.
     double delay = std::fmin(due - d_->start_ms, 1e9);
     auto deadline = started_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(delay));
     if (!wait_until(deadline)) {
@@ -248,7 +247,7 @@ class Run {
     return Next::kOver;
   }
 
-  // False when the run was told to stop first.
+  // Returns false if the run was stopped before the deadline.
   bool wait_until(Clock::time_point deadline) {
     std::unique_lock<std::mutex> lock(d_->mutex);
     return !d_->wake.wait_until(lock, deadline, [this] { return d_->stop; });
@@ -265,7 +264,7 @@ class Run {
     return value;
   }
 
-  // Takes the pending exception, so that later calls start clean.
+  // Returns and clears the pending exception, so that later calls do not see it.
   Local<Value> caught_exception() {
     if (!caught_.HasCaught() || caught_.HasTerminated()) return {};
     Local<Value> thrown = caught_.Exception();
@@ -351,8 +350,8 @@ class Run {
   Clock::time_point started_ = Clock::now();
 };
 
-// Shows the prelude every top-level name, so that it can say later which run declared
-// one. False when stopped.
+// Passes all top-level names to the prelude, which can report later which run declared
+// one. Returns false if the run was stopped.
 bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
   std::vector<v8::Global<v8::String>> names;
   v8::debug::GlobalLexicalScopeNames(context, &names);
@@ -363,11 +362,11 @@ bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
   return !call_entry(d, context, "noteNames", 1, &all).IsEmpty();
 }
 
-// Brings the heap to rest, so that it can be saved. No handle to it is left by
-// now: what only the run itself still held becomes garbage here. V8 cannot save a
-// FinalizationRegistry that has callbacks to run, so they run, after the result
-// is known; what they throw is dropped. A run that failed loses every timer, so that
-// none keeps a later run from ending. False when stopped.
+// Prepares the heap to be saved: collects garbage until no finalization callback is
+// pending. The run holds no handles into the heap at this point. V8 cannot save a
+// FinalizationRegistry with pending callbacks, so they run, after the result is known, and
+// their exceptions are dropped. If the run failed, all timers are cancelled, so that they do
+// not keep a later run from ending. Returns false if the run was stopped.
 bool settle(daybook_isolate* d, daybook_result* result) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
@@ -376,8 +375,8 @@ bool settle(daybook_isolate* d, daybook_result* result) {
   v8::TryCatch ignored(isolate);
   isolate->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot
   const bool failed = result->status != DAYBOOK_COMPLETED;
-  // Before each collection: a cancelled timer, or the prelude's record of calls, may hold
-  // the last reference to an object.
+  // These two run before each collection: a cancelled timer, or the prelude's list of
+  // calls, may hold the last reference to an object.
   auto forget_calls = [&] { (void)call_entry(d, context, "forgetCalls", 0, nullptr); };
   auto cancel_timers = [&] {
     v8::Local<v8::Value> count;
@@ -388,7 +387,7 @@ bool settle(daybook_isolate* d, daybook_result* result) {
   };
   cancel_timers();
   d->at_rest = false;
-  // Callbacks that keep making garbage with callbacks could go on for ever.
+  // Callbacks may create new garbage with callbacks, so the number of rounds is limited.
   for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
     forget_calls();
     isolate->LowMemoryNotification();
@@ -407,7 +406,7 @@ bool settle(daybook_isolate* d, daybook_result* result) {
   return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
-// Takes back what the beginning of a run did to the heap.
+// Reverts the changes that the start of a run made to the heap.
 bool rest(daybook_isolate* d) {
   v8::HandleScope handles(d->isolate);
   v8::Local<v8::Context> context = d->context.Get(d->isolate);
@@ -450,7 +449,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   d->rejections.clear();
   d->reported.Reset();
   if (result->status == DAYBOOK_SYNTAX_ERROR) {
-    // Nothing ran and nothing is saved; the isolate may be given another source.
+    // Nothing ran and nothing is saved. The isolate can run another source.
     if (!rest(d)) result->status = DAYBOOK_TERMINATED;
   } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d, result)) {
     *result = {};

@@ -1,4 +1,4 @@
-// Process-wide V8: start, version, and what happens when it cannot go on.
+// V8 in the whole process: its start, its version, and its fatal errors.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -13,11 +13,10 @@ namespace daybook {
 thread_local daybook_isolate* current = nullptr;
 
 namespace {
-v8::Platform* the_platform;  // lives as long as the process: V8 cannot be restarted
+v8::Platform* the_platform;  // never deleted, because V8 cannot be restarted
 void on_check_failure(const char*, int, const char* message) {
-  // In an isolate that can be saved, V8 makes internalized strings where a
-  // snapshot can hold them. It has nothing better to say of one that is too long
-  // for that.
+  // In an isolate that can be saved, V8 allocates internalized strings where a snapshot can
+  // hold them. This is its only message for a string that is too long for that.
   bool saveable = current != nullptr && current->creator != nullptr;
   die(saveable && strcmp(message, "unreachable code") == 0 ? "string" : "check", "", message);
 }
@@ -26,7 +25,7 @@ void on_check_failure(const char*, int, const char* message) {
 v8::Platform* platform() { return the_platform; }
 
 void die(const char* kind, const char* where, const char* why) {
-  // The parent reads these lines and the exit code; nothing here may allocate.
+  // The parent reads these lines and the exit code. This function MUST NOT allocate.
   char line[512];
   int n = snprintf(line, sizeof line, "daybook-v8: %s: %s%s%s\n", kind, where ? where : "",
                    where && *where && why && *why ? ": " : "", why ? why : "");
@@ -48,14 +47,14 @@ void die(const char* kind, const char* where, const char* why) {
 
 extern "C" int daybook_start(daybook_bytes flags) {
   using namespace v8::platform;
-  // Local time and locale are inputs of a run like any other, and must be the
-  // same on every machine: UTC and ICU's own default.
+  // Time zone and locale are inputs of a run, and must be equal on every machine: UTC and
+  // ICU's default.
   setenv("TZ", "UTC", 1);
   unsetenv("LC_ALL");
   unsetenv("LC_MESSAGES");
   unsetenv("LANG");
-  // An isolate takes some megabytes and gives them back at its end. Kept for the
-  // next one, they need not be mapped and zeroed for every run.
+  // An isolate allocates some megabytes and frees them at its end. The process keeps them
+  // for the next isolate, so that they are not mapped and zeroed for every run.
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   v8::V8::SetFlagsFromString(flags.data, flags.size);
@@ -64,8 +63,8 @@ extern "C" int daybook_start(daybook_bytes flags) {
                               .release();
   v8::V8::InitializePlatform(daybook::the_platform);
   v8::V8::SetFatalErrorHandler(daybook::on_check_failure);
-  // Pointer compression, 31-bit small integers, sandbox: how the library was
-  // built. V8 compares and refuses anything else.
+  // The build configuration of the library: pointer compression, 31-bit small integers,
+  // sandbox. V8 refuses any other value.
   constexpr int kBuild = 1 | 2 | 4;
   return v8::V8::Initialize(kBuild) ? 0 : 1;
 }

@@ -24,7 +24,7 @@ uint32_t load32(const uint8_t* p) {
 }  // namespace
 
 Random::Random(const uint8_t seed[16]) {
-  // The 128-bit key schedule of the original ChaCha: the key twice, its own constant.
+  // The 128-bit key schedule of the original ChaCha: the key twice, and a separate constant.
   static const char kConstant[] = "expand 16-byte k";
   for (int i = 0; i < 4; i++) {
     state_[i] = load32(reinterpret_cast<const uint8_t*>(kConstant) + 4 * i);

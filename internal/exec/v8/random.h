@@ -1,4 +1,4 @@
-// The run's random numbers: ChaCha20 keyed with its recorded 128-bit seed.
+// The random numbers of a run: ChaCha20 with the run's recorded 128-bit seed as the key.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ class Random {
  public:
   explicit Random(const uint8_t seed[16]);
 
-  // Uniform in [0, 1), 53 bits.
+  // Returns a uniform number in [0, 1) with 53 random bits.
   double number();
   void fill(uint8_t* out, size_t size);
 

@@ -1,12 +1,12 @@
-// Starts a process in namespaces of its own without copying the page tables of this
-// one. Go's fork copies them if the process gets a user namespace: on a server with a
-// gigabyte in use that takes tens of milliseconds for each worker, and afterwards a page
-// fault for each page that the server writes.
+// Starts a process in its own namespaces without a copy of this process's page tables.
+// Go's fork copies them if the new process gets a user namespace. On a server that uses
+// 1 GiB, that takes tens of milliseconds for each worker, and then a page fault for each
+// page that the server writes.
 //
 // The child shares this process's memory until it executes the program, and this thread
-// waits for that (CLONE_VM and CLONE_VFORK). It therefore runs on a stack of its own,
-// calls nothing that takes a lock or allocates, and takes no signal: a handler of Go
-// must not run in it.
+// waits for that (CLONE_VM and CLONE_VFORK). Therefore the child runs on its own stack,
+// calls no function that locks or allocates, and blocks all signals: a signal handler of
+// Go must not run in it.
 #define _GNU_SOURCE
 #include "spawn.h"
 
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What the kernel takes, not the C library: that one leaves out its own signals.
+// The types of the system calls. The C library's functions omit the signals that it uses.
 typedef uint64_t sigbits;
 struct sigaction_of_kernel {
   uintptr_t handler;
@@ -32,7 +32,7 @@ struct sigaction_of_kernel {
 struct child {
   const struct daybook_spawn *start;
   sigbits mask; // of the calling thread
-  int error;    // errno of the step that failed
+  int error;    // errno of the step that failed, or 0
 };
 
 static int write_file(const char *path, const char *text) {
@@ -47,8 +47,8 @@ static int write_file(const char *path, const char *text) {
   return (size_t)n == size ? 0 : -1;
 }
 
-// Handlers do not outlive the execution of the program, but they must not run before
-// it either. Signals that are ignored stay ignored, as after any fork.
+// execve resets signal handlers, but the handlers must not run before it either. Ignored
+// signals stay ignored, as after any fork.
 static int reset_handlers(void) {
   for (int sig = 1; sig <= 64; sig++) {
     struct sigaction_of_kernel a;
@@ -60,7 +60,8 @@ static int reset_handlers(void) {
   return 0;
 }
 
-// Each is duplicated before the first is moved: its number may be the goal of another.
+// All files are duplicated before the first dup2, because the number of one file may be the
+// target of another.
 static int move_files(const int *files) {
   int from[3];
   for (int i = 0; i < 3; i++) {
@@ -78,8 +79,8 @@ static int run_child(void *arg) {
   const struct daybook_spawn *s = c->start;
   static char *const no_environment[] = {NULL};
   if (reset_handlers() == 0 && setpgid(0, 0) == 0 &&
-      // The owner of a namespace may map itself and no other user; of groups only when
-      // it can no longer change them.
+      // The owner of a user namespace may map only its own user. It may map its group only
+      // after it has given up changing groups.
       write_file("/proc/self/uid_map", s->uid_map) == 0 && write_file("/proc/self/setgroups", "deny") == 0 &&
       write_file("/proc/self/gid_map", s->gid_map) == 0 && chdir(s->dir) == 0 && move_files(s->files) == 0 &&
       syscall(SYS_rt_sigprocmask, SIG_SETMASK, &c->mask, NULL, sizeof(sigbits)) == 0) {

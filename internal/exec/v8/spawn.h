@@ -1,12 +1,11 @@
-// Starts a process in namespaces of its own; see spawn.c.
+// Starts a process in its own namespaces; see spawn.c.
 #pragma once
 
-// Standard input, output and error of the process, and what its namespaces map. Every
-// string and list belongs to the caller.
+// The process to start. The caller keeps ownership of every string and list.
 struct daybook_spawn {
   const char *path, *dir;
   char *const *argv; // ends with NULL
-  int files[3];
+  int files[3];      // standard input, output and error
   const char *uid_map, *gid_map; // lines of /proc/PID/uid_map and gid_map
 };
 

@@ -1,14 +1,13 @@
-// Hand-written declarations of the few V8 13.6 entry points the bridge calls.
+// Hand-written declarations of the V8 13.6 entry points that the bridge calls.
 //
-// The real headers cannot be used by a plain `go build`: they live in the
-// module cache, and no cgo directive can name a path there. What is declared
-// here is checked twice instead. The linker checks every function, because its
-// mangled name spells out its class, constness and parameter types. Layouts,
-// return types and enum values are checked by TestABI, which compiles
-// testdata/abi_check.cc against the real headers.
+// A plain `go build` cannot use the real headers: they are in the module cache, and no cgo
+// directive can name a path there. Two checks replace them. The linker checks every
+// function, because its mangled name contains its class, constness and parameter types.
+// TestABI checks layouts, return types and enum values: it compiles testdata/abi_check.cc
+// against the real headers.
 //
-// Anything V8 defines inline (Undefined, GetData, IsString, ReturnValue) reads
-// object internals at fixed offsets and is left out on purpose.
+// V8's inline functions (Undefined, GetData, IsString, ReturnValue) read object internals at
+// fixed offsets. They are deliberately not declared here.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +40,7 @@ class Value;
 
 namespace internal {
 using Address = uintptr_t;
-// Only the members the full-feature base context needs; see feature_window.h.
+// Has only the member that feature_window.h needs.
 class Isolate {
  public:
   bool use_optimizer();
@@ -129,8 +128,8 @@ internal::Address* GlobalizeReference(internal::Isolate*, internal::Address);
 void DisposeGlobal(internal::Address*);
 }  // namespace api_internal
 
-// A handle that outlives scopes. Every one that is set counts against the
-// snapshot's global handle check.
+// A handle that outlives scopes. Every handle that is set counts in the check for global
+// handles before a snapshot.
 template <class T>
 class Global {
  public:
@@ -242,7 +241,7 @@ class Number : public Primitive {
 
 class PropertyDescriptor {
  public:
-  explicit PropertyDescriptor(Local<Value>);  // of a value and no attributes
+  explicit PropertyDescriptor(Local<Value>);  // has a value and no attributes
   ~PropertyDescriptor();
   PropertyDescriptor(const PropertyDescriptor&) = delete;
   void operator=(const PropertyDescriptor&) = delete;
@@ -253,14 +252,14 @@ class PropertyDescriptor {
 
 class Object : public Value {
  public:
-  // Neither calls a getter or a setter. False when the object refuses.
+  // These two call no getter or setter. The result is false if the object refuses.
   Maybe<bool> CreateDataProperty(Local<Context>, Local<Name>, Local<v8::Value>);
   Maybe<bool> DefineProperty(Local<Context>, Local<Name>, PropertyDescriptor&);
   MaybeLocal<v8::Value> Get(Local<Context>, Local<v8::Value>);
   Maybe<bool> Set(Local<Context>, Local<v8::Value>, Local<v8::Value>);
   Maybe<bool> Delete(Local<Context>, Local<v8::Value>);
-  // Whether the object itself has an accessor of the name, and the attributes of its
-  // property. Neither calls a getter.
+  // These two return whether the object itself has an accessor of the name, and the
+  // attributes of its property. They call no getter.
   Maybe<bool> HasRealNamedCallbackProperty(Local<Context>, Local<Name>);
   Maybe<PropertyAttribute> GetRealNamedPropertyAttributes(Local<Context>, Local<Name>);
   Local<String> GetConstructorName();
@@ -343,7 +342,7 @@ class FunctionCallbackInfo {
 
   int Length() const { return static_cast<int>(length_); }
   Isolate* GetIsolate() const { return reinterpret_cast<Isolate*>(implicit_args_[kIsolateIndex]); }
-  // Empty when the caller passed fewer arguments.
+  // The result is empty if the caller passed fewer arguments.
   Local<Value> operator[](int i) const {
     Local<Value> arg;
     if (i < Length()) arg.slot_ = values_ + i;
@@ -588,7 +587,7 @@ bool PumpMessageLoop(Platform*, Isolate*, MessageLoopBehavior = MessageLoopBehav
 void NotifyIsolateShutdown(Platform*, Isolate*);
 }  // namespace platform
 
-// Internal, but exported from the library: the console of DevTools uses it.
+// V8's headers do not publish these functions, but the library exports them for DevTools.
 namespace debug {
 enum class EvaluateGlobalMode { kDefault, kDisableBreaks, kDisableBreaksAndThrowOnSideEffect };
 MaybeLocal<Value> EvaluateGlobal(Isolate*, Local<String> source, EvaluateGlobalMode, bool repl);

@@ -1,10 +1,10 @@
-// Tells which system call the filter refused before the process dies of it.
+// Reports a system call that the filter refused, before the process ends because of it.
 //
-// The filter answers a call that no worker makes with SIGSYS. The kernel's own way
-// to end a process for that would leave only the signal, which says nothing of
-// the call; so the handler writes its number to standard error and then makes the
-// one call that the filter answers by killing the process. Nobody believes the
-// line: that the process died of SIGSYS is what counts, the number is a courtesy.
+// The filter sends SIGSYS for a call that no worker makes. If the kernel killed the process
+// at once, its parent would see only the signal and not the number of the call. Therefore
+// the handler writes the number to standard error, and then makes the one call for which
+// the filter kills the process. The parent decides by the signal alone; the number is only
+// shown, because the process could have written that line itself.
 #define _GNU_SOURCE  // REG_RDI and the like
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 #include "lockdown.h"
 
-// No C library here: its data may be what was tampered with.
+// System calls do not use the C library here: hostile code may have changed its data.
 static long call4(long number, long a, long b, long c, long d) {
   register long r10 __asm__("r10") = d;
   long result;
@@ -40,9 +40,9 @@ static char *decimal(char *to, uint32_t n) {
   return to;
 }
 
-// Reports whether the call is one of those that prove the filter: package sandbox
-// makes them right after it installed the filter. They ask for executable memory
-// where no process has any, so that they change nothing whoever makes them.
+// Reports whether the call is one with which package sandbox checks the filter right after
+// it installs it. These calls request executable memory at an address that no process can
+// map. They have no effect, whether package sandbox or other code makes them.
 static int is_probe(const siginfo_t *info, const greg_t *registers) {
   if (info->si_code != kSeccomp || info->si_arch != DAYBOOK_ARCH_AMD64) return 0;
   if ((uint64_t)registers[REG_RDI] != DAYBOOK_PROBE_ADDRESS) return 0;
@@ -71,9 +71,9 @@ static void on_violation(int signal, siginfo_t *info, void *context) {
   *p++ = ' ';
   p = decimal(p, info->si_arch);
   *p++ = '\n';
-  // Somebody else's SIGSYS is as deadly, but names no call.
+  // A SIGSYS that does not come from the filter also ends the process, but names no call.
   if (info->si_code == kSeccomp) call4(SYS_write, 2, (long)line, p - line, 0);
-  // Nobody may touch this handler: the filter kills whoever asks.
+  // The filter kills the process for a change of this handler.
   for (;;) call4(SYS_rt_sigaction, SIGSYS, 0, 0, 8);
 }
 
