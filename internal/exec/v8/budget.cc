@@ -2,7 +2,7 @@
 
 namespace daybook {
 
-bool BufferBudget::take(size_t length) {
+bool BufferBudget::reserve(size_t length) {
   size_t used = used_.fetch_add(length) + length;
   if (armed_ && limit_ != 0 && (used > limit_ || used < length)) {
     used_ -= length;
@@ -12,7 +12,7 @@ bool BufferBudget::take(size_t length) {
 }
 
 void* BufferBudget::Allocate(size_t length) {
-  if (!take(length)) return nullptr;
+  if (!reserve(length)) return nullptr;
   void* data = memory_->Allocate(length);
   if (data == nullptr) used_ -= length;
   return data;

@@ -24,7 +24,7 @@ class BufferBudget : public v8::ArrayBuffer::Allocator {
   v8::PageAllocator* GetPageAllocator() override { return memory_->GetPageAllocator(); }
 
  private:
-  bool take(size_t length);
+  bool reserve(size_t length);
 
   std::unique_ptr<v8::ArrayBuffer::Allocator> memory_{v8::ArrayBuffer::Allocator::NewDefaultAllocator()};
   std::atomic<size_t> used_{0};

@@ -6,9 +6,9 @@ namespace daybook {
 
 namespace {
 
-constexpr int kNamed = 5;
+constexpr int kMaxListed = 5;
 constexpr size_t kNameLimit = 200;  // bytes
-constexpr int kLookedAt = 20000;     // names, 0.4 us each
+constexpr int kMaxRead = 20000;     // names, 0.4 us each
 constexpr int kCheckEvery = 4096;   // names between two checks for a stop
 
 // A fresh isolate has these. The first three cannot change, and a change of mcp is reported
@@ -60,7 +60,7 @@ extern "C" int daybook_inspect_globals(daybook_isolate* d, int* count, int* unse
     return 1;
   }
   int all = static_cast<int>(length->NumberValue(context).FromMaybe(0));
-  *unseen = all > kLookedAt ? all - kLookedAt : 0;
+  *unseen = all > kMaxRead ? all - kMaxRead : 0;
   all -= *unseen;
   for (int i = 0; i < all; i++) {
     if (i % kCheckEvery == 0 && d->stop_requested()) return 1;
@@ -75,7 +75,7 @@ extern "C" int daybook_inspect_globals(daybook_isolate* d, int* count, int* unse
       kind = 'r';
     }
     if (kind == 0 || is_built_in(d, name)) continue;
-    if ((*count)++ < kNamed) append_name(d, kind, name);
+    if ((*count)++ < kMaxListed) append_name(d, kind, name);
   }
   *names = {d->text.data(), d->text.size()};
   return 0;

@@ -33,9 +33,9 @@ void host_write(const Info& info) {
   }
   Local<v8::String> text = info[1].As<v8::String>();
   size_t size = text->Utf8LengthV2(isolate);
-  constexpr size_t kLongestMessage = size_t{256} << 20;
+  constexpr size_t kMaxMessage = size_t{256} << 20;
   std::unique_ptr<char[]> buffer;
-  if (size <= kLongestMessage) buffer.reset(new (std::nothrow) char[size + 1]);
+  if (size <= kMaxMessage) buffer.reset(new (std::nothrow) char[size + 1]);
   if (buffer == nullptr) {
     isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "Console message too large")));
     return;
@@ -202,18 +202,18 @@ void host_report_error(const Info& info) {
 // number of calls and the size of their arguments.
 void host_call(const Info& info) {
   Isolate* isolate = info.GetIsolate();
-  bool texts = info.Length() >= 4 && info[0]->IsNumber();
-  for (int i = 1; texts && i < 4; i++) texts = info[i]->FullIsString();
-  if (!texts) {
+  bool valid = info.Length() >= 4 && info[0]->IsNumber();
+  for (int i = 1; valid && i < 4; i++) valid = info[i]->FullIsString();
+  if (!valid) {
     throw_type_error(isolate, "host.call needs a number and three strings");
     return;
   }
   double number = info[0]->NumberValue(current->context.Get(isolate)).FromMaybe(0);
-  constexpr size_t kLongest = size_t{4} << 20;
+  constexpr size_t kMaxText = size_t{4} << 20;
   std::string text[3];
   for (int i = 0; i < 3; i++) {
     bool cut = false;
-    text[i] = to_utf8(isolate, info[i + 1].As<v8::String>(), kLongest, &cut);
+    text[i] = to_utf8(isolate, info[i + 1].As<v8::String>(), kMaxText, &cut);
     if (cut) {
       isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "Host call too large")));
       return;
@@ -264,12 +264,12 @@ const intptr_t* external_references() {
 }
 
 v8::Local<v8::Object> new_host_object(Isolate* isolate, v8::Local<v8::Context> context) {
-  auto shape = v8::ObjectTemplate::New(isolate);
+  auto object_template = v8::ObjectTemplate::New(isolate);
   for (const Native& native : kNatives) {
-    shape->Set(new_string(isolate, native.name),
-               v8::FunctionTemplate::New(isolate, native.callback, {}, {}, 0, v8::ConstructorBehavior::kThrow));
+    object_template->Set(new_string(isolate, native.name),
+                         v8::FunctionTemplate::New(isolate, native.callback, {}, {}, 0, v8::ConstructorBehavior::kThrow));
   }
-  return shape->NewInstance(context).ToLocalChecked();
+  return object_template->NewInstance(context).ToLocalChecked();
 }
 
 // V8 reports an added handler before the promise has it. The function only counts these
@@ -282,8 +282,8 @@ void on_promise_reject(v8::PromiseRejectMessage message) {
     list.push_back({v8::Global<v8::Promise>(isolate, message.promise_), v8::Global<Value>(isolate, message.value_)});
     return;
   }
-  constexpr size_t kFewHandled = 64;
-  if (message.event_ == v8::kPromiseHandlerAddedAfterReject && ++current->handled_rejections > kFewHandled &&
+  constexpr size_t kHandledBeforeSearch = 64;
+  if (message.event_ == v8::kPromiseHandlerAddedAfterReject && ++current->handled_rejections > kHandledBeforeSearch &&
       current->handled_rejections > list.size() / 2) {
     drop_handled_rejections(current);
   }

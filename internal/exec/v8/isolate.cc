@@ -49,11 +49,11 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
   }
   v8::ScriptOrigin origin(new_string(isolate, "daybook:prelude"));
   v8::Local<v8::Script> script;
-  v8::Local<v8::Value> make, entry;
+  v8::Local<v8::Value> prelude, entry;
   if (!v8::Script::Compile(context, source, &origin).ToLocal(&script)) return fail("compile the prelude");
-  if (!script->Run(context).ToLocal(&make) || !make->IsFunction()) return fail("load the prelude");
+  if (!script->Run(context).ToLocal(&prelude) || !prelude->IsFunction()) return fail("load the prelude");
   v8::Local<v8::Value> host = new_host_object(isolate, context);
-  if (!make.As<v8::Function>()->Call(context, context->Global(), 1, &host).ToLocal(&entry) || !entry->IsObject()) {
+  if (!prelude.As<v8::Function>()->Call(context, context->Global(), 1, &host).ToLocal(&entry) || !entry->IsObject()) {
     return fail("run the prelude");
   }
   context->SetEmbedderData(kEntryIndex, entry);
@@ -72,7 +72,7 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
   return true;
 }
 
-bool fill(daybook_isolate* d, const daybook_config& config, std::string* error) {
+bool init_context(daybook_isolate* d, const daybook_config& config, std::string* error) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
   v8::Local<v8::Context> context;
@@ -128,8 +128,8 @@ v8::MaybeLocal<v8::Value> call_entry(daybook_isolate* d, v8::Local<v8::Context> 
 // Returns the text of an error's stack. V8 calls it when the stack is first read.
 v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context> context, v8::Local<v8::Value> error,
                                                  v8::Local<v8::Array> sites) {
-  v8::Local<v8::Value> given[2] = {error, sites};
-  return call_entry(current, context, "prepareStack", 2, given);
+  v8::Local<v8::Value> args[2] = {error, sites};
+  return call_entry(current, context, "prepareStack", 2, args);
 }
 
 }  // namespace daybook
@@ -170,7 +170,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   d->isolate->SetPromiseRejectCallback(on_promise_reject);
   d->isolate->AddNearHeapLimitCallback(on_near_heap_limit, d);
   d->isolate->AddGCPrologueCallback(on_collection, d);
-  if (!fill(d, *config, &why)) {
+  if (!init_context(d, *config, &why)) {
     snprintf(error, capacity, "%s", why.c_str());
     daybook_dispose(d);
     return nullptr;

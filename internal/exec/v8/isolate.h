@@ -71,7 +71,7 @@ struct daybook_isolate {
     return stop;
   }
 
-  bool at_rest = true;  // garbage is collected, and no finalization callback is pending
+  bool is_quiescent = true;  // garbage is collected, and no finalization callback is pending
 };
 
 namespace daybook {

@@ -16,8 +16,8 @@ size_t on_near_heap_limit(void* data, size_t current, size_t) {
   d->isolate->TerminateExecution();
   // Space to unwind the stack. A script that continues to allocate without reaching a
   // check for termination gets it several times, and then V8 calls its out-of-memory handler.
-  constexpr size_t kRoom = size_t{32} << 20;
-  return current + kRoom;
+  constexpr size_t kUnwindBytes = size_t{32} << 20;
+  return current + kUnwindBytes;
 }
 
 bool near_limit(const daybook_isolate* d, size_t used) {

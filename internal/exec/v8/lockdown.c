@@ -32,7 +32,7 @@ int daybook_lockdown_layers(void) { return layers; }
 
 // Closes all descriptors except the three pipes, and reports whether no other is open. Only
 // this early can that be checked: later, Go and V8 have descriptors of their own.
-static int closed(void) {
+static int close_files(void) {
   if (syscall(SYS_close_range, 3, ~0u, 0) != 0) return 0;
   for (int fd = 3; fd < 256; fd++) {
     if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) return 0;
@@ -47,7 +47,7 @@ static int drop_capabilities(void) {
   return syscall(SYS_capset, &head, none) == 0;
 }
 
-static int limit(int resource, rlim_t value) {
+static int set_limit(int resource, rlim_t value) {
   struct rlimit l = {value, value};
   return setrlimit(resource, &l) == 0;
 }
@@ -85,14 +85,14 @@ __attribute__((constructor(101))) static void lock_down(int argc, char **argv, c
   if (parent != 0 && parent != (pid_t)strtol(argv[2], NULL, 10)) _exit(88);
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_UNDUMPABLE;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_NO_NEW_PRIVS;
-  if (closed()) layers |= DAYBOOK_LAYER_CLOSED_FILES;
+  if (close_files()) layers |= DAYBOOK_LAYER_CLOSED_FILES;
 
   rlim_t data = (rlim_t)strtoull(argv[3], NULL, 10);
-  if (limit(RLIMIT_CORE, 0) & limit(RLIMIT_FSIZE, 0) & limit(RLIMIT_NOFILE, DAYBOOK_OPEN_FILES) & limit(RLIMIT_MEMLOCK, 0) &
-      limit(RLIMIT_MSGQUEUE, 0)) {
+  if (set_limit(RLIMIT_CORE, 0) & set_limit(RLIMIT_FSIZE, 0) & set_limit(RLIMIT_NOFILE, DAYBOOK_OPEN_FILES) &
+      set_limit(RLIMIT_MEMLOCK, 0) & set_limit(RLIMIT_MSGQUEUE, 0)) {
     layers |= DAYBOOK_LAYER_RLIMITS;
   }
-  if (data != 0 && limit(RLIMIT_DATA, data)) layers |= DAYBOOK_LAYER_RLIMIT_DATA;
+  if (data != 0 && set_limit(RLIMIT_DATA, data)) layers |= DAYBOOK_LAYER_RLIMIT_DATA;
   if (landlock()) layers |= DAYBOOK_LAYER_LANDLOCK;
   // This is last: setting the limits may need capabilities. Without capabilities the
   // worker cannot raise the limits again.

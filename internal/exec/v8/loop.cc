@@ -28,8 +28,8 @@ class Run {
       return conclude_stopped();
     }
     Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
-    if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(caught_exception());
-    if (globals.size > 0 && !define_globals(globals)) return conclude_exception(caught_exception());
+    if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(take_exception());
+    if (globals.size > 0 && !define_globals(globals)) return conclude_exception(take_exception());
     Local<v8::String> text;
     if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
@@ -39,9 +39,9 @@ class Run {
     // In REPL mode the body of the script runs inside an async function. Without a value,
     // the body has not run.
     if (!v8::debug::EvaluateGlobal(isolate_, text, v8::debug::EvaluateGlobalMode::kDefault, true).ToLocal(&value)) {
-      return conclude_refused();
+      return conclude_not_evaluated();
     }
-    finish(value);
+    run_loop(value);
   }
 
  private:
@@ -82,7 +82,7 @@ class Run {
       // and keeps its attributes.
       v8::PropertyDescriptor descriptor(value);
       if (!global->DefineProperty(context_, key, descriptor).FromMaybe(false)) result_->globals_refused++;
-      if (stopped()) return false;
+      if (is_stopped()) return false;
     }
     return true;
   }
@@ -94,17 +94,17 @@ class Run {
   }
 
   // Whether the loop continues.
-  enum class Turn { kContinue, kOver };
+  enum class Outcome { kContinue, kEnded };
 
-  void finish(Local<Value> value) {
+  void run_loop(Local<Value> value) {
     Local<v8::Promise> awaited = value.As<v8::Promise>();
     bool unwrapped = false;
     for (;;) {
-      if (drain() == Turn::kOver) return;
+      if (drain() == Outcome::kEnded) return;
       if (awaited->State() == v8::Promise::kFulfilled && !unwrapped) {
         // V8 wraps the completion value, because it may be a promise.
         if (!awaited->Result().As<v8::Object>()->Get(context_, new_string(isolate_, ".repl_result")).ToLocal(&value)) {
-          return conclude_exception(caught_exception());
+          return conclude_exception(take_exception());
         }
         unwrapped = true;
         if (value->IsPromise()) {
@@ -123,7 +123,7 @@ class Run {
       switch (d_->pending_calls > 0 ? next_from_host() : next_timer()) {
         case Next::kFired:
           continue;
-        case Next::kOver:
+        case Next::kEnded:
           return;
         case Next::kNone:
           break;
@@ -139,29 +139,29 @@ class Run {
   }
 
   // Runs all microtasks and platform tasks, then checks whether the run ends.
-  Turn drain() {
+  Outcome drain() {
     v8::HandleScope handles(isolate_);
     do {
       isolate_->PerformMicrotaskCheckpoint();
-      if (stopped()) {
+      if (is_stopped()) {
         conclude_stopped();
-        return Turn::kOver;
+        return Outcome::kEnded;
       }
     } while (v8::platform::PumpMessageLoop(platform(), isolate_));
     if (d_->has_reported) {
       Local<Value> error = d_->reported.IsEmpty() ? undefined() : d_->reported.Get(isolate_);
       conclude_exception(error);
-      return Turn::kOver;
+      return Outcome::kEnded;
     }
     if (!d_->rejections.empty()) drop_handled_rejections(d_);
     if (!d_->rejections.empty()) {
       conclude_exception(d_->rejections.front().reason.Get(isolate_));
-      return Turn::kOver;
+      return Outcome::kEnded;
     }
-    return Turn::kContinue;
+    return Outcome::kContinue;
   }
 
-  enum class Next { kNone, kFired, kOver };
+  enum class Next { kNone, kFired, kEnded };
 
   // Waits for the next answer of the host, or for its notice that no answer comes before
   // the earliest timer. The host decides which is first, so that a run with the same answers
@@ -169,48 +169,48 @@ class Run {
   Next next_from_host() {
     v8::HandleScope handles(isolate_);
     Local<Value> value;
-    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
+    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return fail(take_exception());
     double due = value->NumberValue(context_).FromMaybe(-1);
     if (due >= 0 && due <= d_->clock_ms) return fire(due);  // no answer can be earlier
     daybook_answer answer = {};
     switch (daybook_await(d_->host, due, &answer)) {
       case DAYBOOK_HOST_TICK:
-        if (due >= 0 && !stopped()) {
-          catch_up(due);
+        if (due >= 0 && !is_stopped()) {
+          advance_real_time(due);
           return fire(due);
         }
         break;
       case DAYBOOK_HOST_ANSWER:
-        return take(answer);
+        return receive(answer);
     }
     conclude_stopped();
-    return Next::kOver;
+    return Next::kEnded;
   }
 
   // Moves the start of real time back if the script's clock is ahead of it. A host that
   // answers from the ledger does not wait, and later timers then do not wait either.
-  void catch_up(double clock_ms) {
-    const double ahead = clock_ms - d_->start_ms - std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
+  void advance_real_time(double clock_ms) {
+    const double ahead = clock_ms - d_->start_ms - std::chrono::duration<double, std::milli>(Clock::now() - real_start_).count();
     if (ahead > 0) {
-      started_ -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(std::fmin(ahead, 1e9)));
+      real_start_ -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(std::fmin(ahead, 1e9)));
     }
   }
 
   // Sets the clock to the time of the answer and settles the promise of the call.
-  Next take(const daybook_answer& answer) {
+  Next receive(const daybook_answer& answer) {
     std::unique_ptr<char, decltype(&free)> owned(answer.text, &free);
     d_->pending_calls--;
     if (answer.clock_ms > d_->clock_ms) d_->clock_ms = answer.clock_ms;
-    catch_up(answer.clock_ms);
+    advance_real_time(answer.clock_ms);
     Local<v8::String> text;
-    if (stopped() || !v8::String::NewFromUtf8(isolate_, answer.text == nullptr ? "" : answer.text,
-                                              v8::NewStringType::kNormal, static_cast<int>(answer.size))
-                          .ToLocal(&text)) {
+    if (is_stopped() || !v8::String::NewFromUtf8(isolate_, answer.text == nullptr ? "" : answer.text,
+                                                 v8::NewStringType::kNormal, static_cast<int>(answer.size))
+                             .ToLocal(&text)) {
       conclude_stopped();
-      return Next::kOver;
+      return Next::kEnded;
     }
-    Local<Value> given[3] = {v8::Number::New(isolate_, answer.number), v8::Number::New(isolate_, answer.ok), text};
-    if (call_entry(d_, context_, "answer", 3, given).IsEmpty()) return over(caught_exception());
+    Local<Value> args[3] = {v8::Number::New(isolate_, answer.number), v8::Number::New(isolate_, answer.ok), text};
+    if (call_entry(d_, context_, "answer", 3, args).IsEmpty()) return fail(take_exception());
     return Next::kFired;
   }
 
@@ -219,15 +219,15 @@ class Run {
   Next next_timer() {
     v8::HandleScope handles(isolate_);
     Local<Value> value;
-    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
+    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return fail(take_exception());
     double due = value->NumberValue(context_).FromMaybe(-1);
     if (!(due >= 0)) return Next::kNone;
     // 1e9 ms is longer than any timeout, and the conversion cannot overflow.
     double delay = std::fmin(due - d_->start_ms, 1e9);
-    auto deadline = started_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(delay));
+    auto deadline = real_start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(delay));
     if (!wait_until(deadline)) {
       conclude_stopped();
-      return Next::kOver;
+      return Next::kEnded;
     }
     return fire(due);
   }
@@ -235,16 +235,16 @@ class Run {
   Next fire(double due) {
     if (due > d_->clock_ms) d_->clock_ms = due;
     if (call_entry(d_, context_, "fire", 0, nullptr).IsEmpty()) {
-      Local<Value> thrown = caught_exception();
-      if (!stopped()) isolate_->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot: run them now
-      return over(thrown);
+      Local<Value> thrown = take_exception();
+      if (!is_stopped()) isolate_->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot: run them now
+      return fail(thrown);
     }
     return Next::kFired;
   }
 
-  Next over(Local<Value> thrown) {
+  Next fail(Local<Value> thrown) {
     conclude_exception(thrown);
-    return Next::kOver;
+    return Next::kEnded;
   }
 
   // Returns false if the run was stopped before the deadline.
@@ -253,7 +253,7 @@ class Run {
     return !d_->wake.wait_until(lock, deadline, [this] { return d_->stop; });
   }
 
-  bool stopped() {
+  bool is_stopped() {
     return isolate_->IsExecutionTerminating() || caught_.HasTerminated() || d_->out_of_memory || d_->stop_requested();
   }
 
@@ -265,7 +265,7 @@ class Run {
   }
 
   // Returns and clears the pending exception, so that later calls do not see it.
-  Local<Value> caught_exception() {
+  Local<Value> take_exception() {
     if (!caught_.HasCaught() || caught_.HasTerminated()) return {};
     Local<Value> thrown = caught_.Exception();
     caught_.Reset();
@@ -296,33 +296,33 @@ class Run {
 
   void conclude_value(Local<Value> value) {
     Local<Value> text;
-    if (!call_entry(d_, context_, "result", 1, &value).ToLocal(&text)) return conclude_exception(caught_exception());
+    if (!call_entry(d_, context_, "result", 1, &value).ToLocal(&text)) return conclude_exception(take_exception());
     result_->status = DAYBOOK_COMPLETED;
     if (text->FullIsString()) set_text(text.As<v8::String>());
   }
 
   void conclude_exception(Local<Value> thrown) {
-    if (stopped() || thrown.IsEmpty()) return conclude_stopped();
+    if (is_stopped() || thrown.IsEmpty()) return conclude_stopped();
     result_->status = DAYBOOK_EXCEPTION;
     Local<Value> text;
     if (call_entry(d_, context_, "error", 1, &thrown).ToLocal(&text) && text->FullIsString()) {
       set_text(text.As<v8::String>());
-    } else if (stopped()) {
+    } else if (is_stopped()) {
       return conclude_stopped();
     } else {
-      (void)caught_exception();
+      (void)take_exception();
       set_text("Uncaught exception that could not be printed");
     }
   }
 
-  void conclude_refused() {
-    if (stopped() || !caught_.HasCaught()) return conclude_stopped();
+  void conclude_not_evaluated() {
+    if (is_stopped() || !caught_.HasCaught()) return conclude_stopped();
     Local<v8::Message> message = caught_.Message();
     if (!message.IsEmpty()) {
       result_->line = message->GetLineNumber(context_).FromMaybe(0);
       result_->column = message->GetStartColumn(context_).FromMaybe(-1) + 1;
     }
-    Local<Value> thrown = caught_exception();
+    Local<Value> thrown = take_exception();
     bool syntax = false;
     if (!thrown.IsEmpty() && thrown->IsNativeError()) {
       bool cut;
@@ -334,12 +334,12 @@ class Run {
     Local<v8::String> plain;
     Local<Value> explained;
     if (string_of({d_->text.data(), d_->text.size()}, &plain)) {
-      Local<Value> given = plain;
-      if (call_entry(d_, context_, "explainSyntaxError", 1, &given).ToLocal(&explained) && explained->FullIsString()) {
+      Local<Value> arg = plain;
+      if (call_entry(d_, context_, "explainSyntaxError", 1, &arg).ToLocal(&explained) && explained->FullIsString()) {
         return set_text(explained.As<v8::String>());
       }
     }
-    (void)caught_exception();
+    (void)take_exception();
   }
 
   daybook_isolate* const d_;
@@ -347,7 +347,7 @@ class Run {
   const Local<v8::Context> context_;
   v8::TryCatch caught_;
   daybook_result* const result_;
-  Clock::time_point started_ = Clock::now();
+  Clock::time_point real_start_ = Clock::now();
 };
 
 // Passes all top-level names to the prelude, which can report later which run declared
@@ -367,7 +367,7 @@ bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
 // FinalizationRegistry with pending callbacks, so they run, after the result is known, and
 // their exceptions are dropped. If the run failed, all timers are cancelled, so that they do
 // not keep a later run from ending. Returns false if the run was stopped.
-bool settle(daybook_isolate* d, daybook_result* result) {
+bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
   v8::Local<v8::Context> context = d->context.Get(isolate);
@@ -386,9 +386,9 @@ bool settle(daybook_isolate* d, daybook_result* result) {
     return cancelled > 0;
   };
   cancel_timers();
-  d->at_rest = false;
+  d->is_quiescent = false;
   // Callbacks may create new garbage with callbacks, so the number of rounds is limited.
-  for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
+  for (int round = 0; d->creator != nullptr && !d->is_quiescent && round < 16; round++) {
     forget_calls();
     isolate->LowMemoryNotification();
     bool ran = false;
@@ -398,7 +398,7 @@ bool settle(daybook_isolate* d, daybook_result* result) {
     }
     d->rejections.clear();
     d->reported.Reset();
-    d->at_rest = !cancel_timers() && !ran;
+    d->is_quiescent = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
   if (d->creator != nullptr && !note_names(d, context)) return false;
@@ -407,12 +407,12 @@ bool settle(daybook_isolate* d, daybook_result* result) {
 }
 
 // Reverts the changes that the start of a run made to the heap.
-bool rest(daybook_isolate* d) {
+bool undo_begin(daybook_isolate* d) {
   v8::HandleScope handles(d->isolate);
   v8::Local<v8::Context> context = d->context.Get(d->isolate);
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(d->isolate);
-  d->at_rest = false;
+  d->is_quiescent = false;
   v8::Local<v8::Value> ran = v8::Number::New(d->isolate, 0);
   return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
@@ -450,8 +450,8 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   d->reported.Reset();
   if (result->status == DAYBOOK_SYNTAX_ERROR) {
     // Nothing ran and nothing is saved. The isolate can run another source.
-    if (!rest(d)) result->status = DAYBOOK_TERMINATED;
-  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d, result)) {
+    if (!undo_begin(d)) result->status = DAYBOOK_TERMINATED;
+  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !prepare_for_snapshot(d, result)) {
     *result = {};
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;

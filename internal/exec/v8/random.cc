@@ -10,7 +10,7 @@ namespace {
 
 uint32_t rotate(uint32_t v, int n) { return v << n | v >> (32 - n); }
 
-void quarter(uint32_t* s, int a, int b, int c, int d) {
+void quarter_round(uint32_t* s, int a, int b, int c, int d) {
   s[a] += s[b], s[d] = rotate(s[d] ^ s[a], 16);
   s[c] += s[d], s[b] = rotate(s[b] ^ s[c], 12);
   s[a] += s[b], s[d] = rotate(s[d] ^ s[a], 8);
@@ -37,10 +37,10 @@ void Random::refill() {
   uint32_t work[16];
   std::memcpy(work, state_, sizeof work);
   for (int round = 0; round < 10; round++) {
-    quarter(work, 0, 4, 8, 12), quarter(work, 1, 5, 9, 13);
-    quarter(work, 2, 6, 10, 14), quarter(work, 3, 7, 11, 15);
-    quarter(work, 0, 5, 10, 15), quarter(work, 1, 6, 11, 12);
-    quarter(work, 2, 7, 8, 13), quarter(work, 3, 4, 9, 14);
+    quarter_round(work, 0, 4, 8, 12), quarter_round(work, 1, 5, 9, 13);
+    quarter_round(work, 2, 6, 10, 14), quarter_round(work, 3, 7, 11, 15);
+    quarter_round(work, 0, 5, 10, 15), quarter_round(work, 1, 6, 11, 12);
+    quarter_round(work, 2, 7, 8, 13), quarter_round(work, 3, 4, 9, 14);
   }
   for (int i = 0; i < 16; i++) {
     uint32_t v = work[i] + state_[i];

@@ -7,7 +7,7 @@ extern "C" int daybook_snapshot(daybook_isolate* d, daybook_bytes* blob) {
   // V8 ends the process if it finds a global handle that it cannot serialize. This check
   // prevents that. The garbage of the run is collected, so any global handle that is not
   // one of the bridge belongs to an object that cannot be saved.
-  if (!d->at_rest || global_handle_bytes(d->isolate) > d->baseline_handles) return DAYBOOK_SNAPSHOT_UNSERIALIZABLE;
+  if (!d->is_quiescent || global_handle_bytes(d->isolate) > d->baseline_handles) return DAYBOOK_SNAPSHOT_UNSERIALIZABLE;
   sample_heap(d);
   {
     v8::HandleScope handles(d->isolate);
