@@ -14,6 +14,6 @@
 //   - prove.go: proves the layers other than the filter
 //   - filter.go: the rules of the system call filter, its installation and its proof
 //   - program.go: assembles rules into a filter program of the kernel
-//   - violation.go: reads which system call a worker was killed for
-//   - names.go: the names of system calls
+//   - violation.go: reads which system call a worker was killed for; the names of system
+//     calls
 package sandbox
