@@ -14,10 +14,10 @@
 //
 // The Go files, in reading order:
 //
-//   - isolate.go: Isolate with its configuration, its result and its base heap
+//   - isolate.go: Isolate with its configuration, its result and its base heap; the names
+//     of scripts in a heap
 //   - engine.go: Engine, which identifies what made a heap, and the flags of V8
 //   - prelude.go: the JavaScript that sets up a context
-//   - scriptname.go: the names of scripts in a heap
 //   - carried.go: Inspect, which describes the input heap before a run
 //   - bytes.go: conversions between Go and C, and the callbacks for output and host calls
 //   - lockdown.go: the layers that the constructor of a worker process sets
