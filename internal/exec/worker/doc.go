@@ -16,8 +16,8 @@
 //   - pool.go: Pool and its options: which worker runs a task, and which are started ahead
 //   - reuse.go: which runs may share a worker
 //   - startway.go: the ways to start a worker, and which of them the system permits
-//   - start.go: starts a worker in namespaces of its own
-//   - base.go: the base heap, which the first worker creates for the others
+//   - start.go: starts a worker in namespaces of its own; the base heap, which the first
+//     worker creates for the others
 //   - process.go: one worker process: pipes, handshake, signals, reason of its exit
 //   - run.go: one run of a task on a worker, and how it is stopped
 //   - framechecker.go: checks the frames of one run
@@ -34,10 +34,9 @@
 //
 // The files that run in the worker:
 //
-//   - reexec.go: turns a process that was started as a worker into one, before main
-//   - confine.go: installs the system call filter and proves the layers
-//   - serve.go: reads tasks, runs them and reports their ends
-//   - heapbody.go: memory for the heap of a task
+//   - reexec.go: turns a process that was started as a worker into one, before main;
+//     installs the system call filter and proves the layers
+//   - serve.go: reads tasks with their heaps, runs them and reports their ends
 //   - prewarm.go: an isolate that is created before its run is known
 //   - transpile.go: the source as a program for V8
 //   - stack.go: names and positions for stack traces

@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"daybook/internal/exec/sandbox"
 	"daybook/internal/exec/v8"
 )
 
@@ -37,4 +40,23 @@ func isWorkerProcess(args []string) bool {
 // of its data segment, in bytes.
 func workerArgs(dataLimit int64) []string {
 	return []string{v8.WorkerArg0, v8.WorkerArg1, strconv.Itoa(os.Getpid()), strconv.FormatInt(dataLimit, 10)}
+}
+
+// confine installs the last layer, the system call filter, and returns the names of the
+// layers that are in force. The constructor of package v8 set the other layers; confine
+// proves each of them, because a request that the kernel accepted is no evidence. It must
+// be called on the first thread of the process.
+func confine(stateful bool) (layers []string, problem error) {
+	limit, _ := strconv.ParseUint(os.Args[3], 10, 64)      // 0 leaves the layer unproven
+	set := append(v8.LockdownLayers(), sandbox.Namespaces) // the parent creates the namespaces if the system permits it
+	layers = sandbox.Prove(sandbox.Claims{Layers: set, DataLimit: limit, OpenFiles: v8.OpenFiles})
+	start, end := v8.Image()
+	filter := sandbox.Filter{ProcessID: unix.Getpid(), ImageStart: start, ImageEnd: end, ExecutableMemory: !stateful, ProbeAddress: v8.ProbeAddress}
+	// Without the handler the filter would also end the process, but would not report
+	// the system call.
+	if problem = errors.Join(v8.ReportViolations(), filter.Install()); problem == nil {
+		layers = append(layers, filter.Prove()...)
+	}
+	slices.Sort(layers)
+	return layers, problem
 }
