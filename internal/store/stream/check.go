@@ -96,3 +96,12 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 func (s *Ledger) isPredecessorCut(d *events.LedgerVolumeOpened, before, v volume) bool {
 	return d.Predecessor.Last > before.last && d.Predecessor.Last < v.first
 }
+
+// ignoreReportedDamage returns nil for damage that Options.OnDamage receives, so that a
+// damaged ledger can be opened for reading.
+func (s *Ledger) ignoreReportedDamage(err error) error {
+	if s.opts.OnDamage != nil && errors.Is(err, events.ErrDamaged) {
+		return nil
+	}
+	return err
+}

@@ -11,9 +11,8 @@
 //
 // The files, in reading order:
 //
-//   - stream.go, subject.go: the configuration of the stream of a volume; the subjects
-//     in it
-//   - ledger.go: Ledger and its options
+//   - stream.go: the configuration of the stream of a volume, and the subjects in it
+//   - ledger.go: Ledger, its options and its health
 //   - volumes.go, check.go: the list of volumes, and the checks when they are opened
 //   - append.go: appends one event, and finds out whether an unacknowledged one was
 //     stored
@@ -29,8 +28,6 @@
 //   - volumeremoval.go, keptevents.go: removes the oldest volume; the events kept of it
 //   - loss.go, unreadable.go: continues after accepted damage; skips messages at lost
 //     positions
-//   - degraded.go, hidden.go: reads a damaged ledger; finds messages that the server
-//     skips
-//   - health.go, sample.go, replay.go: health; a sample of messages; events delivered
-//     again
+//   - hidden.go: finds messages that the server skips
+//   - sample.go, replay.go: a sample of messages; events delivered again
 package stream
