@@ -13,14 +13,13 @@
 //
 //   - config.go, flag.go: the configuration of a server, from a file or a flag
 //   - set.go: Set and its options
-//   - server.go: one server: connection, retries, calls
+//   - server.go: one server: connection, retries, calls, and the roots that it may ask for
 //   - tool.go: the list of tools and its limits
 //   - result.go: results of calls as JSON for scripts
 //   - beside.go: large answers to calls, which bypass the MCP library
 //   - wire.go: the streams of HTTP, SSE and stdio, from which those answers are taken
 //   - stdio.go, stray.go: servers that are child processes, and their output
 //   - httptransport.go: servers over HTTP
-//   - roots.go: the roots that a server may ask for
 //   - secret.go: removes secrets from texts
 //   - typescript.go: tools as TypeScript declarations
 package toolserver
