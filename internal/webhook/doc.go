@@ -14,15 +14,13 @@
 // The files, in reading order:
 //
 //   - options.go: the options of a Service and the interfaces of its dependencies
-//   - service.go: Service, its commands and the webhooks of the ledger
+//   - service.go: Service, its commands, its counts and the webhooks of the ledger
 //   - registration.go: the arguments of a registration and their rules
 //   - hook.go: the state of one webhook, derived from its events
 //   - run.go: starts a deliverer for each webhook
 //   - deliverer.go: delivers the events of one webhook
-//   - attempt.go: one request to a receiver and its outcome
-//   - backoff.go: the pauses between attempts
+//   - attempt.go: one request to a receiver, its outcome and the pause after it
 //   - client.go, address.go: the HTTP client, and the addresses that it refuses
 //   - sign.go: secrets, signatures and their verification
 //   - secretstore.go: the files of secrets and positions
-//   - stats.go: counts for metrics
 package webhook
