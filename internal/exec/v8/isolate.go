@@ -189,9 +189,9 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	return i, nil
 }
 
-// Assign sets what was not known when a prewarmed isolate was created: Seed, Start, Output,
-// Servers, Host and Globals of cfg. The other fields of cfg must be those that the isolate was
-// created with. Call it before Run.
+// Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
+// Output, Servers, Host and Globals of cfg. The other fields of cfg must be equal to those that
+// the isolate was created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
 		return ErrDisposed
@@ -365,7 +365,7 @@ func (i *Isolate) Snapshot() ([]byte, error) {
 	case C.DAYBOOK_SNAPSHOT_UNSERIALIZABLE:
 		return nil, ErrUnserializable
 	default:
-		return nil, errors.New("snapshot: V8 made no blob")
+		return nil, errors.New("snapshot: V8 returned no heap")
 	}
 }
 

@@ -93,7 +93,7 @@ func startedByHand(t *testing.T, program string) {
 	cmd.Stdin = strings.NewReader("hello?")
 	var stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = new(strings.Builder), &stderr
-	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "not meant to be started by hand") {
+	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "do not start it by hand") {
 		t.Errorf("%v: %s", err, stderr.String())
 	}
 }

@@ -125,11 +125,11 @@ func (c *frameChecker) checkEnd() error {
 	case e.TextSize < 0 || e.TextSize > maxText:
 		return fmt.Errorf("a text of %d bytes", e.TextSize)
 	case !e.HasText && (e.TextSize > 0 || e.Truncated):
-		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
+		return fmt.Errorf("no text, but %d bytes of it are announced", e.TextSize)
 	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
-		return fmt.Errorf("no word on a run that ended as %s", e.End)
+		return fmt.Errorf("no error text of a run that ended as %s", e.End)
 	case hasHeap(e.End) && c.hasInputHeap && c.carried == nil:
-		return errors.New("no word on the heap that the run started from")
+		return errors.New("no report on the input heap")
 	case e.End == endCompleted && len(c.calls.inFlight) > 0:
 		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:

@@ -81,7 +81,7 @@ func (c *calls) takeCall(payload []byte) (*call, error) {
 	case next.Size < 1 || next.Size > MaxArguments:
 		return nil, fmt.Errorf("arguments of %d bytes", next.Size)
 	case !c.offered(next.Server, next.Tool):
-		return nil, errors.New("a call of what the task does not offer")
+		return nil, errors.New("a call of a tool that the task does not offer")
 	}
 	c.made++
 	if c.inFlight == nil {
@@ -145,7 +145,7 @@ var latestDue = latestLine + (1<<31)*1000
 func (c *calls) takeAnswer(a runner.HostAnswer) error {
 	switch {
 	case a.Number == 0 && c.due.IsZero():
-		return errors.New("the host let a timer fire that nobody waits for")
+		return errors.New("the host reported a timer that the script does not wait for")
 	case a.Number == 0:
 	case !c.inFlight[a.Number]:
 		return fmt.Errorf("the host answered call %d, which is not pending", a.Number)
@@ -169,7 +169,7 @@ func (p *process) serveHostCalls(ctx context.Context, c *frameChecker, host runn
 	if !c.calls.isWaiting || c.hasEnd {
 		return nil
 	}
-	// Nothing reads from the worker meanwhile, so its death has to end the wait.
+	// Nothing reads from the worker during the wait, so its death must end the wait.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	over := make(chan struct{})

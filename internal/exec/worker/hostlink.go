@@ -11,7 +11,7 @@ import (
 )
 
 // errStopped is returned to a waiting script when its run is stopped.
-var errStopped = errors.New("the run was told to stop")
+var errStopped = errors.New("the run was stopped")
 
 // hostLink is the worker's end of host calls: it sends the calls of the script to the
 // parent and waits for the answers.
@@ -95,7 +95,7 @@ func (s *server) readAnswer(payload []byte) error {
 	for len(text) < h.Size {
 		t, data, err := s.in.next()
 		if err != nil || t != frameData || len(text)+len(data) > h.Size {
-			return errors.New("an answer's body is not what its header says")
+			return errors.New("the body of an answer does not match its header")
 		}
 		text = append(text, data...)
 	}

@@ -205,7 +205,7 @@ func TestMissingLayer(t *testing.T) {
 	for how, want := range map[string]string{
 		"without landlock":      "missing: landlock; landlock: Landlock is needed",
 		"without a filter":      "(the worker says: no filter here)",
-		"with an unknown layer": "it reached a layer",
+		"with an unknown layer": "it reported the unknown layer",
 	} {
 		pool := hostilePool(t, how)
 		if _, err := pool.Engine(t.Context(), true); err == nil || !strings.Contains(err.Error(), want) {

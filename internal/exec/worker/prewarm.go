@@ -8,7 +8,7 @@ import "daybook/internal/exec/v8"
 // one that does not fit the run is disposed of first.
 type prewarmedIsolate struct {
 	isolate    *v8.Isolate
-	config     v8.Config  // that ready was created with
+	config     v8.Config  // that isolate was created with
 	nextConfig *v8.Config // for the next one, nil for none
 }
 

@@ -169,7 +169,7 @@ func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (ma
 	// layers are still checked, because they are recorded.
 	for _, l := range p.ready.Layers {
 		if !sandbox.Known(l) {
-			return nil, fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
+			return nil, fmt.Errorf("start worker: %w: it reported the unknown layer %.40q", errProtocol, l)
 		}
 	}
 	slices.Sort(p.ready.Layers)
@@ -244,7 +244,7 @@ func (p *process) send(t *runner.Task) error {
 	if len(t.Servers) > 0 {
 		var err error
 		if servers, err = json.Marshal(t.Servers); err != nil {
-			return fmt.Errorf("encode what may be called: %w", err)
+			return fmt.Errorf("encode the tools that may be called: %w", err)
 		}
 		header.ServersSize = len(servers)
 	}

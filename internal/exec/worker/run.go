@@ -140,7 +140,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	w.repeatRequest()
-	// The worker runs meanwhile. Clearing new memory takes time.
+	// The heap gets its memory here, while the worker runs, because clearing memory takes time.
 	c.expectHeap(p.lastHeap)
 	reserved, discard := false, false
 	for err == nil && !c.isComplete {
@@ -173,12 +173,12 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 		if len(got) > 0 && !discard {
 			if err := lines(lineCtx, got); err != nil {
 				discard = true // later output would follow a gap
-				w.stopRun(fmt.Errorf("take output: %w", err), false, cancelGrace)
+				w.stopRun(fmt.Errorf("process output: %w", err), false, cancelGrace)
 			}
 		}
 		if t.Host != nil && hostCtx.Err() == nil {
 			if err := p.serveHostCalls(hostCtx, &c, t.Host); err != nil {
-				w.stopRun(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
+				w.stopRun(fmt.Errorf("perform a host call: %w", err), false, cancelGrace)
 			}
 			w.sendUnsent()
 		}

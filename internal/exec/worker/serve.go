@@ -68,7 +68,7 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 	s := &server{in: frameReader{r: bufio.NewReaderSize(in, pipeBuffer)}, out: out}
 	var hello helloMessage
 	if t, payload, err := s.in.next(); err != nil || t != frameHello || decodeMessage(payload, &hello) != nil || hello.Magic != helloMagic {
-		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")
+		fmt.Fprintln(os.Stderr, "daybook-worker: only a Daybook server starts this process; do not start it by hand")
 		return exitProtocol
 	}
 	s.stateful = hello.Stateful
@@ -218,7 +218,7 @@ func readPart(in *frameReader, to []byte, size int) ([]byte, error) {
 	for len(to) < size {
 		t, data, err := in.next()
 		if err != nil || t != frameData || len(data) == 0 || len(to)+len(data) > size {
-			return nil, fmt.Errorf("%w: the body of a task is not what its header says", errProtocol)
+			return nil, fmt.Errorf("%w: the body of a task does not match its header", errProtocol)
 		}
 		to = append(to, data...)
 	}

@@ -66,7 +66,7 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 
 func checkServers(t *runner.Task) (problems []error) {
 	if len(t.Servers) > 0 && t.Host == nil {
-		problems = append(problems, errors.New("servers are offered, and nobody carries out the calls"))
+		problems = append(problems, errors.New("servers are offered without a host that performs the calls"))
 	}
 	named := func(s string) bool { return s != "" && len(s) <= maxCallName && utf8.ValidString(s) }
 	for server, tools := range t.Servers {
