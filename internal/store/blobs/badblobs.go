@@ -82,8 +82,9 @@ func (b *bucket) reportDamaged(name string, err error) error {
 // errReplaced is returned for a blob that was stored again during the reading.
 var errReplaced = errors.New("the blob was stored again during the reading; read it again")
 
-// confirmDamaged is bad for a blob whose content does not match info. If the blob was
-// removed or stored again meanwhile, it returns events.ErrRemoved or errReplaced.
+// confirmDamaged is reportDamaged for a blob whose content does not match info. If the
+// blob was removed or stored again since info was read, it returns events.ErrRemoved or
+// errReplaced.
 func (b *bucket) confirmDamaged(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
 	switch now, gone := b.metadata(ctx, name); {
 	case gone != nil:
@@ -139,7 +140,7 @@ func (b *bucket) markLost(ctx context.Context, name string) error {
 	}
 	err = b.replace(ctx, name, body, 0)
 	if errors.Is(err, events.ErrConflict) {
-		return nil // the blob was stored meanwhile
+		return nil // the blob was stored since
 	}
 	if err == nil {
 		_ = b.reportDamaged(name, errors.New(lostMetadata)) // already reported

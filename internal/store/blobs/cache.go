@@ -34,7 +34,7 @@ type cachedBlob struct {
 	// last read or stored.
 	pinnedAt                    time.Time
 	usedAt                      time.Time
-	orderElement, newestElement *list.Element // elements of order and newest; fresh is nil if only the encoded form is kept
+	orderElement, newestElement *list.Element // elements of order and newest; newestElement is nil if only the encoded form is kept
 }
 
 // cachedHeap is a heap in the cache. Its bytes are shared and MUST NOT be changed.

@@ -3,8 +3,8 @@
 //
 // The package promises that a blob is on disk before the call that stores it returns,
 // that it is verified against its hash whenever it is read, and that damage is never
-// reported as events.ErrNotFound: a blob that was never stored, one that was removed
-// and one that was lost are told apart.
+// reported as events.ErrNotFound: errors distinguish a blob that was never stored, one
+// that was removed and one that was lost.
 //
 // Calls go one way. Store compresses, encrypts and caches. Below it are the cache, the
 // codec and the bucket. Only the bucket, which stores encoded bytes and metadata, sends

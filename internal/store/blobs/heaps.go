@@ -110,7 +110,7 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if kept, ok := s.cache.get(name); ok {
 		return kept.info, nil
 	}
-	if s.bucket.isDamaged(name) { // unless it was repaired meanwhile
+	if s.bucket.isDamaged(name) { // unless it was repaired since
 		_, info, err := s.Heap(ctx, tenant, hash)
 		return info, err
 	}

@@ -24,8 +24,8 @@ const (
 	silentTimeout = 200 * time.Millisecond
 )
 
-// silenceDetector detects whether an outside server answers. A nil silence stands for an
-// embedded server, which always does: it does not hang unless this process does.
+// silenceDetector detects whether an outside server answers. A nil silenceDetector stands
+// for an embedded server, which always answers: it hangs only if this process does.
 type silenceDetector struct {
 	conn   *nats.Conn
 	server string
@@ -37,7 +37,8 @@ type silenceDetector struct {
 	unreachable  bool          // guarded by mu; there is no connection
 }
 
-// newSilence returns a silence that watches a server until its connection is closed.
+// newSilence returns a silenceDetector that watches a server until its connection is
+// closed.
 func newSilence(conn *nats.Conn, server string) *silenceDetector {
 	w := &silenceDetector{conn: conn, server: server}
 	w.answeringCtx, w.end = context.WithCancelCause(context.Background())

@@ -33,7 +33,7 @@ const (
 	requestRate, requestBurst   = 50, 200
 	deliveryRate, deliveryBurst = 1000, 2000
 	// pullRate and pullBurst bound the pulls that may have several answers. The server
-	// keeps the return path of such a pull, about 1 KiB, for up to twice answerWait,
+	// keeps the return path of such a pull, about 1 KiB, for up to twice answerTimeout,
 	// because it cannot detect the last answer.
 	pullRate, pullBurst = 100, 500
 	// answerTimeout is how long the server keeps the return path after an answer. A pull is
@@ -61,7 +61,7 @@ var forwards = []forward{
 	// The same for a pull with one answer. Its return path ends with the answer. A server
 	// has one kind of response per subject.
 	{onePrefix + ">", apiPrefix + "CONSUMER.MSG.NEXT.>", server.Singleton},
-	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // otherwise kept for answerWait
+	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // otherwise kept for answerTimeout
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
 

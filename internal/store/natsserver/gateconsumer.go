@@ -211,7 +211,7 @@ func (g *consumerProxy) consumerList(stream, _ string, _ *nats.Msg) (any, error)
 	for _, name := range own {
 		var one server.JSApiConsumerInfoResponse
 		if err := g.ask("CONSUMER.INFO."+stream+"."+name, nil, &one); err != nil {
-			continue // it was deleted meanwhile
+			continue // it was deleted since
 		}
 		g.showOutside(one.ConsumerInfo)
 		answer.Consumers = append(answer.Consumers, one.ConsumerInfo)

@@ -110,7 +110,7 @@ func (s *Server) Reopen(ctx context.Context) error {
 	failed := context.Cause(s.Writable())
 	s.stop()
 	if err := s.launch(ctx, opts); err != nil {
-		w := newWrites() // the state of a server that did not start says nothing
+		w := newWrites() // the state of a server that did not start has no meaning
 		w.fail(cmp.Or(failed, err))
 		s.writes.Store(w)
 		return fmt.Errorf("open the streams again: %w", err)

@@ -76,7 +76,7 @@ func explainLine(text string) string {
 
 // isClient reports whether a line is about a connection. Such a line contains text that
 // the client chose, its name and subjects, even if the server passes it as a format. It
-// says nothing about files.
+// contains nothing about files.
 func isClient(text string) bool { return strings.Contains(text, " - cid:") }
 
 // isOutside reports whether a line is about a connection from outside the process.

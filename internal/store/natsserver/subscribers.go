@@ -54,7 +54,7 @@ type subscribers struct {
 	server *server.Server                 // guarded by mu
 	keys   map[string]Subscriber          // by public key; guarded by mu
 	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
-	gates  map[string]*consumerProxy      // by place of the subscriber; guarded by mu
+	gates  map[string]*consumerProxy      // by Subscriber.accountName; guarded by mu
 
 	stopWatch context.CancelFunc // of watchPending
 	watchDone chan struct{}      // closed when watchPending has returned
@@ -199,7 +199,7 @@ func (s *subscribers) watchPending(ctx context.Context) {
 	}
 }
 
-// admitGate authenticates the connection of a gate. place is the place of its
+// admitGate authenticates the connection of a gate. place is the accountName of its
 // subscriber.
 func (s *subscribers) admitGate(c server.ClientAuthentication, place string) bool {
 	id, tenant, _ := strings.Cut(place, "~")
@@ -318,8 +318,8 @@ func (s *subscribers) close() {
 	s.gates = map[string]*consumerProxy{}
 }
 
-// export lets the accounts of subscribers import what they need from the account of the
-// ledger.
+// export lets the accounts of subscribers import live subjects and gates from the account
+// of the ledger.
 func export(ledger *server.Account) error {
 	for _, subject := range []string{"events.>", "replay.>"} {
 		if err := ledger.AddStreamExport(subject, nil); err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// The users of the service itself: the service, the one that may seal and remove
-// streams, and the gates in the accounts of subscribers.
+// The users of the service itself: for its connections, for those that may seal and
+// remove streams, and for the gates in the accounts of subscribers.
 const (
 	serviceUser = "daybook"
 	adminUser   = "keeper"
-	gateUser    = "gate." // followed by the place of the subscriber
+	gateUser    = "gate." // followed by Subscriber.accountName
 )
 
 // doorkeeper authenticates connections. It implements server.Authentication.
@@ -68,8 +68,8 @@ func provesKey(c server.ClientAuthentication, key string) bool {
 
 // servicePermissions returns the permissions of the service itself: everything except
 // deleting recorded messages and changing the configuration of a stream. A fault or an
-// intruder in this process then cannot do by a request what is reserved for the owner
-// of the files. Streams that are created later deny purges by their configuration.
+// intruder in this process then cannot send a request that does so; only the owner of the
+// files can. Streams that are created later deny purges by their configuration.
 func servicePermissions(streams []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func servicePermissions(streams []string) *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: deny}}
 }
 
-// adminPermissions returns the permissions of the keeper: to seal a stream, which is a
+// adminPermissions returns the permissions of adminUser: to seal a stream, which is a
 // change of its configuration, and to delete one.
 func adminPermissions() *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{

@@ -71,9 +71,9 @@ func nak(delay time.Duration) []byte {
 // tenant, sessions take turns. The context of fn has the values of ctx and is not
 // canceled with it.
 //
-// When ctx is done, Consume takes no more requests, returns those that arrived
-// meanwhile, and returns nil after every fn has returned. Any other error means that it
-// could not start.
+// When ctx is done, Consume takes no more requests, and naks those that have arrived and
+// were not passed to fn. It returns nil after every fn has returned. An error means that
+// it could not start.
 //
 // Requests are delivered at least once. A request that fn neither acknowledges nor
 // returns, or whose process died, is delivered again after Options.AckWait.

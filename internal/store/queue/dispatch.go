@@ -58,7 +58,7 @@ type poolConsumer struct {
 	// announced counts the announced requests of each tenant that are not found yet.
 	announced map[string]announcements
 	// reclaiming holds the tenants whose in-flight requests of an earlier process are
-	// being returned, with the number of waiting requests. They get no slot meanwhile.
+	// being returned, with the number of waiting requests. They get no slot until then.
 	reclaiming map[string]int
 	// releasedSlots is the number of calls of fn that released their slot.
 	releasedSlots int
@@ -129,7 +129,7 @@ func (c *poolConsumer) run(ctx context.Context) error {
 	// own.
 	c.running.Wait()
 	for _, q := range queues {
-		q.nakNewest(func(held int) int { return held }) // taken for a slot meanwhile
+		q.nakNewest(func(held int) int { return held }) // taken for a slot since
 		q.close()
 	}
 	return nil
@@ -395,9 +395,9 @@ func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announcement
 	c.schedule()
 }
 
-// returnSlot returns a slot that got no request. generation is the one of the
-// announcements of the tenant when the slot was taken, and more the number of requests
-// known to wait. The caller must hold mu.
+// returnSlot returns a slot that got no request. generation is
+// announcements.generation of the tenant when the slot was taken, and more the number of
+// requests known to wait. The caller must hold mu.
 func (c *poolConsumer) returnSlot(slot *fairness.Slot, generation, more int, err error) {
 	now := time.Now()
 	if err != nil {
@@ -515,7 +515,8 @@ func (c *poolConsumer) share() {
 	}
 }
 
-// handle calls fn with a request and extends its ack deadline meanwhile.
+// handle calls fn with a request and extends the ack deadline of the request during the
+// call.
 func (c *poolConsumer) handle(slot *fairness.Slot, q *tenantQueue, t takenRequest) {
 	var once sync.Once
 	freed := false

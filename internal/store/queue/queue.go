@@ -47,7 +47,7 @@ type Queue struct {
 	jet    *jet.Client
 	ledger Ledger
 	opts   Options
-	// prepared holds the workKeys of the consumers that are known to exist in the volume
+	// prepared holds the workKey of each consumer that is known to exist in the volume
 	// preparing, which is 0 at first.
 	prepared  sync.Map
 	preparing atomic.Int64

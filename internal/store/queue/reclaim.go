@@ -30,8 +30,8 @@ type inFlight struct {
 }
 
 // reclaimAll returns the in-flight requests of an earlier process, a few tenants at a
-// time. A tenant gets slots once its requests are returned; other tenants get theirs
-// meanwhile.
+// time. A tenant gets slots once its requests are returned. Other tenants do not wait
+// for that.
 func (c *poolConsumer) reclaimAll(ctx context.Context, left map[string][]inFlight) {
 	limit := make(chan struct{}, maxReclaims)
 	var tenants sync.WaitGroup

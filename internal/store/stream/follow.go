@@ -192,7 +192,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn 
 	go func() { ended <- s.readPages(ctx, after, form, a, pages) }()
 	defer func() {
 		cancel()
-		<-ended //nolint:errcheck // who returned before it ended has an error of their own
+		<-ended //nolint:errcheck // a return before it ended has an error of its own
 	}()
 	for {
 		select {
@@ -215,7 +215,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form pageContent, fn 
 	}
 }
 
-// pageContent says in which forms a follower takes each event: one or both.
+// pageContent is the set of forms in which a follower takes each event: one or both.
 type pageContent uint8
 
 const (

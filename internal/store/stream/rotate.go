@@ -98,7 +98,7 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 		return nil, false, s.damageErrorf("stream %s is sealed, but no recorded event seals the volume", list[last].stream())
 	}
 	for i := range list {
-		// A volume with a successor is sealed, whatever its stream says.
+		// A volume with a successor is sealed, even if its stream is not.
 		if v := &list[i]; !v.sealed && (i < last || ending) {
 			if err := s.sealStream(ctx, v.number); err != nil {
 				return nil, false, err

@@ -146,7 +146,7 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		made = made || changed
 	}
 	for i := range list[:len(list)-1] {
-		list[i].sealed = true // or at least no process writes to it any more
+		list[i].sealed = true // or at least no process writes to it now
 	}
 	s.setVolumes(list)
 	if !s.jet.Options.ReadExisting {

@@ -15,9 +15,9 @@ import (
 //
 //	length 4 | position 8 | time 8 | subject length 2 | subject | [header length 4 | header] | body | checksum 8
 //
-// The highest bit of the length says that there is a header; the highest two of
-// the position, that the record stands for a message that was taken away. The
-// checksum covers neither of the lengths.
+// If the highest bit of the length is set, there is a header. If the highest two bits of
+// the position are set, the record stands for a deleted message. The checksum covers
+// neither of the lengths.
 const (
 	recordHeader = 22
 	recordSum    = 8
