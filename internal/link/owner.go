@@ -420,7 +420,7 @@ func (c *Conn) sendLocked(f frame) error {
 }
 
 // maxRefused bounds the refused lines that a frame reports, so that its header is
-// shorter than maxHeader.
+// shorter than maxHeaderBytes.
 const maxRefused = 1000
 
 func (c *Conn) takeRefused() []uint64 {

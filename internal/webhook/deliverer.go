@@ -15,8 +15,8 @@ const (
 	// pageSize is the number of events that a deliverer reads at once.
 	pageSize = 256
 	// parcelBytes is the total length of messages in bytes after which a deliverer
-	// delivers what it has before it reads more events. It holds the messages in memory
-	// while a receiver hangs.
+	// delivers the messages that it holds before it reads more events. They stay in
+	// memory while a receiver hangs.
 	parcelBytes = 64 << 10
 	// maxUnwrittenPositions is the number of positions without an event for its webhook after which a
 	// deliverer writes its position.
@@ -36,7 +36,7 @@ type deliverer struct {
 	positionFile positionFile
 	client       *http.Client
 	selector     *events.Selector
-	// position is the position reached. written is the position in place.
+	// position is the position reached, writtenPosition the one in positionFile.
 	position, writtenPosition uint64
 }
 
@@ -56,7 +56,7 @@ func (s *Service) selector(h *hook) *events.Selector {
 func (c *deliverer) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer func() {
-		c.updateResting() // updates c.at
+		c.updateResting() // updates c.position
 		if err := errors.Join(c.positionFile.set(c.position, false), c.positionFile.close()); err != nil {
 			c.s.opts.Logger.WarnContext(ctx, "the position of a webhook may be lost", "webhook", c.h.id, "error", err)
 		}
@@ -68,7 +68,7 @@ func (c *deliverer) run(ctx context.Context) {
 			continue
 		}
 		// The ledger or the disk failed, and not the receiver. Every deliverer meets the
-		// same error. What was not recorded is done again.
+		// same error. Deliveries that were not recorded are repeated.
 		c.s.opts.Logger.WarnContext(ctx, "deliveries of a webhook are paused", "webhook", c.h.id, "position", c.position, "error", err)
 		c.pause(ctx, c.s.opts.BackoffFirst)
 	}
@@ -113,9 +113,9 @@ func (c *deliverer) deliverPage(ctx context.Context) error {
 	return nil
 }
 
-// updateResting reports whether there is nothing to deliver now. The position of the webhook then
-// advances with the ledger, and changed is signaled when there may be an event to
-// deliver. rest also reports whether the caller must write the position.
+// updateResting reports whether there is nothing to deliver now. The position of the
+// webhook then advances with the ledger, and changed is signaled when there may be an
+// event to deliver. write reports whether the caller must write the position.
 func (c *deliverer) updateResting() (resting, write bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

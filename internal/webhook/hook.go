@@ -70,7 +70,7 @@ type hook struct {
 	secret         Secret
 	hasSecret      bool // whether the secret is available here
 	position       uint64
-	failedAttempts int // failedAttempts attempts for the event being delivered
+	failedAttempts int // for the event that is being delivered
 	lastError      string
 	nextAttempt    time.Time
 	// isResting is true while the deliverer waits at the end of the ledger. position then

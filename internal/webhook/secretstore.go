@@ -98,7 +98,7 @@ func (k secretStore) sweep(known func(id string) bool) error {
 // size, so that a write touches one sector of the disk and is atomic.
 const positionDigits = 20
 
-// positionFile stores the position of a webhook. The caller of openPlace MUST close it.
+// positionFile stores the position of a webhook. The caller of openPosition MUST close it.
 type positionFile struct{ f *os.File }
 
 // openPosition opens the position file of a webhook and returns the position in it. If the

@@ -161,7 +161,7 @@ func (s *Service) append(ctx context.Context, tenant string, d events.Data, afte
 const changeTimeout = 4500 * time.Millisecond
 
 // change is append for a client. It returns context.DeadlineExceeded if the ledger does
-// not answer within answerWait.
+// not answer within changeTimeout.
 func (s *Service) change(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
 	ctx, stop := context.WithTimeout(ctx, changeTimeout)
 	defer stop()

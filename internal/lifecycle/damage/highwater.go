@@ -60,7 +60,7 @@ func OpenMark(path string) (*HighWaterMark, error) {
 }
 
 // ReadMark returns the position in a file, or 0 if the file does not exist or is
-// unreadable. It writes nothing. Another process may write the mark meanwhile.
+// unreadable. It writes nothing. Another process may write the mark during the call.
 func ReadMark(path string) (uint64, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

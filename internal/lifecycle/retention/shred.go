@@ -90,7 +90,8 @@ func (e *RefusedError) Error() string { return e.Message }
 // and force is not set, or if no content was recorded under a key. It returns
 // events.ErrNotFound if the session has no runs.
 //
-// A run that is requested meanwhile is recorded under a new key, and its content stays.
+// A run that is requested during the call is recorded under a new key, and its content
+// stays.
 // Cancelling ctx has no effect after the event is recorded. If Shred fails after that,
 // Finish completes it.
 func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (ShredResult, error) {

@@ -104,7 +104,7 @@ type Permit struct {
 	isHeldNow bool
 	isCounted bool // in gate.running
 	since     time.Time
-	timer     *time.Timer // ends counted
+	timer     *time.Timer // calls uncount
 }
 
 // Permit returns a permit for a request of a tenant. The permit is not held yet. The
@@ -406,6 +406,6 @@ func ReportWait(ctx context.Context) {
 	defer p.gate.mu.Unlock()
 	p.since = time.Now()
 	if p.isCounted {
-		p.timer.Reset(holdTime) // it looks at since
+		p.timer.Reset(holdTime) // its function reads since
 	}
 }

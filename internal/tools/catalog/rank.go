@@ -107,7 +107,7 @@ func weights(e Entry, search []string) []float64 {
 	return values
 }
 
-// similarity returns 1 for equal words, similar for words that start alike, and 0
+// similarity returns 1 for equal words, similarWeight for words that start alike, and 0
 // otherwise.
 func similarity(a, b string) float64 {
 	switch {
