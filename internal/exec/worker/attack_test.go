@@ -169,7 +169,7 @@ func attacksByArguments() []assault {
 		}, "killed socket"},
 		{"x32", call(1<<30|unix.SYS_GETPPID, 0), "killed system call " + strconv.Itoa(1<<30|unix.SYS_GETPPID)},
 		{"the 32-bit interface", call32, "killed system call 20 of the 32-bit interface"},
-		{"a number nobody has", call(0x3fff_ffff), "killed system call 1073741823"},
+		{"an unassigned number", call(0x3fff_ffff), "killed system call 1073741823"},
 		{"from another thread", func() (errno syscall.Errno) {
 			var done sync.WaitGroup
 			done.Go(func() {
@@ -302,7 +302,7 @@ func attack() {
 		_, err = v8.Warm(!o.Stateful, heap)
 	}
 	if err != nil {
-		fmt.Println("not begun:", err)
+		fmt.Println("not started:", err)
 		os.Exit(1)
 	}
 	layers, problem := worker.Confine(o.Stateful)

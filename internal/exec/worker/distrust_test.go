@@ -22,12 +22,12 @@ func hostilePool(t *testing.T, how string) *worker.Pool {
 func TestWorkerBreaksProtocol(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{
-		"speaks before accepting", "garbage", "oversized frame", "empty frame", "unknown frame", "accepts twice", "lines of nothing",
-		"line cut short", "line of invalid UTF-8", "line with a line end", "line of no level", "data before the end", "end that is no JSON",
-		"end with unknown fields", "end of no kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
+		"sends lines before accepting", "garbage", "oversized frame", "empty frame", "unknown frame", "accepts twice", "empty frame of lines",
+		"line cut short", "line of invalid UTF-8", "line with a line end", "line with an unknown level", "data before the end", "end that is not JSON",
+		"end with unknown fields", "end of an unknown kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
 		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
-		"calls what is not offered", "calls a server of no name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
-		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for nothing", "waits until no time", "calls after the end",
+		"calls a tool that is not offered", "calls a server without a name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
+		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for no call", "waits until an invalid time", "calls after the end",
 		"completes with a call pending",
 	} {
 		t.Run(how, func(t *testing.T) {

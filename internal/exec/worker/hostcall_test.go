@@ -97,7 +97,7 @@ func TestHostCalls(t *testing.T) {
 		{"call form", `(await mcp("files", "then", { x: 2 })).x`, "2"},
 		{"awaiting the objects", `(await mcp) === mcp && (await mcp.files) === mcp.files`, "true"},
 		{"names of the language", `(await mcp.files.constructor({ x: 3 })).x + (await mcp.files.__proto__({ x: 4 })).x`, "7"},
-		{"what is there", `Object.keys(mcp).sort() + ";" + Object.keys(mcp.files)`, "empty,files;read,write,odd name,constructor,__proto__"},
+		{"names of servers and tools", `Object.keys(mcp).sort() + ";" + Object.keys(mcp.files)`, "empty,files;read,write,odd name,constructor,__proto__"},
 		{"frozen", `[Object.isFrozen(mcp), Object.isFrozen(mcp.files), Object.isFrozen(mcp.files.read), Reflect.set(mcp, "x", 1), Reflect.defineProperty(mcp.files, "x", { value: 1 })].join()`, "true,true,true,false,false"},
 		{"assignment", `try { mcp = 1 } catch (e) { e.name + typeof mcp }`, "TypeErrorfunction"},
 		{"unknown server", `await mcp.fils.read().catch(e => e.message)`, `fils.read: this run has no MCP server "fils"; it has empty, files`},
@@ -110,7 +110,7 @@ func TestHostCalls(t *testing.T) {
 		{"arguments just short enough", `(await mcp.files.read({ x: "\u20ac".repeat(349522) })).x.length`, "349522"},
 		{"all at once", `(await Promise.all(Array.from({ length: 100 }, (_, i) => mcp.files.read({ i })))).reduce((s, x) => s + x.i, 0)`, "4950"},
 		{"the most", `let n = 0; for (let i = 0; i < 1000; i++) { await mcp.files.read(); n++ } await mcp.files.read().catch(e => n + e.message)`, "1000files.read: a run makes at most 1000 calls"},
-		{"nobody awaits", `let got; mcp.files.read({ v: 5 }).then(r => got = r.v); setTimeout(() => {}, 0); undefined`, "<none>"},
+		{"not awaited", `let got; mcp.files.read({ v: 5 }).then(r => got = r.v); setTimeout(() => {}, 0); undefined`, "<none>"},
 		{"patched builtins", `Map.prototype.get = JSON.parse = JSON.stringify = () => { throw 1 }; Promise.prototype.then = 1; Array.prototype[Symbol.iterator] = 1; mcp.files.read({ a: 6 }); 6`, "6"},
 		{"lone surrogates", `(await mcp.files.read({ x: "\ud800" })).x === "\ud800"`, "true"},
 	} {
@@ -273,7 +273,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 type broken struct{ script }
 
 func (b *broken) Next(context.Context, time.Time) (runner.HostAnswer, error) {
-	return runner.HostAnswer{}, errors.New("the ledger is gone")
+	return runner.HostAnswer{}, errors.New("the ledger is closed")
 }
 
 func TestHostThatFails(t *testing.T) {
@@ -281,7 +281,7 @@ func TestHostThatFails(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	_, err := pool.Run(t.Context(), calling("await mcp.files.read()", &broken{script{answer: echo}}), discard)
-	if err == nil || !strings.Contains(err.Error(), "the ledger is gone") {
+	if err == nil || !strings.Contains(err.Error(), "the ledger is closed") {
 		t.Errorf("the run ended with %v", err)
 	}
 	bad := &script{answer: echo, at: func(int) time.Duration { return -1e18 }}

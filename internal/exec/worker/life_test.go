@@ -132,7 +132,7 @@ func TestIdleWorkersRetire(t *testing.T) {
 	if _, err := pool.Run(t.Context(), patient("console.log(1)"), pool.NotePID(&pid)); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the worker is gone", func() bool { return !strings.Contains(fmt.Sprint(childProcesses(t)), fmt.Sprintf("%d (", pid)) })
+	waitUntil(t, "the worker has ended", func() bool { return !strings.Contains(fmt.Sprint(childProcesses(t)), fmt.Sprintf("%d (", pid)) })
 }
 
 func waitUntil(t *testing.T, what string, ok func() bool) {
@@ -166,9 +166,9 @@ func TestMemoryWatch(t *testing.T) {
 func TestViolationIsOnRecord(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
-		"violates":                      "sandbox violation: socket",
-		"violates, and says nothing":    "sandbox violation: an unknown system call",
-		"violates, and says it was ESC": "sandbox violation: an unknown system call",
+		"violates":                  "sandbox violation: socket",
+		"violates without a report": "sandbox violation: an unknown system call",
+		"violates with an escape sequence in the report": "sandbox violation: an unknown system call",
 	} {
 		pool := hostilePool(t, how)
 		o, err := pool.Run(t.Context(), patient("1+1"), discard)

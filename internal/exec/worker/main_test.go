@@ -117,7 +117,7 @@ func misbehave(how string) {
 		fmt.Fprintln(os.Stderr, "fatal error: runtime: cannot allocate memory")
 		os.Exit(2)
 	}
-	if how == "speaks before accepting" {
+	if how == "sends lines before accepting" {
 		send('E', end("{}"))
 		hang()
 	}
@@ -130,9 +130,9 @@ func misbehave(how string) {
 		out.Write([]byte{0, 0x20, 0, 0, 'L'})
 	case "empty frame":
 		out.Write([]byte{0, 0, 0, 0, 'L'})
-	case "calls what is not offered":
+	case "calls a tool that is not offered":
 		send('C', `{"number":1,"server":"s","tool":"other","size":2}`)
-	case "calls a server of no name":
+	case "calls a server without a name":
 		send('C', `{"number":1,"server":"","tool":"t","size":2}`)
 	case "repeats a call":
 		send('C', call(1, 2))
@@ -158,9 +158,9 @@ func misbehave(how string) {
 			send('C', call(n+1, 2))
 			send('D', "{}")
 		}
-	case "waits for nothing":
+	case "waits for no call":
 		send('W', `{"timed":false,"due_micros":0}`)
-	case "waits until no time":
+	case "waits until an invalid time":
 		send('C', call(1, 2))
 		send('D', "{}")
 		send('W', `{"timed":true,"due_micros":9223372036854775807}`)
@@ -171,7 +171,7 @@ func misbehave(how string) {
 		send('C', call(1, 2))
 		send('D', "{}")
 		send('E', end(`{"end": "completed"}`))
-	case "writes when told to stop":
+	case "writes after a request to stop":
 		send('L', line)
 		if _, _, err := in.Next(); err != nil {
 			os.Exit(8)
@@ -182,7 +182,7 @@ func misbehave(how string) {
 		send('Z', "")
 	case "accepts twice":
 		send('A', "")
-	case "lines of nothing":
+	case "empty frame of lines":
 		send('L', "")
 	case "line cut short":
 		send('L', line[:len(line)-1])
@@ -190,7 +190,7 @@ func misbehave(how string) {
 		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("\xff"))))
 	case "line with a line end":
 		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("a\nb"))))
-	case "line of no level":
+	case "line with an unknown level":
 		send('L', string(worker.AppendLine(nil, 99, 0, false, []byte("a"))))
 	case "claims hours of CPU time":
 		send('E', end(`{"cpu_micros": 7200000000}`))
@@ -198,11 +198,11 @@ func misbehave(how string) {
 		send('D', "heap")
 	case "data before the end":
 		send('D', "x")
-	case "end that is no JSON":
+	case "end that is not JSON":
 		send('E', "{")
 	case "end with unknown fields":
 		send('E', end(`{"more": 1}`))
-	case "end of no kind":
+	case "end of an unknown kind":
 		send('E', end(`{"end": "cancelled"}`))
 	case "huge text":
 		send('E', end(`{"text_size": 99999999999}`))
@@ -266,9 +266,9 @@ func misbehave(how string) {
 	case "violates":
 		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused 41 3221225534")
 		dieOfSIGSYS()
-	case "violates, and says nothing":
+	case "violates without a report":
 		dieOfSIGSYS()
-	case "violates, and says it was ESC":
+	case "violates with an escape sequence in the report":
 		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused \x1b[2J")
 		dieOfSIGSYS()
 	case "floods lines":

@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 // Lines that a worker wrote before it was stopped are not lost.
 func TestLinesBeforeACancelArrive(t *testing.T) {
 	t.Parallel()
-	pool := hostilePool(t, "writes when told to stop")
+	pool := hostilePool(t, "writes after a request to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user asked")
 	var texts []string

@@ -91,7 +91,7 @@ func TestDamagedMark(t *testing.T) {
 		t.Error(err)
 	}
 	if m = open(t, path); m.Position() != 3 {
-		t.Errorf("begun anew it says %d, want 3", m.Position())
+		t.Errorf("after opening it again the position is %d, want 3", m.Position())
 	}
 	m.Close()
 }

@@ -23,7 +23,7 @@ func TestState(t *testing.T) {
 	select {
 	case <-s.Found():
 	default:
-		t.Error("nobody is told")
+		t.Error("the channel of Found is not closed")
 	}
 	for i := range uint64(200) {
 		s.Report(damage.Finding{Stream: "LEDGER-0001", First: 100 + i, Last: 100 + i, What: "missing", By: damage.FoundByScrub})

@@ -68,7 +68,7 @@ func TestKeys(t *testing.T) {
 			t.Error("the key is there")
 		}
 		if got := current(t, r, "t", "a"); got != next {
-			t.Errorf("the session goes on under %s, not %s", got, next)
+			t.Errorf("the session continues under key %s, not %s", got, next)
 		}
 	}
 	files, err := os.ReadDir(dir)

@@ -30,11 +30,11 @@ func TestTheRule(t *testing.T) {
 	}{
 		{"old", func(h *house) string { return h.ran(tenant, old, request{}, "x") }, false},
 		{"young", func(h *house) string { return h.ran(tenant, young, request{}, "x") }, true},
-		{"made again lately", func(h *house) string {
+		{"produced again recently", func(h *house) string {
 			h.ran(tenant, old, request{}, "x")
 			return h.ran(tenant, young, request{}, "x")
 		}, true},
-		{"restored lately", func(h *house) string {
+		{"restored recently", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.ran(tenant, young, request{Heap: x}, "")
 			return x
@@ -50,7 +50,7 @@ func TestTheRule(t *testing.T) {
 			h.append(tenant, old, tag(x, nil))
 			return x
 		}, false},
-		{"untagged lately", func(h *house) string {
+		{"untagged recently", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.append(tenant, young, tag(x, nil))
 			return x
@@ -62,7 +62,7 @@ func TestTheRule(t *testing.T) {
 			h.append(tenant, old, d)
 			return x
 		}, true},
-		{"a run's tags that a later edit took away", func(h *house) string {
+		{"a run's tags that a later edit removed", func(h *house) string {
 			id := h.id()
 			x := h.ran(tenant, old, request{ExecutionID: id}, "x")
 			h.append(tenant, old, tag(x, nil))
@@ -71,23 +71,23 @@ func TestTheRule(t *testing.T) {
 			h.append(tenant, old, d)
 			return x
 		}, false},
-		{"input of a run that waits", func(h *house) string {
+		{"input of a waiting run", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.append(tenant, old, &request{ExecutionID: h.id(), Pool: events.DefaultPool, Heap: x})
 			return x
 		}, true},
-		{"restored by a run that goes on", func(h *house) string {
+		{"restored by a run that has not ended", func(h *house) string {
 			x, id := h.ran(tenant, old, request{}, "x"), h.id()
 			h.append(tenant, old, &request{ExecutionID: id, Pool: events.DefaultPool})
 			h.append(tenant, old, &events.ExecutionStarted{ExecutionID: id, Attempt: 1, InputHeap: x})
 			return x
 		}, true},
-		{"input of a run that is over", func(h *house) string {
+		{"input of a run that has ended", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.ran(tenant, old, request{Heap: x}, "")
 			return x
 		}, false},
-		{"output whose entry is still to come", func(h *house) string {
+		{"output without a recorded session entry", func(h *house) string {
 			id := h.id()
 			h.append(tenant, old, &request{ExecutionID: id, Pool: events.DefaultPool, Session: "s", SessionID: events.SessionID(tenant, "s")})
 			return h.ended(tenant, old, request{ExecutionID: id}, "x")
@@ -110,41 +110,41 @@ func TestTheRule(t *testing.T) {
 			h.ran(tenant, old, request{Session: "s"}, "z")
 			return x
 		}, true},
-		{"head of a session that keeps state", func(h *house) string {
+		{"head of a logical session", func(h *house) string {
 			x := h.ran(tenant, old, request{Turn: &events.Turn{SessionID: "l", Number: 1}}, "x")
 			h.ran(tenant, old, request{Turn: &events.Turn{SessionID: "l", Number: 2}}, "")
 			return x
 		}, true},
-		{"head of a session before its last turn", func(h *house) string {
+		{"head of a logical session before its last turn", func(h *house) string {
 			x := h.ran(tenant, old, request{Turn: &events.Turn{SessionID: "l", Number: 1}}, "x")
 			h.ran(tenant, old, request{Turn: &events.Turn{SessionID: "l", Number: 2}}, "y")
 			return x
 		}, false},
-		{"where a session that keeps state was opened", func(h *house) string {
+		{"initial heap of a logical session", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.append(tenant, old, &events.SessionOpened{SessionID: "l", Head: x, Actor: actor})
 			return x
 		}, true},
-		{"left in a conversation that goes on", func(h *house) string {
+		{"output in a conversation context", func(h *house) string {
 			return h.ran(tenant, old, request{Context: conversation}, "x")
 		}, true},
-		{"restored in a conversation that goes on", func(h *house) string {
+		{"input in a conversation context", func(h *house) string {
 			x := h.ran(tenant, old, request{}, "x")
 			h.ran(tenant, old, request{Context: conversation, Heap: x}, "")
 			return x
 		}, true},
-		{"left in a conversation that began anew", func(h *house) string {
+		{"output in a context that was cleared", func(h *house) string {
 			x := h.ran(tenant, old, request{Context: conversation}, "x")
 			h.append(tenant, old, &events.ContextCleared{ContextRef: *conversation, Actor: actor})
 			h.ran(tenant, old, request{Context: conversation}, "y")
 			return x
 		}, false},
-		{"left in a conversation that nobody went on with", func(h *house) string {
+		{"output in a context that has expired", func(h *house) string {
 			x := h.ran(tenant, old, request{Context: conversation}, "x")
 			h.append(tenant, old, &events.ContextExpired{ContextRef: *conversation})
 			return x
 		}, false},
-		{"left in a conversation that has come to other things", func(h *house) string {
+		{"output in a context with 200 later executions", func(h *house) string {
 			x := h.ran(tenant, old, request{Context: conversation}, "x")
 			for range 200 {
 				h.ran(tenant, old, request{Context: conversation}, "y")
@@ -355,7 +355,7 @@ func TestRaces(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
-	t.Run("the same heap is made again", func(t *testing.T) {
+	t.Run("the same heap is produced again", func(t *testing.T) {
 		t.Parallel()
 		h := open(t)
 		heap := h.ran(tenant, 2*month, events.ExecutionRequested{}, "x")

@@ -88,9 +88,9 @@ func TestShredRefuses(t *testing.T) {
 		// forced is true if force allows the shredding.
 		forced bool
 	}{
-		{"a session that never was", func(v *vault) { v.leaves("other", "", "x") }, "", false},
-		{"a run that waits", func(v *vault) { v.leaves("s", "", "x"); v.asks("s", "") }, "under way", false},
-		{"a run whose entry is still to come", func(v *vault) {
+		{"a session without runs", func(v *vault) { v.leaves("other", "", "x") }, "", false},
+		{"a waiting run", func(v *vault) { v.leaves("s", "", "x"); v.asks("s", "") }, "under way", false},
+		{"a run without a recorded session entry", func(v *vault) {
 			v.append(tenant, 0, events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: v.asks("s", "")}))
 		}, "under way", false},
 		{"runs recorded without a key", func(v *vault) { v.ran(tenant, 0, events.ExecutionRequested{Session: "s"}, "x") }, "1 runs", false},
@@ -98,7 +98,7 @@ func TestShredRefuses(t *testing.T) {
 		{"a heap that a run without a session started from", func(v *vault) {
 			v.ran(tenant, 0, events.ExecutionRequested{Heap: v.leaves("s", "", "x")}, "")
 		}, "outside of it", true},
-		{"a heap that another run left, too", func(v *vault) {
+		{"a heap that another run also left", func(v *vault) {
 			v.leaves("s", "", "x")
 			v.ran(tenant, 0, events.ExecutionRequested{}, "x")
 		}, "outside of it", true},

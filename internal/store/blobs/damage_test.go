@@ -105,14 +105,14 @@ func TestWrongMetadata(t *testing.T) {
 	blob := []byte(strings.Repeat("x", 1<<20))
 	packed := string(blobs.Compress(blob))
 	for name, c := range map[string]struct{ codec, size, body string }{
-		"smaller than said":   {"zstd", "2097152", packed},
-		"larger than said":    {"zstd", "10", packed},
-		"beyond all bounds":   {"zstd", "999999999999", packed},
-		"not compressed":      {"zstd", "1048576", "plain"},
-		"another blob":        {"zstd", "4", string(blobs.Compress([]byte("evil")))},
-		"empty":               {"zstd", "0", ""},
-		"negative":            {"zstd", "-1", packed},
-		"of unknown encoding": {"lzma", "1048576", packed},
+		"smaller than declared": {"zstd", "2097152", packed},
+		"larger than declared":  {"zstd", "10", packed},
+		"beyond the limits":     {"zstd", "999999999999", packed},
+		"not compressed":        {"zstd", "1048576", "plain"},
+		"another blob":          {"zstd", "4", string(blobs.Compress([]byte("evil")))},
+		"empty":                 {"zstd", "0", ""},
+		"negative":              {"zstd", "-1", packed},
+		"of unknown encoding":   {"lzma", "1048576", packed},
 	} {
 		hash := events.Hash([]byte(name))
 		describe(t, js, "heap/"+tenant+"/"+hash, map[string]string{"codec": c.codec, "size": c.size}, c.body)

@@ -26,8 +26,8 @@ func TestExtract(t *testing.T) {
 		more int
 	}{
 		{"one", jet.Request{Seq: 20}, []uint64{20}, 4},
-		{"one that is not there", jet.Request{Seq: 21}, nil, 0},
-		{"from there on", jet.Request{Seq: 21, Batch: 2}, []uint64{30, 40}, 2},
+		{"a position without an event", jet.Request{Seq: 21}, nil, 0},
+		{"from such a position on", jet.Request{Seq: 21, Batch: 2}, []uint64{30, 40}, 2},
 		{"the last", jet.Request{LastBySubject: "ledger.0002.t.exec.a"}, []uint64{50}, 0},
 		{"the last of many", jet.Request{LastBySubject: "ledger.0002.*.webhook.*"}, []uint64{40}, 0},
 		{"none", jet.Request{LastBySubject: "ledger.0002.t.exec.b"}, nil, 0},

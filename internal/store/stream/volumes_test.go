@@ -145,10 +145,10 @@ func TestExpectationsCrossVolumes(t *testing.T) {
 	}{
 		"a request once more, with the same id": {requested(id), 0},
 		"a request once more, by its key":       {requested(other), 0},
-		"as if nothing had been there":          {started(id, 2), 0},
+		"with no expected event":                {started(id, 2), 0},
 		"after another event":                   {started(id, 2), int64(at) - 1},
-		"after one of another subject":          {started(id, 2), int64(at) + 1},
-		"after one that is to come":             {started(id, 2), 1000},
+		"after an event on another subject":     {started(id, 2), int64(at) + 1},
+		"after a position beyond the end":       {started(id, 2), 1000},
 	} {
 		if _, err := s.Append(t.Context(), try.e, try.after); !errors.Is(err, events.ErrConflict) {
 			t.Errorf("%s: %v, want a conflict", name, err)

@@ -40,7 +40,7 @@ func TestDropFailedWrites(t *testing.T) {
 		"a part of a header":                  {newest[:20], index(position), false},
 		"a part of a record":                  {newest[:record-1], index(position), false},
 		"a record":                            {newest[:record], index(position), false},
-		"an index of what is stored":          {nil, index(position - 1), false},
+		"an index of the stored messages":     {nil, index(position - 1), false},
 		"an index of more messages":           {nil, index(position + 1), false},
 		"no index":                            {nil, nil, false},
 		"an index that is cut short":          {nil, index(position)[:4], false},

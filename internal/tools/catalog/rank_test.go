@@ -24,7 +24,7 @@ func many(t *testing.T) *catalog.Snapshot {
 		add("crm", fmt.Sprintf("report%02d", i), "Report of customers")
 	}
 	add("crm", "listInvoices", "List the invoices of a customer")
-	add("mail", "send_message", "Send an e-mail message to somebody")
+	add("mail", "send_message", "Send an e-mail message to a person")
 	add("mail", "search", "Search messages")
 	add("weather", "forecast", "Weather forecast of a city")
 	add("wetter", "vorhersage", "Wetter für Städte, 天気予報を調べる")
@@ -75,7 +75,7 @@ declare const mcp: {
  readonly mail: {
   /** Search messages */
   search(): void; // t2
-  /** Send an e-mail message to somebody */
+  /** Send an e-mail message to a person */
   send_message(): void; // t4
  };
  readonly weather: {

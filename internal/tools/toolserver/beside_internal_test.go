@@ -53,7 +53,7 @@ func TestManyAnswersWaitLikeOne(t *testing.T) {
 		}
 		time.Sleep(10 * maxSharedWait)
 		if d := answered("loud"); d != maxSharedWait {
-			t.Errorf("an answer after a while waited %s", d)
+			t.Errorf("an answer after a pause waited %s", d)
 		}
 	})
 }
