@@ -299,7 +299,7 @@ func TestNextOwner(t *testing.T) {
 }
 
 // An owner after Hold reads no more and still answers. The next owner gets the lines
-// that were sent meanwhile.
+// that were sent after that.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	r := connect(t, link.MCP)

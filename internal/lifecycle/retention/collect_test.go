@@ -314,7 +314,7 @@ func TestTheNextPassFinishes(t *testing.T) {
 	}
 }
 
-// meanwhile lets a test act between the decision and its record.
+// meanwhile calls a function of a test between the decision of a pass and its record.
 type meanwhile struct {
 	*ledger.Ledger
 	do func()

@@ -257,7 +257,7 @@ func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
 }
 
 // An answer that grows beyond what its tenant may have waits and is refused after
-// Options.Patience. It does not start repeatedly meanwhile.
+// Options.Patience. It does not start repeatedly in that time.
 func TestGrowingAnswerDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})

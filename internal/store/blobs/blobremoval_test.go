@@ -37,7 +37,7 @@ func put(t *testing.T, s *jetstream.Store, of string, blob []byte) string {
 	return hash
 }
 
-// A removed heap, one that was never stored and a lost one are told apart. A removed
+// Errors distinguish a removed heap, one that was never stored and a lost one. A removed
 // heap can be stored again. The same heap of another tenant stays.
 func TestRemoveHeap(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 )
 
 // TestReopenThatFails: while the server cannot start, Writable has the reason why the
-// writes failed, so that Reopen is tried again. A key that is withdrawn meanwhile is
+// writes failed, so that Reopen is tried again. A key that is withdrawn in that time is
 // refused from then on, and a new one works once the list is set again.
 func TestReopenThatFails(t *testing.T) {
 	t.Parallel()

@@ -244,7 +244,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	})
 	soon(t, "a request", begun)
 	go func() {
-		for range begun { // the other requests that it takes meanwhile
+		for range begun { // the other requests that it takes until then
 		}
 	}()
 	stop()

@@ -66,7 +66,8 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 	}
 }
 
-// A slot that met a full consumer does not drop requests that were announced meanwhile.
+// A slot that met a full consumer does not drop requests that were announced since it was
+// taken.
 func TestAnnouncementsOutliveAFullConsumer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -118,7 +118,7 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A caller whose context ends is told that the outcome is unknown, and may append
+// A caller whose context ends gets an error that the outcome is unknown, and may append
 // again.
 func TestAppendGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
