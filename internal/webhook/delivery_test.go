@@ -45,7 +45,7 @@ func TestDeliversInOrder(t *testing.T) {
 }
 
 // Filters apply separately and together, also to events recorded before.
-func TestDeliversWhatIsWanted(t *testing.T) {
+func TestDeliversSelectedEvents(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	first, second := h.request("s1"), h.request("")
@@ -191,7 +191,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // A receiver that fails, is slow or sends endless data delays no other webhook.
-func TestOneDoesNotHoldOthers(t *testing.T) {
+func TestFailingReceiverDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	h := build(t, func(o *webhook.Options) { o.Attempts, o.BackoffFirst, o.BackoffMax = 1000, time.Hour, time.Hour })
 	release := make(chan struct{})
@@ -295,7 +295,7 @@ func TestReceiverComesBack(t *testing.T) {
 
 // 410 Gone stops deliveries until a retry is requested. They continue with the event
 // that was answered with 410.
-func TestGone(t *testing.T) {
+func TestGoneReceiver(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	r := receive(t, func(n int, _ delivery, w http.ResponseWriter, _ *http.Request) {

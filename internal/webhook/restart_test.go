@@ -69,7 +69,7 @@ func TestRestart(t *testing.T) {
 
 // Recorded state survives a restart, with secret and dead letters. A requested retry
 // that was not done is done after the start.
-func TestRestartKeepsRecord(t *testing.T) {
+func TestRestartKeepsRecordedState(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	ok := make(chan struct{})
@@ -134,7 +134,7 @@ func TestDelete(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // The secret is only in its file, which no other user can read.
-func TestSecretIsNowhere(t *testing.T) {
+func TestSecretIsOnlyInItsFile(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	r := receive(t, status(http.StatusInternalServerError))

@@ -38,7 +38,7 @@ func TestMissing(t *testing.T) {
 
 // Prove returns no layer that was not claimed, even if it is in force, and no claimed layer that
 // is not in force.
-func TestProveBelievesNothing(t *testing.T) {
+func TestProveChecksClaims(t *testing.T) {
 	if proven := sandbox.Prove(sandbox.Claims{}); len(proven) != 0 {
 		t.Errorf("without a claim: %v", proven)
 	}

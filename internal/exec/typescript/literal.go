@@ -159,12 +159,12 @@ func cutText(source []byte, from, to int) []int {
 		return nil
 	}
 	var cuts []int
-	begun := from
+	pieceStart := from
 	for i := from; i < to; {
 		n := unitLength(source[i:to])
-		if i+n-begun > pieceSize {
+		if i+n-pieceStart > pieceSize {
 			cuts = append(cuts, i)
-			begun = i
+			pieceStart = i
 		}
 		i += n
 	}

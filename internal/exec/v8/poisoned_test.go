@@ -227,7 +227,7 @@ func TestPoisonedHeaps(t *testing.T) {
 
 // The prelude drops what it holds during a run before the heap is saved, because V8 does not save a
 // registry with pending callbacks.
-func TestRegistryOfWhatTheRunHeld(t *testing.T) {
+func TestRegistryOfObjectsOfTheRun(t *testing.T) {
 	heap := saved(t, "var registry = new FinalizationRegistry(() => { ran = true }); var ran = false; registry.register(mcp, 1)")
 	if r, _ := print(t, v8.Config{Heap: heap}, "ran"); textOf(r) != "true" {
 		t.Errorf("the callback ran: %s", textOf(r))

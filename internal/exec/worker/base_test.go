@@ -49,7 +49,7 @@ func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 }
 
 // Only the first worker of a kind creates a base heap, even if many start at the same time.
-func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
+func TestOneWorkerCreatesTheBaseHeap(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
 		pool := worker.New(worker.Options{Idle: 6, Stateless: stateless})
@@ -65,7 +65,7 @@ func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
 }
 
 // If the worker that should create the base heap fails, the next one creates it.
-func TestBaseHeapIsMadeByTheNext(t *testing.T) {
+func TestNextWorkerCreatesTheBaseHeap(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"not ready", "huge base heap", "more base heap than announced", "less base heap than announced"} {
 		pool := hostilePool(t, how)

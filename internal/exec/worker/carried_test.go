@@ -12,7 +12,7 @@ import (
 
 // The outcome reports whether the input heap is pristine and which timers it has, in all ways that a
 // run can end.
-func TestWhatAHeapCarries(t *testing.T) {
+func TestCarriedReport(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: -1})
 	defer pool.Close()
@@ -115,7 +115,7 @@ func TestLinkedErrors(t *testing.T) {
 
 // A worker reports what a heap carries once, before any code of the run, within limits, and only if
 // the task has a heap.
-func TestWordsOnAHeap(t *testing.T) {
+func TestFramesOfCarriedReports(t *testing.T) {
 	t.Parallel()
 	const clean = `{"checked":true,"changes":0,"changed":[],"timers":{"timeouts":0,"intervals":0,"immediates":0,"unreferenced":0}}`
 	end := `{"end":"completed","has_text":false,"text_size":0,"heap_size":0,"transpiled_sha256":"` + strings.Repeat("ab", 32) + `"}`
@@ -152,9 +152,9 @@ func TestWordsOnAHeap(t *testing.T) {
 		{"more unref'd timers than timers", true, []frame{{'A', ""}, {'I', `{"checked":true,"timers":{"unreferenced":1}}`}}, true},
 		{"more timers than fit", true, []frame{{'A', ""}, {'I', `{"checked":true,"timers":{"intervals":999999999}}`}}, true},
 	} {
-		c := worker.NewConversation(0)
+		c := worker.NewFrameChecker(0)
 		if test.resumes {
-			c = worker.NewResumption(0)
+			c = worker.NewFrameCheckerWithHeap(0)
 		}
 		var err error
 		for _, f := range test.frames {

@@ -76,7 +76,7 @@ func TestWorkerMisbehaves(t *testing.T) {
 
 // If a used worker runs out of memory, the previous run may be the cause, so another worker gets the
 // task. In a fresh worker the task is the cause.
-func TestMemoryOfTheRunBefore(t *testing.T) {
+func TestMemoryOfThePreviousRun(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	pool.UseProgram("/proc/self/exe", "hostile-worker", "has no memory for its second task")
@@ -144,8 +144,8 @@ func TestIdleWorkersDie(t *testing.T) {
 	}
 }
 
-func TestConversationAllocatesAsItReceives(t *testing.T) {
-	c := worker.NewConversation(1 << 31)
+func TestFrameCheckerAllocatesAsItReceives(t *testing.T) {
+	c := worker.NewFrameChecker(1 << 31)
 	if _, err := c.Take('A', nil); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (p *Pool) KillIdle() {
 
 type (
 	FrameReader  = frameReader
-	Conversation = frameChecker
+	FrameChecker = frameChecker
 )
 
 const MaxPayload = maxPayload
@@ -154,15 +154,15 @@ func ReadTask(header, frames []byte) (servers, globals, code, heap int, err erro
 	return len(j.servers), len(j.globals), len(j.code), len(j.heap.bytes), nil
 }
 
-func NewConversation(maxHeap int64) *Conversation { return &frameChecker{maxHeap: maxHeap} }
+func NewFrameChecker(maxHeap int64) *FrameChecker { return &frameChecker{maxHeap: maxHeap} }
 
-// NewResumption returns the checker of a task with a heap.
-func NewResumption(maxHeap int64) *Conversation {
+// NewFrameCheckerWithHeap returns the checker of a task with a heap.
+func NewFrameCheckerWithHeap(maxHeap int64) *FrameChecker {
 	return &frameChecker{maxHeap: maxHeap, hasInputHeap: true}
 }
 
-// NewCallingConversation returns the checker of a task that may call tool t of server s.
-func NewCallingConversation(maxHeap int64) *Conversation {
+// NewCallingFrameChecker returns the checker of a task that may call tool t of server s.
+func NewCallingFrameChecker(maxHeap int64) *FrameChecker {
 	return &frameChecker{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
 }
 

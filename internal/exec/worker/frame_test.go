@@ -79,9 +79,9 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzConversation passes any frames of a hostile worker to the checker. An Outcome of accepted
+// FuzzFrameChecker passes any frames of a hostile worker to the checker. An Outcome of accepted
 // frames must have all properties that the documentation of Outcome promises.
-func FuzzConversation(f *testing.F) {
+func FuzzFrameChecker(f *testing.F) {
 	frames := func(parts ...string) []byte {
 		var b bytes.Buffer
 		for _, p := range parts {
@@ -106,7 +106,7 @@ func FuzzConversation(f *testing.F) {
 		if stateful {
 			maxHeap = 1 << 16
 		}
-		c := worker.NewConversation(maxHeap)
+		c := worker.NewFrameChecker(maxHeap)
 		var r worker.FrameReader
 		r.Reset(bytes.NewReader(data))
 		for !c.Complete() {

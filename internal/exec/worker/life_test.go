@@ -163,7 +163,7 @@ func TestMemoryWatch(t *testing.T) {
 }
 
 // A worker that the filter kills ends only its own run. The outcome has the name of the call.
-func TestViolationIsOnRecord(t *testing.T) {
+func TestViolationIsRecorded(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
 		"violates":                  "sandbox violation: socket",

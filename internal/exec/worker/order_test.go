@@ -83,7 +83,7 @@ func FuzzOrder(f *testing.F) {
 	}
 	line := worker.AppendLine(nil, worker.LevelNumber(events.LevelLog), time.Unix(1, 0).UnixMicro(), false, []byte("x"))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		c, o := worker.NewCallingConversation(1<<20), rules{}
+		c, o := worker.NewCallingFrameChecker(1<<20), rules{}
 		for i := 0; i < len(script); i++ {
 			digit := func() int {
 				if i+1 < len(script) && script[i+1] >= '0' && script[i+1] <= '9' {

@@ -33,7 +33,7 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-func TestSyntaxErrorsHaveAPlace(t *testing.T) {
+func TestSyntaxErrorsHaveAPosition(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ code, file, want string }{
 		{"let a = 1\nlet b = ]", "my cell.ts", "SyntaxError: Unexpected \"]\"\n    at my cell.ts:2:9\n\nlet b = ]\n        ^"},

@@ -16,7 +16,7 @@ var conversation = &events.ContextRef{Key: events.Hash(nil), SessionID: events.H
 var rule = retention.Rule{OlderThan: month, KeepEntries: 2}
 
 // Each case has one heap, which the rule keeps or collects.
-func TestTheRule(t *testing.T) {
+func TestRule(t *testing.T) {
 	t.Parallel()
 	const old, young = month + time.Hour, month - time.Hour
 	type request = events.ExecutionRequested

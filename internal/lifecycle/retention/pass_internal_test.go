@@ -8,7 +8,7 @@ import (
 )
 
 // forEachHash finds the same hashes as a plain implementation.
-func FuzzHashes(f *testing.F) {
+func FuzzForEachHash(f *testing.F) {
 	h := strings.Repeat("0a", 32)
 	for _, seed := range []string{"", h, `{"sha256":"` + h + `"}`, h + "0", "x" + h + h, h + " " + h, strings.ToUpper(h)} {
 		f.Add([]byte(seed))

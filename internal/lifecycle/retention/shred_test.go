@@ -203,7 +203,7 @@ func TestFinishCollects(t *testing.T) {
 }
 
 // A run that is requested while a session is shredded gets a new key, which stays.
-func TestARunMeanwhile(t *testing.T) {
+func TestRunDuringShred(t *testing.T) {
 	t.Parallel()
 	v := openVault(t)
 	v.leaves("s", "", "x")

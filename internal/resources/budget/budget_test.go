@@ -147,7 +147,7 @@ func TestAnswerWaitsForMemory(t *testing.T) {
 	})
 }
 
-func TestPieceGivesBack(t *testing.T) {
+func TestPieceReturnsMemory(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
 	a := b.Answer("a", 1)
 	ctx := budget.With(t.Context(), a)

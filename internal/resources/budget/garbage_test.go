@@ -75,7 +75,7 @@ func TestCollectionBeforeALargeHeap(t *testing.T) {
 
 // Memory that the collector has freed is no garbage any longer. This is certain after
 // two cycles, because one cycle may have started before the memory was returned.
-func TestCollectorOfItsOwnAccord(t *testing.T) {
+func TestCollectorRunsAutomatically(t *testing.T) {
 	const mib = 1 << 20
 	b, c := collected(256 * mib)
 	for range 20 {

@@ -21,7 +21,7 @@ func grown(base []byte, text string) []byte {
 	return slices.Concat(base[:len(base)/2], []byte(text), base[len(base)/2:])
 }
 
-func TestHeapsArePackedAgainstTheirBase(t *testing.T) {
+func TestHeapsAreEncodedAgainstTheirBase(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{CacheBytes: -1})

@@ -130,7 +130,7 @@ func TestStoringAgainWins(t *testing.T) {
 }
 
 // A heap that is removed and stored again during the reading is not damaged.
-func TestReadingWhatIsRemoved(t *testing.T) {
+func TestReadingRemovedHeap(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	opts := jetstream.Options{BlobGracePeriod: -1, CacheBytes: -1}

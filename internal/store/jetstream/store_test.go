@@ -101,7 +101,7 @@ func TestAppendHasOneWinner(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesWhatIsTooLarge(t *testing.T) {
+func TestAppendRefusesLargeEvents(t *testing.T) {
 	s := storetest.Start(t)
 	e := events.New(tenant, time.Now(), &events.ExecutionOutput{ExecutionID: newID(), Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: strings.Repeat("x", events.MaxEventBytes)}}})})
 	if _, err := s.Append(t.Context(), e, -1); !errors.Is(err, events.ErrTooLarge) {
@@ -247,7 +247,7 @@ func TestFollowAndRead(t *testing.T) {
 	}
 }
 
-func TestOutputIsOneExecutions(t *testing.T) {
+func TestOutputOfOneExecution(t *testing.T) {
 	s := storetest.Start(t)
 	mine, other := newID(), newID()
 	chunk := func(id string, n int64) events.Event {

@@ -69,12 +69,12 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})
-	begun, proceed := make(chan string), make(chan struct{})
-	t.Cleanup(func() { close(begun) }) // after Consume has returned
+	started, proceed := make(chan string), make(chan struct{})
+	t.Cleanup(func() { close(started) }) // after Consume has returned
 	consume, waiting := queue.ConsumeSeen(s.Queue, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
-		case begun <- d.Event.Tenant + " " + r.Session:
+		case started <- d.Event.Tenant + " " + r.Session:
 			<-proceed
 		case <-time.After(patience):
 		}
@@ -84,12 +84,12 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Cleanup(func() { // the other runs end at once
 		close(proceed)
 		go func() {
-			for range begun { // until the test closes it
+			for range started { // until the test closes it
 			}
 		}()
 	})
 	mustAppend(t, s, requestOf("many", "x"), 0)
-	if got := soon(t, "the first request", begun); got != "many x" {
+	if got := soon(t, "the first request", started); got != "many x" {
 		t.Fatalf("the first run is %q", got)
 	}
 	for range 20 {
@@ -111,7 +111,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	var order []string
 	for range 8 {
 		proceed <- struct{}{}
-		order = append(order, soon(t, "the next request", begun))
+		order = append(order, soon(t, "the next request", started))
 	}
 	place := map[string]int{}
 	for i, name := range order {
@@ -132,10 +132,10 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 func TestExtraSlot(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
-	begun, release := make(chan string, 10), make(chan struct{})
+	started, release := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	share(t, s, fairness.Slots{Total: 2, Extra: 1, ExtraAfter: 50 * time.Millisecond}, func(_ context.Context, d runner.Delivery) {
-		begun <- d.Event.Tenant
+		started <- d.Event.Tenant
 		if d.Event.Tenant == "endless" {
 			<-release
 		}
@@ -146,29 +146,29 @@ func TestExtraSlot(t *testing.T) {
 		mustAppend(t, s, requestOf("endless", ""), 0)
 	}
 	for range 2 {
-		if got := soon(t, "an endless run", begun); got != "endless" {
+		if got := soon(t, "an endless run", started); got != "endless" {
 			t.Fatalf("got %s", got)
 		}
 	}
 	for range 3 {
 		mustAppend(t, s, requestOf("other", ""), 0)
-		if got := soon(t, "a run in the extra slot", begun); got != "other" {
+		if got := soon(t, "a run in the extra slot", started); got != "other" {
 			t.Fatalf("got %s", got)
 		}
 	}
 	end()
 	for range 2 {
-		soon(t, "the other endless runs", begun)
+		soon(t, "the other endless runs", started)
 	}
 }
 
 func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
-	begun, proceed := make(chan string, 10), make(chan struct{})
+	started, proceed := make(chan string, 10), make(chan struct{})
 	end := sync.OnceFunc(func() { close(proceed) })
 	share(t, s, fairness.Slots{Total: 2, PerTenant: 1}, func(_ context.Context, d runner.Delivery) {
-		begun <- d.Event.Tenant
+		started <- d.Event.Tenant
 		<-proceed
 		mustAck(t, d)
 	})
@@ -176,14 +176,14 @@ func TestSlotsOfOneTenantAreBounded(t *testing.T) {
 	for range 3 {
 		mustAppend(t, s, requestOf("a", ""), 0)
 	}
-	soon(t, "the first run", begun)
+	soon(t, "the first run", started)
 	mustAppend(t, s, requestOf("b", ""), 0)
-	if got := soon(t, "a run of the other tenant", begun); got != "b" {
+	if got := soon(t, "a run of the other tenant", started); got != "b" {
 		t.Errorf("a second run of %s beside its first", got)
 	}
 	end()
 	for range 2 {
-		soon(t, "the others", begun)
+		soon(t, "the others", started)
 	}
 }
 
@@ -228,27 +228,27 @@ func TestSeveralRunnersShareTheWork(t *testing.T) {
 
 // Requests that a runner took ahead are delivered to another one at once when the first
 // stops.
-func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
+func TestRequestsTakenAheadAreReturned(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	for range 10 {
 		mustAppend(t, s, requestOf("a", ""), 0)
 	}
-	begun := make(chan struct{}, 1)
+	started := make(chan struct{}, 1)
 	stop := share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d runner.Delivery) {
-		begun <- struct{}{}
+		started <- struct{}{}
 		if err := d.Nak(ctx, 0); err != nil {
 			t.Error(err)
 		}
 	})
-	soon(t, "a request", begun)
+	soon(t, "a request", started)
 	go func() {
-		for range begun { // the other requests that it takes until then
+		for range started { // the other requests that it takes until then
 		}
 	}()
 	stop()
-	close(begun)
+	close(started)
 	seen := make(chan string, 20)
 	share(t, storetest.Open(t, server, jetstream.Options{AckWait: time.Hour}), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {
 		mustAck(t, d)
@@ -447,14 +447,14 @@ func TestDeadRunner(t *testing.T) {
 		mustAppend(t, dying, e, 0)
 		want[e.About()] = true
 	}
-	begun, release := make(chan struct{}, 20), make(chan struct{})
+	started, release := make(chan struct{}, 20), make(chan struct{})
 	end := sync.OnceFunc(func() { close(release) })
 	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, runner.Delivery) {
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-release
 	})
 	t.Cleanup(end)
-	soon(t, "a first run", begun)
+	soon(t, "a first run", started)
 	work.Close() // its heartbeats end
 	seen := make(chan string, 20)
 	share(t, storetest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d runner.Delivery) {

@@ -35,7 +35,7 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 
 // A runner that stops returns the requests that the server sent it last. They are
 // delivered to the next runner at once, before their ack deadline.
-func TestStoppingGivesBack(t *testing.T) {
+func TestStoppingReturnsRequests(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
 	for range 10 {
@@ -73,10 +73,10 @@ func TestStoppingGivesBack(t *testing.T) {
 func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
-	begun := make(chan string, 10)
+	started := make(chan string, 10)
 	goOn := make(chan struct{})
 	stop := consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
-		begun <- d.Event.About()
+		started <- d.Event.About()
 		d.ReleaseSlot()
 		d.ReleaseSlot()
 		<-goOn
@@ -87,16 +87,16 @@ func TestReleaseSlot(t *testing.T) {
 	for range 4 {
 		mustAppend(t, s, requested(newID()), 0)
 	}
-	soon(t, "a first request", begun)
-	soon(t, "a second request beside the first", begun)
+	soon(t, "a first request", started)
+	soon(t, "a second request beside the first", started)
 	select {
-	case <-begun:
+	case <-started:
 		t.Error("a third request was taken while two were unfinished")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(goOn)
-	soon(t, "a third request", begun)
-	soon(t, "a fourth request", begun)
+	soon(t, "a third request", started)
+	soon(t, "a fourth request", started)
 	stop()
 }
 

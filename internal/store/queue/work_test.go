@@ -36,7 +36,7 @@ func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Contex
 	return stop
 }
 
-func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
+func TestConsumeBoundsConcurrentRuns(t *testing.T) {
 	s := storetest.Start(t)
 	const runs, slots = 20, 3
 	for range runs {

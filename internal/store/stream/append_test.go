@@ -151,7 +151,7 @@ func TestAppendGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesWhatIsNoToken(t *testing.T) {
+func TestAppendRefusesInvalidTokens(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
 	for _, bad := range []string{"", "a.b", "*", ">", "a b", "a\r\nb"} {

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// TestExtract sends kept events the requests that a stream answers.
-func TestExtract(t *testing.T) {
+// TestKeptEvents sends kept events the requests that a stream answers.
+func TestKeptEvents(t *testing.T) {
 	t.Parallel()
 	var list []events.Stored
 	for i, subject := range []string{"t.run.default.a", "t.exec.a", "u.webhook.w", "t.webhook.v", "t.exec.a", "t.out.00"} {

@@ -143,7 +143,7 @@ func TestRemoval(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRemoved(t *testing.T) {
+func TestNotRemovable(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
 	refused := func(n events.Volume, reason string) {
@@ -209,8 +209,8 @@ func TestRemovalIsFinishedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAMissingVolume has no event that records the removal.
-func TestAMissingVolume(t *testing.T) {
+// TestMissingVolume has no event that records the removal.
+func TestMissingVolume(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})
@@ -331,7 +331,7 @@ func connections(t testing.TB, server *natsserver.Server) (publish, consume *nat
 
 // A reader that does not know the volumes after those that another process removed
 // finds them.
-func TestRemovalBeyondWhatIsKnown(t *testing.T) {
+func TestRemovalOfAllKnownVolumes(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})

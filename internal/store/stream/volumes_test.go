@@ -70,7 +70,7 @@ func TestSealing(t *testing.T) {
 		t.Errorf("sealing an empty ledger: %v", err)
 	}
 	run := mustAppend(t, s, requested(id), 0)
-	begun := mustAppend(t, s, started(id, 1), 0)
+	start := mustAppend(t, s, started(id, 1), 0)
 	v := seal(t, s)
 	if v.Number != 1 || v.First != 1 || v.Last != 3 || !v.Sealed {
 		t.Errorf("sealed %+v", v)
@@ -79,7 +79,7 @@ func TestSealing(t *testing.T) {
 		t.Errorf("sealing a volume that was just opened: %v", err)
 	}
 	// The run continues in the next volume.
-	cancel := mustAppend(t, s, events.New(tenant, time.Now(), &events.ExecutionCancelRequested{ExecutionID: id}), int64(begun))
+	cancel := mustAppend(t, s, events.New(tenant, time.Now(), &events.ExecutionCancelRequested{ExecutionID: id}), int64(start))
 	if cancel != 5 {
 		t.Errorf("the first event after the sealing is at %d, want 5", cancel)
 	}
@@ -114,7 +114,7 @@ func TestSealing(t *testing.T) {
 	for _, e := range history {
 		at = append(at, e.Seq)
 	}
-	if diff := cmp.Diff([]uint64{run, begun, cancel, end}, at); diff != "" {
+	if diff := cmp.Diff([]uint64{run, start, cancel, end}, at); diff != "" {
 		t.Errorf("the execution's history (-want +got):\n%s", diff)
 	}
 	volumes, err := s.Volumes(t.Context())
@@ -127,14 +127,14 @@ func TestSealing(t *testing.T) {
 }
 
 // An expected position on a subject applies to all volumes together.
-func TestExpectationsCrossVolumes(t *testing.T) {
+func TestExpectedPositionsAcrossVolumes(t *testing.T) {
 	t.Parallel()
 	s := storetest.Start(t)
 	// The ids of runs contain their creation time. The volumes are sealed later.
 	id, other := events.NewID(time.Now().Add(-72*time.Hour)), events.DerivedID(tenant, "a key")
 	mustAppend(t, s, requested(id), 0)
-	begun := started(id, 1)
-	at := mustAppend(t, s, begun, 0)
+	start := started(id, 1)
+	at := mustAppend(t, s, start, 0)
 	seal(t, s)
 	mustAppend(t, s, requested(other), 0)
 	seal(t, s)
@@ -154,7 +154,7 @@ func TestExpectationsCrossVolumes(t *testing.T) {
 			t.Errorf("%s: %v, want a conflict", name, err)
 		}
 	}
-	if seq, err := s.Append(t.Context(), begun, 0); err != nil || seq != at {
+	if seq, err := s.Append(t.Context(), start, 0); err != nil || seq != at {
 		t.Errorf("an event that is in a sealed volume: %d, %v; want %d", seq, err, at)
 	}
 	end := ended(id)
@@ -522,7 +522,7 @@ func TestTailCrossesVolumes(t *testing.T) {
 }
 
 // A hole is accepted only if the opening of a volume records it.
-func TestAVolumeBehindAHole(t *testing.T) {
+func TestVolumeAfterAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := storetest.StartServer(t, dir)

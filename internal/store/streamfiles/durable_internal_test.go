@@ -7,7 +7,7 @@ import (
 )
 
 // A configuration that cannot be written leaves the old files, and no other file.
-func TestFailingWriteOfADescription(t *testing.T) {
+func TestFailingWriteOfAConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{metaFile, metaSum} {
@@ -40,7 +40,7 @@ func TestFailingWriteOfADescription(t *testing.T) {
 }
 
 // A file is copied once, unchanged. A failed copy leaves nothing.
-func TestSetAside(t *testing.T) {
+func TestCopyAside(t *testing.T) {
 	t.Parallel()
 	dir, aside := t.TempDir(), t.TempDir()
 	file := filepath.Join("a", "b")

@@ -236,7 +236,7 @@ func TestOnlyTheNewest(t *testing.T) {
 
 // A message that is not what was recorded keeps its position, which is not assigned
 // again.
-func TestUnsoundRecordHasItsPosition(t *testing.T) {
+func TestInvalidRecordKeepsItsPosition(t *testing.T) {
 	t.Parallel()
 	s := check(t, written(t), streamfiles.Options{IsValid: func(_ string, r streamfiles.Record) bool { return r.Seq <= count-2 }})[ledger]
 	if s.Last != count-2 || s.Highest != count || len(s.Faults) != 2 {
