@@ -55,8 +55,8 @@ await visit(async ({ ctx, updates, prompt }) => {
   turn = await prompt(session, "null.x");
   assert.equal(turn.stopReason, "end_turn");
   assert.ok(turn.updates.some((u) => u.sessionUpdate === "tool_call_update" && u.status === "failed"));
-  const endless = prompt(session, "console.log('begun'); for (;;) {}");
-  while (!updates.some((u) => u.update.content?.text === "begun\n")) await new Promise((r) => setTimeout(r, 5));
+  const endless = prompt(session, "console.log('looping'); for (;;) {}");
+  while (!updates.some((u) => u.update.content?.text === "looping\n")) await new Promise((r) => setTimeout(r, 5));
   await ctx.notify(agent.session.cancel, { sessionId: session });
   assert.equal((await endless).stopReason, "cancelled");
   await ctx.request(agent.session.setMode, { sessionId: session, modeId: "auto" });

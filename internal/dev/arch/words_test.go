@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "lower the counts of testdata/old-words.
 var oldWords = filepath.Join("testdata", "old-words.txt")
 
 // TestWords fails for a replaced phrase of words.txt in new text: comments and string
-// literals of Go files, Markdown, and JavaScript.
+// literals of Go files, Markdown, and the other sources and scripts.
 //
 // Old text still has such phrases. The file old-words.txt counts them, each with the word
 // before and the word after it. The counts are for the whole tree, so that text can be
@@ -157,7 +157,7 @@ func treeWords(t *testing.T) map[string][]word {
 		name = filepath.ToSlash(name)
 		if d.IsDir() {
 			// Generated documents repeat comments and string literals.
-			if d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root || name == "docs/reference" {
+			if d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root && name != ".ci" || name == "docs/reference" {
 				return filepath.SkipDir
 			}
 			return nil
@@ -182,8 +182,12 @@ func treeWords(t *testing.T) map[string][]word {
 	return files
 }
 
-// lineMark is what a line of a comment starts with in JavaScript.
-var lineMark = regexp.MustCompile(`(?m)^[ \t]*(//|/?\*+)`)
+// lineMark is what a line of a comment starts with in JavaScript and C, hashMark in shell
+// and Python scripts.
+var (
+	lineMark = regexp.MustCompile(`(?m)^[ \t]*(//|/?\*+)`)
+	hashMark = regexp.MustCompile(`(?m)^[ \t]*#`)
+)
 
 // reader returns the function that splits a file into words, or nil.
 func reader(name string) func(src []byte) []word {
@@ -196,12 +200,23 @@ func reader(name string) func(src []byte) []word {
 		return goWords
 	case filepath.Ext(name) == ".md":
 		return markdownWords
-	case filepath.Ext(name) == ".js":
-		return func(src []byte) []word {
-			return addWords(nil, lineMark.ReplaceAllString(string(src), ""), 1, false, true)
-		}
 	}
-	return nil
+	mark := lineMark
+	switch filepath.Ext(name) {
+	case ".js", ".mjs", ".c", ".cc", ".h":
+	case ".py", ".sh":
+		mark = hashMark
+	case "":
+		if name != "Makefile" && !strings.HasPrefix(name, ".ci/") {
+			return nil
+		}
+		mark = hashMark
+	default:
+		return nil
+	}
+	return func(src []byte) []word {
+		return addWords(nil, mark.ReplaceAllString(string(src), ""), 1, false, true)
+	}
 }
 
 // firstSection returns a changelog up to its second section: released ones are not
