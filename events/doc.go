@@ -16,14 +16,14 @@
 //   - event.go: the envelope, and the closed set of payloads
 //   - type.go: the constants of types, the status of an execution, the level of a line
 //   - kinds.go: the table with one row for each type: payload, subject, what it is about
-//   - codec.go: wire form, limits, times; structured.go: the JSON form of other interfaces
+//   - codec.go: wire form, limits, times, and the JSON form of the other interfaces
 //   - subject.go: subjects without the volume; id.go: ids and hashes
 //   - execution.go, output.go, extent.go, hostcall.go: executions, their output and calls
-//   - heap.go: tags, session entries, collections; shred.go: shredded content
-//   - logical.go, acp.go, reset.go: logical, ACP and named sessions
+//   - heap.go: tags, session entries, collections
+//   - logical.go, acp.go: logical and ACP sessions; resets of sessions of every kind
 //   - context.go: conversation contexts
 //   - webhook.go: webhooks and their deliveries
-//   - volume.go, lost.go, removal.go, kept.go: checkpoints, volumes, losses, removals
+//   - volume.go, lost.go, removal.go, kept.go: checkpoints, volumes, losses, removals, shredded content
 //   - encryption.go: encryption of content
 //   - selector.go: which events a subscriber selects
 //   - errors.go: errors that stores return
