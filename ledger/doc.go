@@ -15,7 +15,7 @@
 //
 //   - ledger.go: Ledger, its options and the interfaces of its store
 //   - commands.go: the arguments and results of commands
-//   - errors.go, excerpt.go: errors with codes, and clients' text in messages
+//   - errors.go: errors with codes, and clients' text in messages
 //   - answer.go: the time limit of a client's command, and work that outlives the client
 //   - retry.go, locks.go: decisions that are repeated after conflicts, and locks that avoid them
 //   - history.go: the state of an execution, derived from its control events
@@ -24,7 +24,7 @@
 //   - attempt.go: Plan, Start and HandBack for runners
 //   - output.go, hostcalls.go: output, host calls and their answers
 //   - finish.go, finalize.go, release.go: the end of a run, its tags and session entry, and the next turn
-//   - cancel.go, interrupt.go, loss.go, unreadable.go: runs that the ledger ends
+//   - cancel.go, interrupt.go: runs that the ledger ends
 //   - tags.go, tagged.go: tag edits of heaps, and a cache for them
 //   - collect.go: collected heaps
 //   - logicalsession.go: sessions by intent

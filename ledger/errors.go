@@ -3,7 +3,10 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"daybook/events"
 )
@@ -133,3 +136,24 @@ var (
 	// runner still holds. The caller MUST leave the run and both deliveries alone.
 	ErrHeld = errors.New("a runner still holds this run")
 )
+
+// excerptBytes is the maximum length of an Excerpt in bytes, without its ellipsis.
+const excerptBytes = 80
+
+// Excerpt returns a client's text for use within quotes in a message: escaped, so that
+// it stays on its line, and cut to 80 bytes.
+func Excerpt(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		_, width := utf8.DecodeRuneInString(s[i:])
+		escaped := strconv.Quote(s[i : i+width])
+		escaped = escaped[1 : len(escaped)-1]
+		if b.Len()+len(escaped) > excerptBytes {
+			b.WriteString("...")
+			break
+		}
+		b.WriteString(escaped)
+		i += width
+	}
+	return b.String()
+}
