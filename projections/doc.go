@@ -9,13 +9,13 @@
 // The files, in reading order:
 //
 //   - schema.go: tables and schema version
-//   - store.go: Store: open, close, the applied position, damage, anomalies
+//   - store.go: Store: open, close, the applied position, damage, anomalies, memory
 //   - run.go: applies batches of events, each in one transaction
 //   - statements.go: the prepared statements of the applier
-//   - apply.go: events of executions, named sessions and tags
+//   - apply.go: events of executions, named sessions and tags; collected and lost heaps
 //   - apply_output.go, chunk.go: output, and the stored form of its chunks
 //   - calls.go: host calls: table, events and query
-//   - apply_heaps.go, apply_tags.go: collected and lost heaps; current tags and their index
+//   - apply_tags.go: current tags and their index
 //   - apply_logical.go, apply_agents.go: logical sessions and ACP sessions
 //   - apply_contexts.go, context_fold.go, context_calls.go: conversation contexts, their
 //     content, and the host calls in it
@@ -23,14 +23,14 @@
 //   - usage.go: resource usage of each tenant
 //   - watch.go, pendingentries.go: signals for waiting readers
 //   - stall.go: a file that cannot be written for now
-//   - checkpoint.go, memory.go: moves the log to the file; frees memory
-//   - rebuild.go, checksum.go, applied.go: rebuilds a file; checks a closed one
+//   - checkpoint.go: moves the log to the file
+//   - rebuild.go, checksum.go: rebuilds or removes a file; checks a closed one
 //   - anomalies.go: events whose effect was left out
 //   - lostkeys.go: content that cannot be decrypted
 //   - model.go: results and parameters of the queries
 //   - executions.go, list.go, resolve.go: one execution, lists, abbreviated ids
-//   - page.go, lines.go, head.go, trace.go: output by page, by line, its beginning, and the
-//     steps of a run
+//   - page.go, lines.go, trace.go: output by page and its beginning, output by line, and
+//     the steps of a run
 //   - heaps.go, tags.go: heaps, lineage, and heaps by tag
 //   - sessions.go, sessionlist.go, logical.go, acpsessions.go: session logs, sessions of
 //     every kind, logical sessions, ACP sessions
