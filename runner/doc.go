@@ -16,8 +16,8 @@
 //   - ports.go: the interfaces of the queue, the ledger, the blob store and the tool servers
 //   - workers.go: the interface of the workers, the task of a run and its outcome
 //   - runner.go: Runner, its options, and the phases of a shutdown
-//   - delivery.go: one delivery of a request, from the plan to the acknowledgement
-//   - failures.go: counts failed tries by request
+//   - delivery.go: one delivery of a request, from the plan to the acknowledgement, and
+//     counts of failed tries by request
 //   - turns.go: runs of logical sessions, which wait for their turn
 //   - attempt.go: one attempt of a run
 //   - input.go: source, heap and tools that a run starts from
