@@ -15,17 +15,15 @@
 //
 //	report.go       Report and its verdict
 //	verify.go       Verify: the tree, checkpoints and blobs of a ledger at rest
-//	rules.go        the rules between events
+//	rules.go        the rules between events; the heaps and texts that events name
 //	removal.go      removed volumes
-//	recenttiles.go       recent tiles of the tree that is computed
+//	recenttiles.go  recent tiles of the tree that is computed
 //	pipeline.go     hashing and decoding in parallel, results in order
 //	source.go       Source: what can be exported; Local: the ledger of this process
 //	selection.go    the events that a selection contains
 //	export.go       Export
-//	exported.go     reading the events of an export
-//	linereader.go   reading files of lines
+//	linereader.go   reading the files and the events of an export
 //	verifylines.go  verifying the lines of an export or a server
 //	verifyexport.go VerifyExport
 //	remote.go       Remote: a server as a Source; VerifyServer
-//	blobrefs.go        the heaps and texts that events name
 package audit

@@ -8,6 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"daybook/events"
+	"daybook/internal/eventproof"
+	"daybook/proof"
 )
 
 // errLines is wrapped by errors about lines that are not as an export has them.
@@ -68,4 +72,21 @@ func nextLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 		}
 		return line, nil
 	}
+}
+
+// ExportedEvents calls fn with every stored event of an export, in order. It verifies nothing; see
+// VerifyExport.
+func ExportedEvents(dir string, fn func(events.Stored) error) error {
+	path := filepath.Join(dir, proof.EventsFile)
+	err := eachLine(path, func(line []byte) error {
+		m, err := proof.ParseLine(line)
+		if err != nil {
+			return err
+		}
+		return fn(eventproof.StoredOf(m))
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
 }
