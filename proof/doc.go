@@ -10,13 +10,11 @@
 //
 // Files, in reading order:
 //
-//	leaf.go        Record, its bytes and its leaf hash
-//	hole.go        the leaf of a position without an event
+//	leaf.go        Record, its bytes and its leaf hash; the leaf of a position without an event
 //	path.go        Tile and its path
 //	tree.go        Tree: add leaves, read tiles, compute tree hashes
 //	proof.go       Inclusion, Consistency and their checks
-//	checkpoint.go  Checkpoint: parse, verify, sign
-//	vkey.go        the form of verification keys
+//	checkpoint.go  Checkpoint: parse, verify, sign; the form of verification keys
 //	line.go        the lines of an export: events and proofs
 //	manifest.go    the manifest of an export and its selection
 package proof
