@@ -1,8 +1,12 @@
 package translog
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
+	"daybook/internal/durable"
 	"daybook/proof"
 )
 
@@ -34,4 +38,51 @@ func (d Dir) ReadTile(t proof.Tile) ([]byte, error) { return readTile(string(d),
 // OpenProvenLeaves.
 func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 	return OpenProvenLeaves(string(d)).Leaf
+}
+
+// HighestKnown returns the highest position that an audit directory proves to have existed: the size of
+// the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk. It
+// returns 0 for an empty directory and ignores files that are unreadable or damaged.
+func HighestKnown(dir string) (uint64, error) {
+	var reach uint64
+	if d, err := readDurable(dir); err == nil {
+		if t, err := (&tileFiles{dir: dir}).load(d.size); err == nil && t.Root() == d.root {
+			reach = d.size
+		}
+	}
+	keys, err := VKeys(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return reach, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c, err := lastCheckpoint(dir, keys)
+	if err != nil {
+		return 0, err
+	}
+	return max(reach, c.Size), nil
+}
+
+// replaceFile replaces a file by rename, so that a reader finds the old or the new content. It
+// creates the directory if necessary. With sync set, the new content is durable on return.
+func replaceFile(path string, content []byte, mode os.FileMode, sync bool) error {
+	write := durable.WriteFileUnsynced
+	if sync {
+		write = durable.WriteFile
+	}
+	err := write(path, content, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = write(path, content, mode)
+		}
+	}
+	return err
+}
+
+func removeIfThere(dir, name string) error {
+	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -19,9 +19,8 @@
 //	checkpoints.go  the file of checkpoints
 //	tilefiles.go    the files of the tree
 //	durable.go      the size of the tree that is on disk
-//	files.go        replacing files
-//	dir.go          an audit directory for verification
-//	highestknown.go        the highest position that the directory proves
+//	dir.go          an audit directory: for verification, the highest position that it proves,
+//	                replacing its files
 //	loss.go         leaves of lost events that the files prove; resetting the tree
 //	witness.go      sending checkpoints to a witness
 //	scrub.go        comparing the stored events with their hashes
