@@ -14,13 +14,12 @@
 //
 //   - options.go: the ports Log and Views, and Options with their defaults
 //   - key.go: Key, which selects a context
-//   - store.go: Store: reads, edits, clearing and expiry of one context
+//   - store.go: Store: reads, edits, clearing and expiry of one context; reads that record nothing
 //   - cache.go: the cache of contexts, their locks, and eviction
 //   - edit.go: patches of preferences and values, and their bounds
 //   - note.go: notes of calls and resources, and how they are recorded
 //   - pending.go: notes of one context that are not yet recorded
 //   - arguments.go: arguments of calls, shortened and without secrets
-//   - trace.go: reads that record nothing
 //   - run.go: the background work: recording notes, expiring idle contexts
 //   - health.go: health, statistics and the histogram of reads
 //   - errors.go: the errors that clients get
