@@ -52,3 +52,13 @@ func HasType(m events.Stored, t events.Type) bool {
 	v := m.Header["ce-type"]
 	return len(v) == 1 && v[0] == string(t)
 }
+
+// RecordOf returns a stored message as a record. It shares the headers and the body with m.
+func RecordOf(m events.Stored) proof.Record {
+	return proof.Record{Seq: m.Seq, Subject: m.Subject, Header: m.Header, Body: m.Body}
+}
+
+// StoredOf returns a record as a stored message. It shares the headers and the body with r.
+func StoredOf(r proof.Record) events.Stored {
+	return events.Stored{Seq: r.Seq, Subject: r.Subject, Header: r.Header, Body: r.Body}
+}

@@ -4,7 +4,6 @@
 //
 // Files, in reading order:
 //
-//	record.go      events as records of package proof, and back
-//	checkpoint.go  the checkpoint that an event holds
+//	checkpoint.go  the checkpoint that an event holds; events as records of package proof, and back
 //	gap.go         the leaves of positions without an event
 package eventproof
