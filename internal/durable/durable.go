@@ -5,10 +5,7 @@
 // empty file under the new name unless the content was synced first. The comment of
 // each function says what is durable when it returns nil.
 //
-// The files:
-//
-//   - durable.go: writes, replaces and syncs files
-//   - filesystem.go: syncs a complete file system
+// durable.go is its only file.
 package durable
 
 import (
@@ -16,6 +13,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // fsync waits until a file or directory is on disk. Tests replace it to observe the
@@ -133,4 +132,14 @@ func syncPath(path string) error {
 		return err
 	}
 	return errors.Join(fsync(f), f.Close())
+}
+
+// SyncFileSystem makes all files and names of the file system of dir durable. For
+// hundreds of files, one call is cheaper than SyncTree.
+func SyncFileSystem(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
 }
