@@ -1,12 +1,14 @@
-// Package audit checks whether a ledger or an export keeps its promises, and writes exports.
-// Verify checks a ledger at rest, VerifyServer a running server, VerifyExport an export. Each
-// computes the Merkle tree from the events and compares it with every checkpoint, or checks the
-// inclusion proofs of a partial export, and checks the rules that hold between events. Export writes events, proofs and a checkpoint to a directory.
+// Package audit verifies ledgers and exports, and writes exports. Verify checks a ledger at rest,
+// VerifyServer a running server, VerifyExport an export. Each computes the Merkle tree from the
+// events and compares it with every checkpoint; for a partial export it checks the inclusion proofs
+// instead. Each also checks the rules that hold between events. Export writes events, proofs and a
+// checkpoint to a directory.
 //
 // Verification trusts only the keys that the caller gives. Without keys it uses those found beside
-// the data, which detects accidents only, because anyone who can write the data can replace them. It
-// reports all findings and repairs nothing. An error means that the check could not be completed; everything wrong with
-// the data is in the Report. The same selection under the same checkpoint exports the same bytes.
+// the data, which detects accidents only, because anyone who can write the data can replace them.
+// It reports all findings and repairs nothing. An error means that the check could not be
+// completed; all problems of the data are in the Report. The same selection under the same
+// checkpoint exports the same bytes.
 //
 // It reads a running ledger through the interface Proofs and an audit directory through Directory.
 // internal/translog implements both. docs/integrity.md specifies every byte of an export.

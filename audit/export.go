@@ -257,7 +257,7 @@ func (l *lineFile) write(line []byte) error {
 
 func (l *lineFile) close() error { return errors.Join(l.w.Flush(), l.file.Close()) }
 
-// cut removes what an interruption left incomplete, and returns the position of the last event
+// cut removes incomplete lines and events without a proof, and returns the position of the last event
 // that is present with its proof.
 func (x *export) cut() (after uint64, err error) {
 	proven := int64(-1)
@@ -279,8 +279,8 @@ func countLines(path string) (n int64, err error) {
 	return n, err
 }
 
-// cutLines truncates a file to its complete lines, to the given number of them if most is not
-// negative. It returns their number and the position in the last one.
+// cutLines truncates a file to its complete lines, and to at most that many lines unless most is
+// negative. It returns the number of lines and the position in the last one.
 func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 	var size int64
 	var newest []byte
@@ -371,7 +371,7 @@ func (x *export) end(ctx context.Context) error {
 	if !x.complete {
 		names = append(names, proof.ProofsFile)
 	}
-	fetched := map[string]bool{} // two tenants may have the same
+	fetched := map[string]bool{} // by file, because two tenants may have the same blob
 	for b := range named.blobs {
 		if fetched[b.file()] {
 			continue

@@ -14,8 +14,8 @@ import (
 	"daybook/proof"
 )
 
-// errLines is wrapped by errors about lines that are not as an export has them.
-var errLines = errors.New("the lines are not whole")
+// errLines is wrapped by errors about files whose lines are not those of a finished export.
+var errLines = errors.New("the lines are incomplete")
 
 // lineReader reads a file of lines, each of which MUST have an end.
 type lineReader struct {

@@ -10,12 +10,12 @@ import (
 	"daybook/proof"
 )
 
-// hashedEvent is an event with all that can be computed without other events.
+// hashedEvent is an event with everything that can be computed from the event alone.
 type hashedEvent struct {
 	stored events.Stored
 	leaf   proof.Hash
 	event  events.Event
-	// err is set if it is no valid event, or its line is no valid line.
+	// err is set if the event or its line is not valid.
 	err error
 }
 

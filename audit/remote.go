@@ -37,8 +37,8 @@ func isEmpty(err error) bool {
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
 // NewRemote returns the server that get reaches. post is like get with the method POST and without
-// a body; it has checkpoints signed. If post is nil or the server refuses it, the newest existing
-// checkpoint is used.
+// a body; the Remote requests new checkpoints with it. If post is nil or the server refuses the
+// request, the Remote uses the newest existing checkpoint.
 func NewRemote(get, post Get) *Remote { return &Remote{get, post} }
 
 // maxAnswerBytes is the maximum length in bytes of a response held in memory: the largest blob.

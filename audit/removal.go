@@ -29,12 +29,12 @@ type RemovedVolume struct {
 
 // removedState is the state of a verification about removed volumes.
 type removedState struct {
-	// gone is the last position of the removed volumes, as the source reports it.
+	// gone is the last position of the removed volumes, according to the source.
 	gone uint64
 	leaf func(position uint64) (proof.Hash, bool) // see Directory.Leaves
 }
 
-// expectRemoved records what the source reports about removed volumes. It is proven later.
+// expectRemoved records the removed volumes that the source reports. They are verified later.
 func (v *verifier) expectRemoved(r events.Removal) {
 	if v.gone = r.UpTo(); v.gone == 0 {
 		return
@@ -70,7 +70,7 @@ func (v *verifier) addRemoved(to uint64) error {
 	return nil
 }
 
-// noLeaf is Leaves of no directory.
+// noLeaf stands for the result of Directory.Leaves if there is no directory.
 func noLeaf(uint64) (proof.Hash, bool) { return proof.Hash{}, false }
 
 // sawRemoval compares a removal event with the computed tree.
@@ -150,7 +150,7 @@ func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
 		return 0, 0, "", err
 	}
 	if !m.Selection.IsUnfiltered() {
-		return 0, 0, "", fmt.Errorf("the export in %s does not hold everything between two positions", dir)
+		return 0, 0, "", fmt.Errorf("the export in %s does not contain every event of a range", dir)
 	}
 	for _, f := range m.Files {
 		if f.Name == proof.EventsFile {

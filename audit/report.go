@@ -10,7 +10,7 @@ import (
 
 // Finding is a problem that a verification found.
 type Finding struct {
-	// Position is the position of the event concerned, or 0 if there is none in particular.
+	// Position is the position of the event that the finding is about, or 0 for none.
 	Position uint64 `json:"position,omitempty"`
 	What     string `json:"what"`
 }
@@ -49,7 +49,7 @@ type Report struct {
 	Events uint64 `json:"events"`
 	First  uint64 `json:"first,omitempty"`
 	Last   uint64 `json:"last,omitempty"`
-	// Complete is true if every event from First to Last was present. A partial export proves its
+	// Complete is true if every event from First to Last was read. A partial export proves its
 	// events, not that there are no others.
 	Complete bool `json:"complete"`
 	// Signed is the size of the largest checkpoint that holds, Root its tree hash. Checkpoints is
@@ -69,8 +69,9 @@ type Report struct {
 	Removed []RemovedVolume `json:"removed,omitempty"`
 	// Unsigned is the number of events that no checkpoint covers yet.
 	Unsigned uint64 `json:"unsigned"`
-	// Executions, Ended and Entries count what the rules were applied to. Blobs counts the blobs
-	// that were read and hashed, Tiles the compared files of the tree.
+	// Executions, Ended and Entries count the executions, ended executions and session entries that
+	// the rules were applied to. Blobs counts the blobs that were read and hashed, Tiles the files
+	// of the tree that were compared.
 	Executions int `json:"executions"`
 	Ended      int `json:"ended"`
 	Entries    int `json:"session_entries"`
@@ -154,7 +155,7 @@ func (r *Report) String() string {
 	case r.Complete && len(r.Lost) > 0:
 		line("events", "%d, positions %d to %d but for those lost", r.Events, r.First, r.Last)
 	case r.Complete:
-		line("events", "%d, positions %d to %d without a hole", r.Events, r.First, r.Last)
+		line("events", "%d, positions %d to %d without a gap", r.Events, r.First, r.Last)
 	default:
 		line("events", "%d between positions %d and %d, each proven to be on record", r.Events, r.First, r.Last)
 	}
@@ -163,7 +164,7 @@ func (r *Report) String() string {
 			line("", "and %d more", len(r.Lost)-i)
 			break
 		}
-		known := "nothing is known of them, and checkpoints over them cannot be compared"
+		known := "their hashes are unknown, and checkpoints over them cannot be compared"
 		if l.Proven {
 			known = "their hashes are known, and checkpoints over them hold"
 		}
@@ -197,7 +198,7 @@ func (r *Report) String() string {
 		trust := "found beside the data; give --key to pin one you know"
 		switch {
 		case r.foreign != "":
-			trust = "found beside the data; it is none of the keys given"
+			trust = "found beside the data; it is not among the given keys"
 		case r.Pinned:
 			trust = "the one given"
 		}

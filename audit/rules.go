@@ -27,7 +27,7 @@ type rules struct {
 	off bool
 	// goneSince is the time of the last event of the removed volumes, or zero.
 	goneSince time.Time
-	// lost are the lost positions. What they may contain breaks no rule.
+	// lost are the lost positions. A rule is not broken if lost events can be the reason.
 	lost     events.Lost
 	running  map[runKey]*run
 	ended    map[runKey]ended
@@ -60,9 +60,9 @@ type entries struct {
 
 // run is an execution that has not ended.
 type run struct {
-	// seen is the position of its last event; while an event is applied, before is that of the
-	// event before it. part is the lost range that contains events of it; nothing about it can be
-	// counted afterwards.
+	// seen is the position of its last event. While an event is applied, before is the position of
+	// the event before it. part is a lost range that may contain events of the execution; after
+	// that, its output, calls and attempts cannot be counted.
 	seen, before uint64
 	part         *events.LostRange
 	attempt      int
@@ -99,7 +99,7 @@ func (r *rules) violated(e *events.Event, lost *events.LostRange, format string,
 	r.report.addFinding(e.Seq, format, args...)
 }
 
-// wrong is violated for a rule about a running execution.
+// wrong calls violated for a rule about an execution that has not ended.
 func (r *rules) wrong(e *events.Event, run *run, format string, args ...any) {
 	if run.part != nil {
 		return // reported already
@@ -179,7 +179,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 	}
 	lost := r.lostAfter(0, e.Seq)
 	r.violated(e, lost, "%s of execution %s, which was never requested", e.Type, id)
-	if lost != nil { // the event that requested it is lost
+	if lost != nil { // its requested event may be lost
 		found = &run{seen: e.Seq, part: lost}
 		r.running[k] = found
 		r.report.Executions++
@@ -226,7 +226,7 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		return // after the end: the runner did not know yet
+		return // recorded after the end, which the runner did not know yet
 	}
 	at := run.extent
 	if !run.extent.Add(d) {
@@ -425,7 +425,7 @@ func (r *rules) body(e *events.Event, b *events.Body) {
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
 	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.goneSince.IsZero() {
-		r.violated(e, r.lostAfter(0, e.Seq), "heap %s is collected, which no run has left, or which was collected before", d.Heap)
+		r.violated(e, r.lostAfter(0, e.Seq), "heap %s is collected, but no run has left it, or it was collected before", d.Heap)
 	}
 	delete(r.blobs, b)
 }
@@ -442,8 +442,8 @@ func (r *rules) named(e *events.Event, b Blob) {
 	}
 }
 
-// ReferencedBlobs returns the heaps and texts that the events of a ledger name, without removed ones,
-// ordered by the position of the first event that names them. It skips messages that are not
+// ReferencedBlobs returns the heaps and texts that the events of a ledger name, without removed
+// ones, ordered by the position of the first event that names them. It skips messages that are not
 // events.
 func ReferencedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 	named := newRules(&Report{}, true)

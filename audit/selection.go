@@ -38,7 +38,7 @@ func (s *selector) wants(ctx context.Context, e events.Event) (bool, error) {
 		return in, nil
 	}
 	if s.s.Tenant == "" {
-		s.inner.Tenant = e.Tenant // of any
+		s.inner.Tenant = e.Tenant // select all tenants
 	}
 	return s.inner.Wants(ctx, e)
 }
@@ -62,8 +62,8 @@ func (x *bounds) add(e events.Event) {
 	}
 }
 
-// shrinkToEvents shrinks the bounds of a selection to those of its events, so that a manifest states
-// nothing that its events do not show. Lost positions before the first event stay selected.
+// shrinkToEvents shrinks the bounds of a selection to those of its events, so that the events of an
+// export prove the bounds in its manifest. Lost positions before the first event stay selected.
 func (x bounds) shrinkToEvents(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
 	if !s.IsUnfiltered() || !spans.Covers(lost, s.From, x.first-1) {
 		s.From = x.first

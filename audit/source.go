@@ -12,9 +12,9 @@ import (
 
 // Source is a ledger that can be exported.
 type Source interface {
-	// Signed returns a checkpoint that covers a position, with the state of the source. With 0 the
-	// checkpoint covers everything recorded so far if the caller may have it signed, otherwise it
-	// is the newest.
+	// Signed returns a checkpoint that covers a position, with the state of the source. For
+	// position 0 the checkpoint covers everything recorded so far, or is the newest one if the
+	// caller may not request a new one.
 	Signed(ctx context.Context, covers uint64) (SourceState, error)
 	// Lines calls fn with the line of every selected event after a position, in order, and the
 	// line of its proof under c. proof is nil if the selection is everything that c covers.
@@ -31,7 +31,7 @@ type SourceState struct {
 	// Lost are the positions recorded as lost. Verification believes it only if the event that
 	// records them is present.
 	Lost events.Lost
-	// Removed is the last position of the removed volumes. It is believed like Lost.
+	// Removed is the last position of the removed volumes. Verification treats it like Lost.
 	Removed uint64
 	// Pending is the number of newer events that no checkpoint covers; 0 if only checkpoints are
 	// newer.
@@ -59,8 +59,8 @@ type Proofs interface {
 	// Checkpoint returns the newest checkpoint that covers a position, and has one signed if there
 	// is none.
 	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// CheckpointThrough returns a checkpoint that covers every event up to a position except trailing
-	// checkpoints, and has one signed if there is none.
+	// CheckpointThrough returns a checkpoint that covers every event up to a position, except for
+	// checkpoints at the end of that range, and has one signed if there is none.
 	CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Prover returns a prover under a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover
@@ -192,7 +192,7 @@ func (e *exporter) writeEvent(ctx context.Context, m events.Stored) error {
 		return err
 	}
 	if leaf != p.Leaf {
-		return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
+		return fmt.Errorf("%w: event %d does not match the hash that was computed when it was recorded", events.ErrDamaged, m.Seq)
 	}
 	e.proof = proof.AppendProof(e.proof[:0], m.Seq, p.Hashes)
 	return e.fn(e.line, e.proof)

@@ -25,13 +25,14 @@ type Archive interface {
 }
 
 // Blobs reads content that is stored apart from its event. Each method compares the content with
-// its hash. The error is events.ErrNotFound or events.ErrDamaged.
+// its hash. The error is events.ErrNotFound or events.ErrDamaged. Blobs may also implement
+// HeapVerifier.
 type Blobs interface {
 	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
-// HeapVerifier verifies heaps.
+// HeapVerifier is an optional interface of Blobs that verifies large heaps in less memory.
 type HeapVerifier interface {
 	// VerifyHeap compares a heap with its hash. It holds a part of the heap in memory at a time.
 	// Its errors are those of Blobs.Heap.
@@ -83,8 +84,8 @@ type verifier struct {
 	kept map[uint64][]proof.Checkpoint
 	// counted are the sizes of the checkpoints that hold.
 	counted map[uint64]bool
-	// lost are positions claimed to be lost, until the event that records them is read. named are
-	// those that such an event records.
+	// lost are the positions that the source reports as lost. named are those that an event
+	// records as lost.
 	lost, named events.Lost
 	// proven is true if each event comes with its own proof and no tree is computed.
 	proven bool
@@ -172,13 +173,13 @@ func (v *verifier) openDir() error {
 		v.report.Tiles++
 		raw, err := v.opts.Dir.ReadTile(t)
 		if err != nil || !slices.Equal(raw, proof.EncodeTile(hashes)) {
-			v.report.addFinding(0, "the file %s is not that part of the tree", v.opts.Dir.TilePath(t))
+			v.report.addFinding(0, "the file %s differs from the computed tree", v.opts.Dir.TilePath(t))
 		}
 	}
 	return nil
 }
 
-// errRead stops FollowRaw at the last event.
+// errRead stops FollowRaw after the last event.
 var errRead = errors.New("read")
 
 // follow verifies everything up to a position.
@@ -274,7 +275,7 @@ func (v *verifier) take(p *hashedEvent) error {
 	return nil
 }
 
-// keptHere compares the known checkpoints of the current size of the tree.
+// keptHere compares the known checkpoints whose size is the current size of the tree.
 func (v *verifier) keptHere() {
 	for _, c := range v.kept[v.tree.Size()] {
 		if !eventproof.IsIncomparable(v.lost, c.Size) {
@@ -286,7 +287,7 @@ func (v *verifier) keptHere() {
 	delete(v.kept, v.tree.Size())
 }
 
-// expectLost accepts positions as lost until the event that records them is read.
+// expectLost accepts positions as lost. checkLost later requires an event that records them.
 func (v *verifier) expectLost(lost events.Lost) {
 	v.lost, v.rules.lost = lost, lost
 }
@@ -385,7 +386,7 @@ func (v *verifier) finish() {
 	}
 }
 
-// checkLost compares the positions claimed to be lost with those that the ledger records.
+// checkLost compares the positions accepted as lost with those that the ledger records as lost.
 func (v *verifier) checkLost() {
 	for _, r := range v.lost {
 		if r.From > v.report.Last || v.report.Events == 0 {
@@ -393,7 +394,7 @@ func (v *verifier) checkLost() {
 		}
 		i := slices.IndexFunc(v.named, func(n events.LostRange) bool { return n.From == r.From })
 		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || !slices.Equal(v.named[i].Hashes, r.Hashes) {
-			v.report.addFinding(0, "positions %d to %d are missing, and no event that was read names them as lost", r.From, r.To)
+			v.report.addFinding(0, "positions %d to %d are missing, and no event that was read records them as lost", r.From, r.To)
 			continue
 		}
 		v.report.Lost = append(v.report.Lost, LostPositions{From: r.From, To: r.To, NamedBy: r.NamedAt, Proven: len(r.Hashes) > 0})

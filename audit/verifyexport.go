@@ -29,7 +29,7 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("verify an export: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("verify an export: %s is not a directory; an export is one", dir)
+		return nil, fmt.Errorf("verify an export: %s is not a directory; name the directory of an export", dir)
 	}
 	if !holdsExport(dir) {
 		return nil, fmt.Errorf("verify an export: %w", &DirError{fmt.Errorf("there is no export in %s; name the directory that \"daybook events export\" made", dir)})
@@ -150,7 +150,7 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	}
 	for _, key := range m.VKeys {
 		if name, err := proof.VKeyName(key); err != nil || name != m.Origin {
-			return m, proof.Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.Origin)
+			return m, proof.Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is not a key of %s", key, m.Origin)
 		}
 	}
 	if len(opts.Keys) == 0 {
@@ -168,17 +168,17 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 		return m, c, err
 	}
 	if c.Origin != m.Origin || c.Size != m.Size || c.Root != m.Root {
-		return m, c, errors.New("the manifest is not of the checkpoint beside it")
+		return m, c, errors.New("the manifest does not match the checkpoint beside it")
 	}
 	s, err := m.Selection.Resolve(c.Size)
 	if err == nil && s != m.Selection {
-		err = errors.New("the manifest's range is not one that an export has")
+		err = errors.New("the range in the manifest is not that of an export")
 	}
 	return m, c, err
 }
 
-// checkCanonicalNote rejects a checkpoint with more than three lines or one signature, or in another form
-// than a ledger writes.
+// checkCanonicalNote rejects a checkpoint that a ledger would write differently, such as one with
+// more than three lines or more than one signature.
 func checkCanonicalNote(signed []byte) error {
 	text, sig, _ := strings.Cut(string(signed), "\n\n")
 	name, _, _ := strings.Cut(text, "\n")
@@ -288,7 +288,7 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 				return err
 			}
 			if (line == nil) != (proof == nil) {
-				return errors.Join(b.flush(), fmt.Errorf("%w: there is not one proof for each event", errLines))
+				return errors.Join(b.flush(), fmt.Errorf("%w: the numbers of events and proofs differ", errLines))
 			}
 		}
 		if line == nil {

@@ -72,7 +72,7 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (hashedEvent, []byte) {
 	return out, buf
 }
 
-// run verifies the lines that produce delivers.
+// run verifies the lines that produce emits.
 func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) error) error) error {
 	compute := func(pairs []pair) []hashedEvent {
 		list := make([]hashedEvent, len(pairs))
@@ -124,7 +124,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 			return err
 		}
 		if !in {
-			l.report.addFinding(seq, "it is not of what was selected")
+			l.report.addFinding(seq, "it is not in the selection")
 		}
 	}
 	return l.take(p)
@@ -143,7 +143,7 @@ func (l *lineVerifier) finishLines() {
 	if l.proven && l.s.Execution == "" && l.s.Session == "" {
 		l.checkLost()
 	}
-	// A partial export is signed by the checkpoint that its proofs lead to.
+	// The signature of a partial export is that of the checkpoint that its proofs lead to.
 	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
 	if l.report.Signed == 0 && l.report.Foreign > 0 {
@@ -151,7 +151,7 @@ func (l *lineVerifier) finishLines() {
 	}
 }
 
-// batches collects pairs, so that the work is divided into large pieces.
+// batches collects pairs to divide the work into large pieces.
 type batches struct {
 	emit func([]pair) error
 	list []pair

@@ -43,7 +43,7 @@ func (c Checkpoint) Sign(signer note.Signer) (Checkpoint, error) {
 // the third of the text.
 func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	if len(signed) > MaxNoteBytes {
-		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than any", len(signed))
+		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than 64 KiB", len(signed))
 	}
 	text, _, ok := bytes.Cut(signed, []byte("\n\n"))
 	if !ok {
@@ -119,7 +119,7 @@ func verifiers(keys []string, name string) (note.Verifiers, error) {
 		seen[key] = true
 		v, err := note.NewVerifier(key)
 		if err != nil {
-			return nil, fmt.Errorf("%.80q is not a verification key; one is name+hash+base64, as in the file vkey: %w", key, err)
+			return nil, fmt.Errorf("%.80q is not a verification key; a key has the form name+hash+base64, as in the file vkey: %w", key, err)
 		}
 		if v.Name() == name {
 			list = append(list, v)
@@ -136,7 +136,7 @@ var ErrBadKey = errors.New("not a verification key")
 func CheckVKeys(keys []string) error {
 	for _, key := range keys {
 		if _, err := note.NewVerifier(strings.TrimSpace(key)); err != nil {
-			return fmt.Errorf("%w: %.200q: one is name+hash+base64, as in the file audit/vkey; copy it again", ErrBadKey, key)
+			return fmt.Errorf("%w: %.200q: a key has the form name+hash+base64, as in the file audit/vkey; copy it again", ErrBadKey, key)
 		}
 	}
 	return nil

@@ -2,11 +2,11 @@
 // hashes, the Merkle tree (RFC 6962) and its tiles (C2SP tlog-tiles), signed checkpoints (C2SP
 // tlog-checkpoint), inclusion and consistency proofs, and the lines and the manifest of an export.
 //
-// Programs that check a ledger import it. It imports no other package of this module and nothing
-// but golang.org/x/mod/sumdb besides the standard library. It reads and writes no files. The
-// encodings never change: the same input gives the same bytes in every version. The parsers of
-// tile paths, proofs, manifests and lines reject text that the encoder would write differently.
-// docs/integrity.md specifies every byte.
+// Programs that check a ledger import it. It imports golang.org/x/mod/sumdb and the standard
+// library, and no other package of this module. It reads and writes no files. The encodings never
+// change: the same input gives the same bytes in every version. The parsers of tile paths, proofs,
+// manifests and lines reject text that the encoder would write differently. docs/integrity.md
+// specifies every byte.
 //
 // Files, in reading order:
 //

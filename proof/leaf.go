@@ -138,10 +138,10 @@ func hasSpace(s string) bool {
 	return false
 }
 
-// trim removes spaces and tabs from both ends. Most values have none.
+// trim removes spaces and tabs from both ends.
 func trim(value string) string {
 	if n := len(value); n == 0 || value[0] > ' ' && value[n-1] > ' ' {
-		return value // mostly there are none
+		return value // most values have none
 	}
 	return strings.Trim(value, " \t")
 }
@@ -171,7 +171,7 @@ const holeVersion = "daybook-hole-v1"
 //	daybook-hole-v1
 //	<position>
 //
-// With it, every later event has the leaf of its position.
+// Because of this record, the leaf of every later event is at the position of the event.
 func AppendHole(dst []byte, position uint64) []byte {
 	dst = append(dst, holeVersion...)
 	dst = append(dst, '\n')

@@ -13,7 +13,7 @@ import (
 // A line of an export is a CloudEvent in structured mode with the complete record: "sequence",
 // "natssubject" and "natsheaders", the header lines of the record. "data" is the last member and
 // holds the payload byte for byte. A payload that is not JSON on one line is "data_base64"
-// instead. Everything but the data has exactly one form: a line that differs in a space is
+// instead. Everything but the data has exactly one form: a line with an additional space is
 // rejected.
 
 // attributes are the CloudEvents attributes of a line that repeat a header, in order. "sequence"
@@ -116,8 +116,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// ParseLine parses a line without its line end. It accepts only lines that AppendLine writes, but
-// for one exception: any data may be in base64.
+// ParseLine parses a line without its line end. It accepts only lines that AppendLine writes, with
+// one exception: any data may be in base64.
 func ParseLine(line []byte) (Record, error) {
 	var m Record
 	head, body, err := splitLine(line)
@@ -148,19 +148,19 @@ func ParseLine(line []byte) (Record, error) {
 		return m, err
 	}
 	if !bytes.Equal(again, line) && !sameData(again, line, head) {
-		return m, fmt.Errorf("event %d: the line is not written as an export writes it, or says two things", m.Seq)
+		return m, fmt.Errorf("event %d: the line differs from the one that an export writes for this event", m.Seq)
 	}
 	return m, nil
 }
 
-// sameData reports whether lines differ only in that one has in base64 what could be "data"
-// unchanged.
+// sameData reports whether two lines differ only in the form of the data: one has it in base64,
+// although it could be "data" unchanged.
 func sameData(again, line, head []byte) bool {
 	return bytes.HasPrefix(again, head) && bytes.HasPrefix(line[len(head):], []byte(memberBase64)) && bytes.HasPrefix(again[len(head):], []byte(memberData))
 }
 
-// splitLine splits a line before its data, and decodes the data. The data is the last member, and
-// all members before it are strings, in which each quotation mark is escaped.
+// splitLine splits a line before its data, and decodes the data. The data is the last member. All
+// members before it are strings, in which each quotation mark is escaped.
 func splitLine(line []byte) (head, body []byte, err error) {
 	if len(line) == 0 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, nil, fmt.Errorf("%.40q is no JSON object", line)

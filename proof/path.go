@@ -50,7 +50,7 @@ func (t Tile) Path() string {
 // ParseTilePath parses the path of a tile or of an entry bundle. It accepts only paths that Path
 // returns.
 func ParseTilePath(path string) (Tile, error) {
-	bad := fmt.Errorf("%q is not the path of a tile; one is tile/0/x001/234 or tile/entries/000.p/7", path)
+	bad := fmt.Errorf("%q is not the path of a tile, such as tile/0/x001/234 or tile/entries/000.p/7", path)
 	rest, ok := strings.CutPrefix(path, "tile/")
 	level, rest, ok2 := strings.Cut(rest, "/")
 	if !ok || !ok2 || len(rest) > 64 {

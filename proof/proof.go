@@ -6,8 +6,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrHashing is wrapped by errors about a proof if the tree does not reach that far yet. A server
-// computes the tree for some seconds after a start.
+// ErrHashing is wrapped by errors about a proof if the tree does not contain the event yet. After
+// a start, a server computes the tree for some seconds.
 var ErrHashing = errors.New("the tree of hashes is being computed after a start; try again in a second")
 
 // ErrBeyond is wrapped by errors about a position or size that no checkpoint covers.

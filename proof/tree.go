@@ -95,7 +95,7 @@ func (t *Tree) addAt(from int, hash Hash) error {
 		}
 		hash = HashSubtrees(full)
 	}
-	// Nothing can fail any more.
+	// From here on nothing can fail.
 	for full := from; full < level; full++ {
 		t.edge[full] = t.edge[full][:0]
 	}
@@ -126,7 +126,7 @@ func (t *Tree) Root() Hash {
 		}
 	}
 	if empty {
-		root, _ = tlog.TreeHash(0, nil) // the hash of nothing needs no reader
+		root, _ = tlog.TreeHash(0, nil) // the hash of an empty tree needs no reader
 	}
 	return root
 }

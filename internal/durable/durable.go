@@ -77,8 +77,8 @@ func Replace(path string, beside *os.File, write func(*os.File) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// rename closes a file and renames it. It removes the file if failed is not nil, or if
-// it fails itself, and returns the error.
+// rename closes a file and renames it. If failed is not nil, or if the rename fails, it
+// removes the file and returns the error.
 func rename(beside *os.File, path string, failed error) error {
 	err := errors.Join(failed, beside.Close())
 	if err == nil {

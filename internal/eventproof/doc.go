@@ -1,6 +1,7 @@
 // Package eventproof reads from events what they state about the tree of the ledger: their
 // records, checkpoints and lost positions. The log of a running ledger (internal/translog) and
-// verification (audit) share it, so that neither imports the other and proof knows no events.
+// verification (audit) share it. Therefore neither imports the other, and package proof does not
+// import package events.
 //
 // Files, in reading order:
 //

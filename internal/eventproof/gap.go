@@ -9,8 +9,8 @@ import (
 	"daybook/proof"
 )
 
-// AddLost appends the leaves of lost positions up to the position to. passed may be nil; it
-// is called after each leaf or full tile. The error is events.ErrDamaged for a position that is
+// AddLost appends the leaves of lost positions to the tree until its size is to. It calls passed,
+// unless nil, after each leaf or full tile. The error is events.ErrDamaged for a position that is
 // not lost.
 func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.Size() < to {
