@@ -1,6 +1,6 @@
 package events
 
-// AgentMode states which tools of its client code in an ACP session may call.
+// AgentMode states which tools of the client the code in an ACP session may call.
 type AgentMode string
 
 // The modes of an ACP session.
@@ -139,8 +139,8 @@ type AnswerContent struct {
 // AgentPermissionDecided records whether code in an ACP session was allowed to call a
 // tool.
 //
-// Appended after the client answered, or when the mode of the session forbids the call,
-// before the tool is called or the call refused.
+// Appended after the client answered, or when the mode of the session forbids the call.
+// Only then is the tool called or the call refused.
 type AgentPermissionDecided struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`

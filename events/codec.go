@@ -69,7 +69,7 @@ type Stored struct {
 	Subject string
 	Header  map[string][]string
 	Body    []byte
-	// Skips and Removed are those of Event.
+	// Skips is Event.RemovedBefore, and Removed is Event.Removed.
 	Skips, Removed uint64
 }
 

@@ -206,8 +206,8 @@ func KeyedHash(keyID, hash string, keys Keys) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// StripPlaintext replaces the payload with a copy without the plain content that Open added, to
-// show the event as it is stored.
+// StripPlaintext replaces the payload with a copy without the plain content that Decrypt
+// added, to show the event as it is stored.
 func StripPlaintext(e *Event) {
 	if h, ok := e.Data.(encryptable); ok && h.sealable().sealed() != nil {
 		data, _ := h.prepared()
@@ -227,8 +227,8 @@ func ContentKeyID(d Data) string {
 	return ""
 }
 
-// EncryptBlob encrypts a text that is stored as a blob. The result contains everything that
-// OpenText needs except the key.
+// EncryptBlob encrypts a text that is stored as a blob. The result contains everything
+// that DecryptBlob needs except the key.
 func EncryptBlob(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
 	key, ok := keys.ContentKey(keyID)
 	if !ok {
@@ -334,7 +334,7 @@ func (d *HostReturned) prepared() (Data, []string) {
 	return &copied, blobsOf(d.Content.Plain.Result)
 }
 
-// measure returns the extent of output, which stays readable when the output is
+// measure returns the extent of output. The extent stays readable when the output is
 // encrypted.
 func measure(lines []Line) *OutputExtent {
 	x := &OutputExtent{}

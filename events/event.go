@@ -16,7 +16,7 @@ type Event struct {
 	Type Type
 	// Tenant owns the event.
 	Tenant string
-	// Time is when the fact was established, in UTC, cut to milliseconds.
+	// Time is the time of the fact, in UTC, cut to milliseconds.
 	Time time.Time
 	// Traceparent is the W3C trace context of the request that caused the
 	// event, or empty.
@@ -29,9 +29,9 @@ type Event struct {
 	// removed, where that matters for this event. Only ordered reads of the ledger set
 	// them.
 	RemovedBefore, Removed uint64
-	// LostBefore is the number of positions between the previous event read and this one that
-	// are recorded as lost, without those of Skips. Only ordered reads of the ledger set
-	// it.
+	// LostBefore is the number of positions between the previous event read and this one
+	// that are recorded as lost, without those that RemovedBefore counts. Only ordered
+	// reads of the ledger set it.
 	LostBefore uint64
 	// Data is the payload. It is *Unknown for a type that this version does not know.
 	Data Data

@@ -105,8 +105,7 @@ type EncryptedContent struct {
 // ExecutionRequested records that an execution was accepted. It is the first event of
 // every execution and the message that runners consume.
 //
-// Appended when a client submits an execution, before the client is told that it is
-// accepted.
+// Appended when a client submits an execution, before the client gets the acceptance.
 type ExecutionRequested struct {
 	// ExecutionID is the id of the execution, a UUID.
 	ExecutionID string `json:"execution_id"`
@@ -118,7 +117,7 @@ type ExecutionRequested struct {
 	SourceSHA256 string `json:"source_sha256"`
 	// FileName is the name shown in stack traces.
 	FileName string `json:"file_name"`
-	// Stateful executions restore and save a heap.
+	// Stateful is true for an execution that restores and saves a heap.
 	Stateful bool `json:"stateful"`
 	// Heap is the requested input heap; empty for a fresh isolate.
 	Heap string `json:"heap,omitempty"`
@@ -184,13 +183,13 @@ type ExecutionStarted struct {
 	// InputHeap is the heap that was restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
 	// FirstLine and FirstByte number the first line (from 1) and byte (from 0) of output
-	// that this attempt writes. They were chosen from the output recorded then; output
-	// that an earlier attempt added since is void. A piece of a line that begins at byte
-	// b counts only if b + len(Text) is less than FirstByte: a line end after it would
-	// still lie before FirstByte. If the last piece that counts is Continued, its line
-	// ends there: one line end, at FirstByte-1, counts as written although no chunk
-	// holds it. Each attempt therefore begins on a line of its own. Voids and Extent
-	// apply the rule.
+	// that this attempt writes. They follow from the output that was recorded when the
+	// attempt was planned; output that an earlier attempt recorded later is void. A piece
+	// of a line that begins at byte b counts only if b + len(Text) is less than FirstByte,
+	// so that its line end fits before FirstByte. If the last piece that counts is
+	// Continued, its line ends there: one line end, at FirstByte-1, counts as written
+	// although no chunk holds it. Each attempt therefore begins on a line of its own.
+	// Voids and Extent apply the rule.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
 	// Callable lists the tools that the script may call: the JSON of an object with the

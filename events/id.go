@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// NewID mints a UUID version 7 (RFC 9562, section 5.7): ordered by time, 74
-// random bits.
+// NewID returns a new UUID version 7 (RFC 9562, section 5.7): the time in milliseconds and
+// 74 random bits.
 func NewID(at time.Time) string {
 	var b [16]byte
 	// rand.Read never fails: it crashes the program rather than return weak bits.
@@ -21,9 +21,9 @@ func NewID(at time.Time) string {
 	return formatUUID(b, 7)
 }
 
-// DerivedID is the execution id for an idempotency key: a UUID version 8 (RFC
-// 9562, section 5.8) computed from tenant and key, so that the same key names
-// the same execution for ever, without any table that could forget it.
+// DerivedID returns the execution id for an idempotency key: a UUID version 8 (RFC 9562,
+// section 5.8) computed from tenant and key. The same key therefore permanently names the
+// same execution, without a table that could lose it.
 func DerivedID(tenant, key string) string {
 	sum := sha256.Sum256([]byte("daybook idempotency\x00" + tenant + "\x00" + key))
 	var b [16]byte
@@ -31,7 +31,7 @@ func DerivedID(tenant, key string) string {
 	return formatUUID(b, 8)
 }
 
-// ValidID reports whether s has the form of an id minted by this package.
+// ValidID reports whether s has the form of an id of this package.
 func ValidID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -51,8 +51,8 @@ func ValidID(s string) bool {
 	return true
 }
 
-// MintedAt is when an id was minted, to the millisecond, by the clock of the
-// process that did. It reports false for ids that were derived.
+// MintedAt returns the time at which NewID created an id, to the millisecond, by the clock
+// of that process. It returns false for derived ids.
 func MintedAt(id string) (time.Time, bool) {
 	if !ValidID(id) || id[14] != '7' {
 		return time.Time{}, false
@@ -64,8 +64,8 @@ func MintedAt(id string) (time.Time, bool) {
 	return time.UnixMilli(ms).UTC(), true
 }
 
-// ValidHash reports whether s is a SHA-256 in 64 lowercase hex characters, the
-// form of every heap key and blob name.
+// ValidHash reports whether s is a SHA-256 in 64 lowercase hex characters, the form of
+// every heap key and blob name.
 func ValidHash(s string) bool {
 	if len(s) != 64 {
 		return false
@@ -78,7 +78,7 @@ func ValidHash(s string) bool {
 	return true
 }
 
-// Hash is the SHA-256 of b in 64 lowercase hex characters.
+// Hash returns the SHA-256 of b in 64 lowercase hex characters.
 func Hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

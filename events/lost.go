@@ -69,9 +69,9 @@ func (l Lost) Unreadable(position uint64) bool {
 	return i < len(l) && l[i].From <= position && l[i].Unreadable
 }
 
-// HashSegments calls fn in order for each part of a range that has one hash: a full tile of
-// the tree, or one position. hash is nil if it is not known. Pieces returns the first
-// error of fn.
+// HashSegments calls fn in order for each part of a range that has one hash: a full tile
+// of the tree, or one position. hash is nil if it is not known. HashSegments returns the
+// first error of fn.
 func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) error {
 	next := r.Hashes
 	for from := r.From; from <= r.To; {

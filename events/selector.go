@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Selection says which events of a tenant somebody wants. What is empty does
-// not limit. What is about the ledger itself concerns every tenant, and no
-// execution or session.
+// Selection selects events of a tenant. An empty field selects all. Events about the
+// ledger itself belong to every tenant, and to no execution or session.
 type Selection struct {
 	Tenant    string
 	Types     []Type
@@ -17,8 +16,8 @@ type Selection struct {
 	Session string
 }
 
-// Selector applies a selection to events, one after the other. It is not safe
-// for concurrent use.
+// Selector applies a selection to events in the order of the ledger. It is not safe for
+// concurrent use.
 type Selector struct {
 	Selection
 	// SessionOf returns the sessions of an execution: the name of its named session
@@ -29,10 +28,10 @@ type Selector struct {
 	inSession map[string]bool
 }
 
-// rememberedRuns bounds inSession.
+// rememberedRuns is the maximum length of inSession.
 const rememberedRuns = 10_000
 
-// Wants reports whether an event is selected. The cheap tests come first.
+// Wants reports whether an event is selected.
 func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	switch {
 	case e.Tenant == LedgerTenant:
@@ -44,7 +43,7 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	case s.Execution != "" && ExecutionOf(e) != s.Execution:
 		return false, nil
 	case s.Session != "":
-		// Asked before the type, since it learns from requested events.
+		// Before the check of the type, because belongs needs every requested event.
 		in, err := s.belongs(ctx, e)
 		if err != nil || !in {
 			return false, err
@@ -53,8 +52,8 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	return len(s.Types) == 0 || slices.Contains(s.Types, e.Type), nil
 }
 
-// belongs reports whether an event is of the session wanted. Only the requested
-// event of an execution names its sessions; for later events SessionOf does.
+// belongs reports whether an event belongs to the selected session. Only the requested
+// event of an execution names its sessions; for its other events SessionOf returns them.
 func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	id := ExecutionOf(e)
 	if s.inSession == nil || len(s.inSession) >= rememberedRuns {
@@ -102,7 +101,7 @@ func SessionsOf(d *ExecutionRequested) []string {
 	return list
 }
 
-// ExecutionOf is the execution an event is about or came from, or empty.
+// ExecutionOf returns the execution that an event is about or comes from, or empty.
 func ExecutionOf(e Event) string {
 	switch d := e.Data.(type) {
 	case *HeapTagged:

@@ -16,8 +16,7 @@ type Volume int
 // "LEDGER-0001".
 func (v Volume) Stream() string { return fmt.Sprintf("LEDGER-%04d", int(v)) }
 
-// VolumeOf returns the volume of a stream, and false for a name that is not one of a
-// volume.
+// VolumeOf returns the volume of a stream, and false for a name that no volume has.
 func VolumeOf(stream string) (Volume, bool) {
 	digits, ok := strings.CutPrefix(stream, "LEDGER-")
 	n, err := strconv.Atoi(digits)

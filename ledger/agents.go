@@ -172,8 +172,8 @@ type AgentPrompt struct {
 // PromptReceipt identifies a recorded prompt.
 type PromptReceipt struct {
 	PromptID string
-	// ExecutionID is the prompt's run; empty for a command. A reader that has read up to
-	// Seq has read all of it.
+	// ExecutionID is the prompt's run; empty for a command. Seq is the position of the last
+	// event that recorded the prompt.
 	ExecutionID string
 	Seq         uint64
 	At          events.Instant
@@ -201,7 +201,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ PromptReceipt, er
 	if p.Recorded {
 		r, err := l.submit(ctx, run)
 		if CodeOf(err) == CodeConflict {
-			err = nil // a server that built the code of the prompt differently requested the run
+			err = nil // another server requested the run, with other code for the same prompt
 		}
 		return PromptReceipt{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: r.Seq}, err
 	}

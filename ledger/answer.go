@@ -100,7 +100,7 @@ func (l *Ledger) withAnswerDeadline(ctx context.Context) (bounded context.Contex
 	now := time.Now()
 	until := now.Add(l.opts.AnswerTimeout)
 	if asked, ok := ctx.Value(requestTimeKey{}).(time.Time); ok {
-		least := now.Add(l.opts.AnswerTimeout / 4) // a command that waited behind many others needs time too
+		least := now.Add(l.opts.AnswerTimeout / 4) // also for a command that has waited behind many others
 		if until = asked.Add(l.opts.AnswerTimeout); until.Before(least) {
 			until = least
 		}
@@ -137,9 +137,9 @@ func (l *Ledger) withAnswerDeadline(ctx context.Context) (bounded context.Contex
 // has ended for another reason.
 var ErrAbandoned = errors.New("the process exits, and nothing more is recorded")
 
-// commitContext returns a context for work that MUST be done even if the caller is no
-// longer there, because what it records has already happened. Only ErrAbandoned ends it
-// before its time limit.
+// commitContext returns a context for work that MUST be done even if the caller has
+// disconnected, because it records facts that have already happened. Only ErrAbandoned
+// ends it before its time limit.
 func commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	alone, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unbind := context.AfterFunc(ctx, func() {

@@ -106,15 +106,15 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 
 // heldElsewhere reports whether a runner still holds a run that has a turn. The request
 // of such a run may be delivered a second time when its turn is released. The run must
-// then be neither ended nor started again. A runner listens before it records the start
-// and until the end is recorded.
+// then be neither ended nor started again. A runner that holds a run answers from before
+// it records the start until the end is recorded.
 func (l *Ledger) heldElsewhere(ctx context.Context, r Request, h *history) (bool, error) {
 	if r.Turn == nil || h.newest == nil || h.terminal != nil || h.unknown != nil || h.handedBack {
 		return false, nil
 	}
 	held, err := l.store.IsHeld(ctx, r.Tenant, r.ExecutionID)
 	if err != nil {
-		return false, fmt.Errorf("ask for the runner of execution %s: %w", r.ExecutionID, err)
+		return false, fmt.Errorf("find the runner of execution %s: %w", r.ExecutionID, err)
 	}
 	return held, nil
 }

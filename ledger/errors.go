@@ -130,10 +130,10 @@ var (
 	// again with redelivered set.
 	ErrReplan = errors.New("the plan is out of date; plan again from the ledger")
 	// ErrSuperseded is returned if a newer attempt has replaced this one, or if this
-	// attempt was handed back. Nothing that this runner reports counts any more.
+	// attempt was handed back. Further reports of this runner do not count.
 	ErrSuperseded = errors.New("a newer attempt has replaced this one")
 	// ErrHeld is returned by Plan for a second delivery of a request whose run a
-	// runner still holds. The caller MUST leave the run and both deliveries alone.
+	// runner still holds. The caller MUST change neither the run nor the deliveries.
 	ErrHeld = errors.New("a runner still holds this run")
 )
 

@@ -221,7 +221,7 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 		return "", nil
 	}
 	if l.opts.EngineID != "" && p.Request.Stateful && h.newest.Engine.ID != l.opts.EngineID {
-		return "the engine is another one now", nil
+		return "the engine has changed", nil
 	}
 	p.Calls = l.loadResults(p.Request.Tenant, h)
 	for _, c := range p.Calls {
@@ -229,7 +229,7 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 		case c.Answer == nil:
 			return fmt.Sprintf("whether call %d (%s.%s) was carried out is not known", c.Number, c.Server, c.Tool), nil
 		case !c.Answer.HasText():
-			return fmt.Sprintf("the answer to call %d (%s.%s) is not on record, only its hash", c.Number, c.Server, c.Tool), nil
+			return fmt.Sprintf("the answer to call %d (%s.%s) is not recorded, only its hash", c.Number, c.Server, c.Tool), nil
 		}
 	}
 	return "", nil
@@ -241,12 +241,12 @@ func (l *Ledger) readCallable(ctx context.Context, tenant string, b *events.Body
 	if b.Blob != nil {
 		var err error
 		if text, err = l.store.Text(ctx, tenant, b.Blob.SHA256); err != nil {
-			return nil, unavailable("read what the script may call", err)
+			return nil, unavailable("read the callable tools", err)
 		}
 	}
 	var servers map[string][]string
 	if err := json.Unmarshal(text, &servers); err != nil {
-		return nil, errors.Join(events.ErrDamaged, fmt.Errorf("read what the script may call: %w", err))
+		return nil, errors.Join(events.ErrDamaged, fmt.Errorf("read the callable tools: %w", err))
 	}
 	return servers, nil
 }
@@ -258,20 +258,20 @@ func (l *Ledger) storeCallable(ctx context.Context, tenant string, servers map[s
 	}
 	text, err := json.Marshal(servers)
 	if err != nil {
-		return nil, fmt.Errorf("encode what the script may call: %w", err)
+		return nil, fmt.Errorf("encode the callable tools: %w", err)
 	}
 	if len(text) <= maxInlineCallable {
 		return &events.Body{Text: string(text)}, nil
 	}
 	hash, err := l.store.PutText(ctx, tenant, text)
 	if err != nil {
-		return nil, unavailable("store what the script may call", err)
+		return nil, unavailable("store the callable tools", err)
 	}
 	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: truncate(string(text), events.PreviewBytes)}}, nil
 }
 
 // endAfterCalls ends an interrupted run whose host calls cannot be answered from the
-// ledger. To call again might do harm.
+// ledger. A second call could do harm.
 func (l *Ledger) endAfterCalls(ctx context.Context, r Request, why string) (events.Event, error) {
 	return l.end(ctx, r, func(h *history) events.Data {
 		return events.NewEnding(events.StatusFailed, events.Ending{

@@ -78,9 +78,9 @@ func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (
 // after its request.
 const ReasonHistoryLost = "history_lost"
 
-// planAfterLoss plans a run that was requested before events that were lost. The event
-// at namedAt records the loss. A run without a recorded end may have been started, and
-// its effects are unknown, so that it is ended and not run again.
+// planAfterLoss plans a run whose request precedes lost events. The event at namedAt
+// records the loss. A run without a recorded end may have been started, and its effects
+// are unknown, so it is ended and not run again.
 func (l *Ledger) planAfterLoss(ctx context.Context, r Request, namedAt uint64) (Plan, error) {
 	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
 	switch {
@@ -97,8 +97,8 @@ func (l *Ledger) planAfterLoss(ctx context.Context, r Request, namedAt uint64) (
 				ExecutionID: r.ExecutionID,
 				Attempt:     h.attempt(),
 				Reason:      ReasonHistoryLost,
-				Content: errorContent(fmt.Sprintf("Events that were recorded after this run was requested are lost (event %d says which). "+
-					"Whether it was run, and how it ended, cannot be known, so it is not run again. Submit it anew if that does no harm.", namedAt)),
+				Content: errorContent(fmt.Sprintf("Events that were recorded after this run was requested are lost (event %d lists them). "+
+					"Whether it was run, and how it ended, cannot be known, so it is not run again. Submit it again if a second run does no harm.", namedAt)),
 			})
 		})
 	})

@@ -62,7 +62,7 @@ type Heaps interface {
 
 // Texts stores text that is too large for an event, by tenant and hash.
 type Texts interface {
-	// PutText stores text under its hash. To store the same text again costs nothing.
+	// PutText stores text under its hash. Storing the same text again costs nothing.
 	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
 	// PutEncryptedText stores text encrypted with a content key, under the hash of the
 	// encrypted text.
@@ -163,7 +163,7 @@ type Ledger struct {
 	// entries in the order of terminal events. Correctness depends on expected positions
 	// only.
 	sessions, heaps keyedLocks
-	// heads and tagged avoid look-ups.
+	// heads and edits avoid look-ups.
 	heads headCache
 	edits editCache
 }

@@ -112,10 +112,10 @@ type resetTarget interface {
 // session's lock.
 type resetHistory struct {
 	heap, key string
-	// firstSeq and newest are the positions of the first and the last event.
+	// firstSeq and lastSeq are the positions of the first and the last event.
 	firstSeq, lastSeq uint64
-	// earlier is the earlier reset with the same hash of the idempotency key, or nil; earlierSeq
-	// is its position.
+	// earlier is the earlier reset with the same hash of the idempotency key, or nil;
+	// earlierSeq is its position.
 	earlier    *events.SessionReset
 	earlierSeq uint64
 	// isNamed reports whether an event names the heap. If not, runs are the session's runs

@@ -22,7 +22,7 @@ type knownEdits struct {
 	newest, from uint64
 }
 
-// maxCachedEdits is the maximum number of heaps in tagged.
+// maxCachedEdits is the maximum number of heaps in an editCache.
 const maxCachedEdits = 10_000
 
 // upTo returns the position up to which the edits of a heap are known; 0 means unknown.

@@ -90,7 +90,7 @@ func (l *Ledger) endSkipped(ctx context.Context, r Request) (events.Event, error
 			ExecutionID: r.ExecutionID,
 			Attempt:     h.attempt(),
 			Reason:      ReasonTurnSkipped,
-			Content:     errorContent("The session went on without this run: its request was recorded too late. Run it again."),
+			Content:     errorContent("The session skipped the turn of this run: its request was recorded too late. Run it again."),
 		})
 	})
 }
@@ -223,8 +223,8 @@ func (l *Ledger) findTurnBefore(ctx context.Context, tenant string, t events.Tur
 		case err != nil:
 			return nil, nil, 0, err
 		case req != nil && req.Turn != nil && req.Turn.SessionID == t.SessionID && req.Turn.Number == t.Number-1:
-			// This is the turn before. If it was skipped, it may not have ended yet, but it
-			// will.
+			// This is the turn before. If it was skipped, its run may not have ended yet, but
+			// it will end.
 			if h.terminal == nil {
 				return nil, nil, 0, h.checkKnownEvents(t.After)
 			}

@@ -11,7 +11,7 @@ import (
 // defaultSessionTurns is the default of Options.SessionTurns.
 const defaultSessionTurns = 1000
 
-// turnRetry is the time after which a client may ask again for a turn of a session with
+// turnRetry is the time after which a client may request a turn again, for a session with
 // too many waiting turns.
 const turnRetry = 5 * time.Second
 

@@ -191,8 +191,8 @@ func sanitizeActor(a events.Actor) events.Actor {
 	return a
 }
 
-// validTraceparent returns a well-formed trace context, and an empty one for a malformed
-// one, which MUST be ignored and never reaches a message header.
+// validTraceparent returns a trace context unchanged, or an empty text if it is malformed.
+// A malformed trace context MUST be ignored and never reaches a message header.
 func validTraceparent(traceparent string) string {
 	if !traceForm.MatchString(traceparent) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"daybook/events"
 )
 
-// AnomalyKind is why the effect of an event was left out.
+// AnomalyKind is the reason why the effect of an event was left out.
 type AnomalyKind string
 
 // Kinds of anomalies.
@@ -37,7 +37,7 @@ type Anomaly struct {
 	Type events.Type
 	// Time is the event's time, in UTC with a precision of 1 ms.
 	Time time.Time
-	// What says which rule the event breaks, in at most 500 bytes. It is empty for
+	// What names the rule that the event breaks, in at most 500 bytes. It is empty for
 	// AnomalyUnknownType.
 	What string
 }

@@ -66,8 +66,8 @@ func (a *applier) applyTruncated(e *events.Event, d *events.ExecutionOutputTrunc
 // pieces that the attempt did not know of, and ends an open line. See
 // events.ExecutionStarted.FirstByte. It returns where the output continues.
 //
-// In an intact ledger, that is where the event says. Otherwise the stored output
-// counts, so that it never has a hole, with which no page would be exact.
+// In an intact ledger, that is the position in the event. In any other ledger the stored
+// output counts, so that it never has a gap: with a gap, no page would be exact.
 func (a *applier) beginAttempt(e *events.Event, st *executionState, d *events.ExecutionStarted) (events.Extent, error) {
 	end, err := a.voidOutput(st.id, d)
 	if err != nil {

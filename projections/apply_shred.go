@@ -78,9 +78,8 @@ const scrubTimeoutMillis = 2000
 
 // scrub empties the write-ahead log, which holds the previous content of the file:
 // SQLite overwrites erased rows in the file (secure_delete), but not in the log. The
-// log cannot be emptied while a query reads it. SQLite waits for that up to
-// scrubTimeoutMillis; after that the next commit tries again, or Close, or the next
-// Open.
+// log cannot be emptied while a query reads it. SQLite waits up to scrubTimeoutMillis
+// for the query. After that, the next commit, Close or the next Open tries again.
 func (s *Store) scrub(ctx context.Context) error {
 	if !s.needsScrub {
 		s.needsScrub = true

@@ -70,8 +70,8 @@ type ExecutionDetail struct {
 	// fresh isolate when the run started. It is nil without an input heap, before the
 	// end of the run, and if the objects were not compared.
 	Pristine *bool `json:"pristine,omitempty" doc:"Whether the input heap had the built-in objects of a fresh isolate. If false, earlier runs may have decided what result, error and output look like; warnings name what they changed. Absent without an input heap and for runs of earlier versions."`
-	// Shredded holds when the content of the run was erased, and by which event; nil if
-	// it was not.
+	// Shredded is the event that erased the content of the run, and its time; nil if the
+	// content was not erased.
 	Shredded *Shredded `json:"shredded,omitempty"`
 	// Seq is the position of the newest event about the execution.
 	Seq uint64 `json:"seq"`

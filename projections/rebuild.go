@@ -56,7 +56,7 @@ func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	if err := removeFile(opts.Path); err != nil {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
-	// Not synced: without either file the next start builds the projections again.
+	// Not synced: if either file is missing, the next start rebuilds the projections.
 	for _, suffix := range []string{"", checksumSuffix} {
 		if err := os.Rename(newOpts.Path+suffix, opts.Path+suffix); err != nil {
 			return fmt.Errorf("rebuild projections: %w", err)

@@ -10,8 +10,8 @@ import (
 	"daybook/events"
 )
 
-// Dependents lists the executions that keep events of the volumes up to a position
-// referenced, as pairs of tenant and execution id.
+// Dependents lists the executions that depend on events of the volumes up to a position,
+// as pairs of tenant and execution id.
 type Dependents struct {
 	// Running holds the executions that have not ended, LaterEvents those with an event
 	// after the position, and Producers those that were the first to leave a heap that

@@ -102,7 +102,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 
 // applier applies events within one transaction.
 type applier struct {
-	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
+	ctx context.Context //nolint:containedctx // the applier lives only during one call
 	tx  *sql.Tx
 	s   *statements
 	// texts is Options.Texts.
@@ -122,8 +122,8 @@ type applier struct {
 	contexts map[contextKey]*contextRow
 }
 
-// bind returns a statement bound to the transaction. To bind it at each use took a
-// tenth of the time of applying.
+// bind returns a statement bound to the transaction. Binding it at each use took a tenth
+// of the time of applying.
 func (a *applier) bind(stmt *sql.Stmt) *sql.Stmt {
 	b := a.bound[stmt]
 	if b == nil {

@@ -21,9 +21,9 @@ var (
 // Workers enforce the limit; this covers a worker that does not.
 const timeoutGrace = 5 * time.Second
 
-// maxNotStartedTries is how often this runner hands back a run that no worker was
-// started for. That costs no attempt. With the default delays it takes about three
-// minutes. Each try is recorded.
+// maxNotStartedTries is how often this runner hands back a run because no worker could be
+// started for it. A hand-back costs no attempt. With the default delays the tries take
+// about three minutes. Each try is recorded.
 const maxNotStartedTries = 10
 
 // attempt is one attempt of a run. Three activities overlap: the worker runs the
@@ -57,15 +57,15 @@ func (r *Runner) attempt(l *shutdownPhases, plan ledger.Plan, d Delivery) error 
 	defer stop(nil)
 	a := &attempt{r: r, plan: plan, recordCtx: l.recordCtx, requestedAt: d.Event.Time, stop: stop, start: newFuture[*ledger.StartedAttempt](), done: make(chan struct{})}
 
-	// Listening comes first: a canceller that finds no listener ends the execution
-	// itself, and Start then returns that.
+	// Listening comes first: a canceller that finds no listener ends the execution itself,
+	// and Start then returns *ledger.EndedError.
 	stopListening, err := r.opts.Work.ListenCancel(plan.Request.Tenant, plan.Request.ExecutionID, a.cancel)
 	if err != nil {
 		return fmt.Errorf("listen for cancel requests: %w", err)
 	}
 	defer stopListening()
 	err = recoverPanic(func() error { return a.fetchAndRun(runCtx, d) })
-	// Before stopListening: a canceller may wait for the answer.
+	// This comes before stopListening, because a canceller may wait for the answer.
 	a.announceEnd(err)
 	return err
 }

@@ -28,7 +28,7 @@ type backlog struct {
 
 func (b *backlog) isEmpty() bool { return len(b.lines) == 0 && !b.hasTruncation }
 
-// isFull reports whether the next chunk cannot get fuller.
+// isFull reports whether no further line fits the next chunk.
 func (b *backlog) isFull() bool {
 	return b.hasTruncation || len(b.lines) >= events.OutputMaxLines || b.bytes >= events.OutputMaxBytes
 }
@@ -67,7 +67,7 @@ func (b *backlog) nextChunk() chunk {
 	return c
 }
 
-// drop removes a chunk that was passed on.
+// drop removes a chunk that was passed to append.
 func (b *backlog) drop(c chunk) {
 	if c.isTruncation {
 		b.hasTruncation = false

@@ -40,14 +40,14 @@ func (r *Runner) handleDelivery(l *shutdownPhases, d Delivery) {
 		r.heapReadFailures.forget(d.Event.Seq)
 		err = d.Ack(l.recordCtx)
 	case errors.Is(err, ledger.ErrSuperseded):
-		// A newer delivery of the request belongs to another attempt: to ack or nak
+		// A newer delivery of the request belongs to another attempt. An ack or nak of
 		// this delivery would end the newer one.
 		log.WarnContext(l.recordCtx, "an attempt was superseded: a newer attempt has taken over the run, or the run was handed back")
 		return
 	case errors.Is(err, errTurnPending):
 		return
 	case errors.Is(err, ledger.ErrHeld):
-		// The request was delivered twice, and no attempt is lost. To ack or nak this
+		// The request was delivered twice, and no attempt is lost. An ack or nak of this
 		// delivery would end the other one.
 		return
 	case errors.Is(err, errHandedBack):
@@ -82,7 +82,7 @@ func (r *Runner) handleRequest(l *shutdownPhases, d Delivery) error {
 		return fmt.Errorf("this version cannot run a request of type %s", d.Event.Type)
 	}
 	redelivered := d.Delivered > 1
-	var unheldAt uint64 // position of an attempt that no runner held when it was asked for
+	var unheldAt uint64 // position of an attempt that no runner holds according to IsHeld
 	for range maxReplans {
 		plan, err := r.opts.Ledger.Plan(l.recordCtx, req, redelivered)
 		if err != nil {
@@ -97,12 +97,12 @@ func (r *Runner) handleRequest(l *shutdownPhases, d Delivery) error {
 		if takesOverRun(plan) && plan.Position != unheldAt {
 			switch isHeld, err := r.opts.Work.IsHeld(l.recordCtx, req.Tenant, req.ExecutionID); {
 			case err != nil:
-				return fmt.Errorf("ask for the runner of the previous attempt: %w", err)
+				return fmt.Errorf("find the runner of the previous attempt: %w", err)
 			case isHeld:
 				return ledger.ErrHeld
 			}
 			unheldAt, redelivered = plan.Position, true
-			continue // the attempt may have ended just before the question
+			continue // the attempt may have ended just before IsHeld
 		}
 		err = r.attempt(l, plan, d)
 		var endedErr *ledger.EndedError
@@ -125,7 +125,7 @@ func (r *Runner) endUnreadable(l *shutdownPhases, d Delivery) error {
 	case !malformed && !errors.Is(d.Unreadable, events.ErrDamaged):
 		return fmt.Errorf("read the request: %w", d.Unreadable)
 	case !events.ValidID(d.Event.About()) || d.Event.Tenant == "":
-		return nil // it names no execution that a client can query
+		return nil // its subject names no execution that a client can query
 	}
 	if err := r.opts.Ledger.EndUnreadable(l.recordCtx, d.Event.Tenant, d.Event.About(), d.Event.Seq); err != nil {
 		return fmt.Errorf("end a run that cannot be read: %w", err)

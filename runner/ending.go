@@ -100,7 +100,7 @@ func (a *attempt) complete(run *ledger.StartedAttempt, status events.Status, res
 }
 
 // maxTries is how often a step at the end of a run is tried while something is
-// unavailable. To give up costs a whole attempt.
+// unavailable. Giving up costs a whole attempt.
 const maxTries = 5
 
 // retryTransient calls do until it succeeds, fails permanently or has failed maxTries

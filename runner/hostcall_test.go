@@ -293,7 +293,7 @@ func TestInterruptedAfterCalls(t *testing.T) {
 		{"after the first answer", "after return", 1, false, events.StatusCompleted, 3, ""},
 		{"after the last answer", "after return", 3, false, events.StatusCompleted, 3, ""},
 		{"before an answer is recorded", "before return", 2, false, events.StatusFailed, 2, "whether call 2 (shop.price) was carried out is not known"},
-		{"with only hashes recorded", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not on record, only its hash"},
+		{"with only hashes recorded", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not recorded, only its hash"},
 	} {
 		b := openTestLedger(t, jetstream.Options{}, ledger.Options{HostCallHashes: test.hashes})
 		s := &servers{call: answers}

@@ -27,7 +27,7 @@ type hostCallBroker struct {
 	callCtx     context.Context // ends with the script
 	cancelCalls context.CancelFunc
 
-	// lastCallDone is closed once the newest call is recorded or never will be: calls
+	// lastCallDone is closed once the newest call is recorded or has failed: calls
 	// are recorded in the order of their numbers. Used by Call only.
 	lastCallDone chan struct{}
 
@@ -96,8 +96,8 @@ func (x *hostCallBroker) Call(ctx context.Context, number int, server, tool stri
 	return nil
 }
 
-// recordCall records a call after the one before it. It returns no run if the call is
-// not recorded and never will be: the script has ended, or recording has failed.
+// recordCall records a call after the one before it. It returns no run if it does not
+// record the call, because the script has ended or recording has failed.
 func (x *hostCallBroker) recordCall(ctx context.Context, previous <-chan struct{}, c ledger.HostCall) (*ledger.StartedAttempt, error) {
 	run, err := x.start.get(x.recordCtx)
 	if err != nil {
@@ -141,8 +141,8 @@ func (x *hostCallBroker) perform(ctx context.Context, run *ledger.StartedAttempt
 	return err
 }
 
-// recordReturn records an answer and queues it for the script. It reports whether it
-// did; release is then called once the script has received the answer.
+// recordReturn records an answer and queues it for the script. ready is true if it did
+// both; release is then called once the script has received the answer.
 func (x *hostCallBroker) recordReturn(run *ledger.StartedAttempt, a ledger.HostReturn, release func()) (ready bool, err error) {
 	x.recordMu.Lock()
 	defer x.recordMu.Unlock()
@@ -262,8 +262,8 @@ func (x *hostCallBroker) decideNext(ctx context.Context, due time.Time) (a HostA
 	return HostAnswer{}, false, x.changeCh, nil
 }
 
-// releaseDelivered releases the memory of the last answer: the script asks for the next
-// one, so it no longer needs it. The caller must hold mu.
+// releaseDelivered releases the memory of the last answer, which the script no longer
+// needs when it requests the next one. The caller must hold mu.
 func (x *hostCallBroker) releaseDelivered() {
 	if x.releaseLastAnswer != nil {
 		x.releaseLastAnswer()

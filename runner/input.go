@@ -54,7 +54,7 @@ type input struct {
 type refusal struct{ reason, message string }
 
 // workerIdentity caches the engines and layers of the workers. They do not change while
-// the workers exist, and the question may occupy a worker.
+// the workers exist, and reading them may occupy a worker.
 type workerIdentity struct {
 	mu      sync.Mutex
 	engines map[bool]events.Engine // by whether the runs are stateful
@@ -65,14 +65,14 @@ func (i *workerIdentity) get(ctx context.Context, w Workers, stateful bool) (eve
 	if engine, layers, ok := i.lookup(stateful); ok {
 		return engine, layers, nil
 	}
-	// Several runs may ask at the same time. They get the same answer.
+	// Several runs may call Engine at the same time. They get the same result.
 	engine, err := w.Engine(ctx, stateful)
 	if err != nil {
-		return engine, nil, fmt.Errorf("ask the workers for their engine: %w", err)
+		return engine, nil, fmt.Errorf("read the engine of the workers: %w", err)
 	}
 	layers, err := w.Layers(ctx, stateful)
 	if err != nil {
-		return engine, nil, fmt.Errorf("ask the workers for their containment: %w", err)
+		return engine, nil, fmt.Errorf("read the sandbox layers of the workers: %w", err)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -156,8 +156,8 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 	return nil
 }
 
-// readText returns a text of a request, from the event or from the blob store. A
-// permanent problem is returned as a refusal, which calls the text what.
+// readText returns a text of a request, from the event or from the blob store. It returns a
+// permanent problem as a refusal. what names the text in the refusal.
 func (r *Runner) readText(ctx context.Context, req ledger.Request, body *events.Body, what string) ([]byte, *refusal, error) {
 	if body.Blob == nil {
 		return []byte(body.Text), nil, nil

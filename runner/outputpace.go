@@ -15,7 +15,7 @@ import (
 // runner together record at most its rate in bytes per second. It is safe for
 // concurrent use. A nil outputPace admits all output at once.
 type outputPace struct {
-	maxPiece int64 // largest number of bytes that one claim asks for
+	maxPiece int64 // largest number of bytes of one claim
 
 	mu      sync.Mutex // guards the fields below
 	pace    *fairness.Pace
@@ -35,9 +35,8 @@ func newOutputPace(r fairness.Rate) *outputPace {
 }
 
 // wait blocks until a tenant may record n bytes, and then returns nil. It returns the
-// cause of ctx's end if that comes first; the rate then does not get back the pieces
-// that were already admitted. After ctx's end it still admits output that need not
-// wait.
+// cause of ctx's end if that comes first; pieces that were already admitted then still
+// count against the rate. After ctx's end it admits output that need not wait.
 func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
 	if o == nil {
 		return nil

@@ -31,9 +31,9 @@ const stoppedWriteTimeout = 150 * time.Millisecond
 var errPumpClosed = errors.New("output after the end of the run")
 
 // pump records the output of one attempt. It has two loops: one collects lines into
-// chunks, the other appends chunk after chunk, each once the one before is
-// acknowledged. This guarantees the order, and it is not the bottleneck: while one
-// chunk is written to disk, the next one fills up.
+// chunks, the other appends one chunk after the other, each once the previous one is
+// acknowledged. This guarantees the order and does not limit the rate: while one chunk is
+// written to disk, the next one fills up.
 //
 // At the output cap, the pump stores the part that fits, cut at a character boundary,
 // and a truncation mark. It only counts and hashes the rest. The cap applies to each
@@ -56,7 +56,7 @@ type pump struct {
 	lineCh   chan []events.Line
 	finishCh chan struct{}
 	done     chan struct{} // closed when run has returned
-	err      error         // what run returned
+	err      error         // the error of run
 
 	// Owned by the collecting loop, and by finish after it.
 	meter       *meter

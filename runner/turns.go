@@ -19,10 +19,9 @@ var errTurnPending = errors.New("the run waits for its turn")
 const turnDelay = 10 * time.Minute
 
 // postpone naks the request of a run whose turn has not come. The request then costs
-// only its entry in the queue. The turn before may have ended between the plan and the
-// nak, when its release had no effect yet. So postpone plans the run again after the
-// nak, and releases the request if its turn has come. It returns nil if the execution
-// has ended.
+// only its entry in the queue. If the turn before ends between the plan and the nak, its
+// release has no effect. So postpone plans the run again after the nak, and releases the
+// request if its turn has come. It returns nil if the execution has ended.
 func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Plan, d Delivery) error {
 	delay := plan.PlanAgainAfter
 	if delay <= 0 {
@@ -62,7 +61,7 @@ func refuseLostHead(req ledger.Request, in *input) {
 	switch {
 	case in.refusal == nil && in.hash == "":
 		in.warnings = nil
-		in.refusal = &refusal{message: fmt.Sprintf("Heap %s is not on record.", req.Heap)}
+		in.refusal = &refusal{message: fmt.Sprintf("Heap %s is not recorded.", req.Heap)}
 	case in.refusal == nil, in.refusal.reason == ReasonHeapUnavailable:
 		return
 	}

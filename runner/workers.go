@@ -144,8 +144,8 @@ const (
 	ReasonSandboxViolation   = "sandbox_violation" // a system call that the filter refuses
 )
 
-// Outcome describes how a script ended. A script that fails has an Outcome and is no
-// error.
+// Outcome describes how a script ended. A script that fails has an Outcome; Run then
+// returns no error.
 type Outcome struct {
 	// Status is StatusCompleted, StatusFailed or StatusTimedOut.
 	Status events.Status

@@ -18,7 +18,7 @@ type entry struct {
 	text string // key.String()
 
 	// Guarded by cache.mu.
-	users   int           // callers that hold mu or wait for it
+	users   int           // number of callers that hold mu or wait for it
 	element *list.Element // in cache.order
 	size    int64         // bytes counted in cache.bytes
 	usedAt  time.Time
@@ -26,7 +26,7 @@ type entry struct {
 	dirty   bool // has unrecorded notes
 	dropped bool
 
-	// mu serializes work on the context. It is locked while it holds a value.
+	// mu serializes work on the context. It is locked while the channel holds a value.
 	mu      chan struct{}
 	state   *projections.ContextState // nil until loaded
 	changed <-chan struct{}
@@ -155,8 +155,8 @@ func (c *cache) resize(e *entry, size int64) {
 }
 
 // evictOverLimit evicts the least recently used contexts until the cache is within its
-// limits. It never evicts keep and contexts that are in use. It evicts contexts with
-// running executions only if no others are left. The caller must hold cache.mu.
+// limits. It evicts neither keep nor contexts that are in use. It evicts contexts with
+// running executions only if no other context is left. The caller must hold cache.mu.
 func (s *Store) evictOverLimit(keep *entry) {
 	over := func() bool {
 		return s.cache.order.Len() > s.opts.MaxSessions || s.cache.bytes > s.opts.MaxBytes
@@ -189,7 +189,7 @@ func (c *cache) evict(e *entry, why Eviction) bool {
 	return true
 }
 
-// countExpired counts an expiry found on use like one found by a sweep.
+// countExpired counts an expiry that a call detects, as sweeps count theirs.
 func (s *Store) countExpired() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()

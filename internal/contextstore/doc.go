@@ -1,14 +1,14 @@
 // Package contextstore keeps the conversation context of each client: preferences, the
-// last tool calls, the resources read, free values, and earlier calls with their
-// results. A model does not have to repeat what its session already did.
+// last tool calls, the resources read, values set by the client, and earlier calls with
+// their results. With it, a model need not repeat the calls of its session.
 //
 // The ledger is the only source of a context. Package projections folds the context
 // from events. This package records the events that no other package records, expires
 // idle contexts, and caches contexts in memory within bounds. An evicted context is
 // read again from the projections without loss.
 //
-// The server decides which context a call uses. It builds a Key from what it knows of
-// the call, never from an argument that names a context.
+// The server decides which context a call uses. It builds a Key from the connection, the
+// session and the token of the call, never from an argument that names a context.
 //
 // The files, in reading order:
 //

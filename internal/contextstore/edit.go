@@ -13,7 +13,7 @@ import (
 	"daybook/ledger"
 )
 
-// Limits for what clients may set.
+// Limits of the values that clients set.
 const (
 	// MaxCustomKeys is the maximum number of values of a context. MaxCustomBytes is the
 	// maximum size of all values as JSON, including their keys.

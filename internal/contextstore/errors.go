@@ -20,7 +20,7 @@ var ErrNone error = &ledger.Error{
 var errMismatch = errors.New("the context stored under this key belongs to another key")
 
 // clientError converts err to the error that a client gets. Errors about damage or a
-// mismatch keep their class.
+// mismatch still match events.ErrDamaged or errMismatch.
 func (s *Store) clientError(doing string, err error) error {
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, errMismatch) {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -31,7 +31,7 @@ type StoreHealth struct {
 	RedisOK bool `json:"redis_ok"`
 }
 
-// Degraded reports whether h needs an operator's attention.
+// Degraded reports whether an operator has to act.
 func (h Health) Degraded() bool { return h.Status != healthy }
 
 const (

@@ -30,8 +30,8 @@ func (k Key) String() string {
 	return events.ContextKey(k.Tenant, k.Kind, k.ID+"\x00"+k.Principal)
 }
 
-// sessionID returns the id under which clients know a new context. An id that is random
-// already is used as it is. A session name gets a new random id.
+// sessionID returns the id under which clients know a new context. If the id of the key
+// is random, it is used unchanged. A session name gets a new random id.
 func (k Key) sessionID() string {
 	if k.Kind != events.ContextSession && events.ValidHash(k.ID) {
 		return k.ID

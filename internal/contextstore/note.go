@@ -138,7 +138,7 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	seq, err := s.opts.Log.Append(ctx, *p.inFlight, -1)
 	refused, ok := errors.AsType[*ledger.Error](err)
 	if ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
-		// The tenant has reached its limit of contexts, and waiting does not help. Its
+		// The tenant has reached its limit of contexts, and a retry does not help. Its
 		// calls are answered without a context.
 		s.opts.Logger.DebugContext(ctx, "dropped the notes of a context: the tenant has reached its limit of contexts", "context", e.text, "err", err)
 		p.dropAll()

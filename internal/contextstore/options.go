@@ -43,8 +43,8 @@ type Options struct {
 	Log   Log
 	Views Views
 	// Enter waits until a client of the tenant may edit a context, or returns the
-	// reason why it may not. It is called before the context is locked. Default: edits
-	// are always allowed.
+	// reason why the edit is refused. It is called before the context is locked.
+	// Default: edits are always allowed.
 	Enter func(ctx context.Context, tenant string) error
 	// Keep returns the reason why a tenant cannot record a context whose key is not
 	// recorded yet, or nil. Reads of such a context carry the reason as a warning.
@@ -71,8 +71,8 @@ type Options struct {
 	// SecretKeys lists further parts of names, in lower case, whose values are left out
 	// of contexts.
 	SecretKeys []string
-	// WithoutAnswers leaves summaries and hashes of results and resources out of
-	// recorded notes, because that content may have to be erased later.
+	// WithoutAnswers omits summaries and hashes of results and resources from recorded
+	// notes, because that content may have to be erased later.
 	WithoutAnswers bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time

@@ -38,7 +38,7 @@ func (p *pending) unsentCount() int {
 	return len(p.calls) - p.inFlightCalls + len(p.resources) - p.inFlightResources
 }
 
-// addCall adds a call. If the call before has the same arguments, call counts it instead.
+// addCall adds a call. It merges consecutive calls with the same arguments.
 func (p *pending) addCall(c events.NotedCall) {
 	if last := len(p.calls) - 1; last >= p.inFlightCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
 		c.Times = max(p.calls[last].Times, 1) + 1
@@ -55,9 +55,8 @@ func (p *pending) addResource(r events.NotedResource) {
 	p.bytes += size(r)
 }
 
-// trim drops the oldest notes that are in no event while there are more than
-// maxPending, which bounds the memory while nothing can be recorded. It returns how
-// many it dropped.
+// trim drops the oldest notes that are in no event until at most maxPending are left. This
+// limits the memory while nothing can be recorded. It returns the number of dropped notes.
 func (p *pending) trim() (lost int) {
 	for ; p.unsentCount() > maxPending; lost++ {
 		if at := p.inFlightCalls; len(p.calls)-at >= len(p.resources)-p.inFlightResources {
@@ -100,7 +99,7 @@ func (p *pending) dropAll() { *p = pending{sessionID: p.sessionID} }
 func size(v any) int64 {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return redact.MaxBytes // plain data, partly JSON that was checked before
+		return redact.MaxBytes // cannot happen: the JSON in it was checked before
 	}
 	return int64(len(raw))
 }

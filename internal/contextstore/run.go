@@ -56,7 +56,7 @@ func (s *Store) Flush(ctx context.Context) {
 	close(dirty)
 	var wg sync.WaitGroup
 	var failed atomic.Int64
-	var why atomic.Pointer[error] // one of the errors
+	var why atomic.Pointer[error] // one of the errors, for the log
 	for range min(maxFlushers, len(dirty)) {
 		wg.Go(func() {
 			for e := range dirty {
@@ -91,7 +91,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	if err := s.sweepHeld(ctx, now, since); err != nil {
 		return err
 	}
-	// Then the contexts that are not in memory, in batches, until none is left or none
+	// Expire the contexts that are not in memory, in batches, until none is left or none
 	// can be expired.
 	for {
 		list, err := s.opts.Views.IdleContexts(ctx, since.Add(-time.Millisecond), sweepBatch)

@@ -14,14 +14,13 @@ import (
 	"daybook/projections"
 )
 
-// Store reads and edits conversation contexts. It is safe for concurrent use. Run
-// records notes and expires idle contexts; when it returns, it has tried to record all
-// notes.
+// Store reads and edits conversation contexts. It is safe for concurrent use. Run records
+// notes and expires idle contexts. Before it returns, it tries to record all notes.
 type Store struct {
 	opts        Options
 	cache       cache
 	latency     latency
-	warnLimiter rate.Sometimes // about notes that cannot be recorded
+	warnLimiter rate.Sometimes // limits warnings about notes that cannot be recorded
 }
 
 // New returns a Store. It starts no goroutines; call Run.
@@ -43,7 +42,7 @@ func New(opts Options) (*Store, error) {
 // maxEditTries bounds the tries of an edit that conflicts with other edits.
 const maxEditTries = 16
 
-// touchEvery is how far the recorded time of the last use may be behind.
+// touchEvery is the maximum delay of the recorded time of the last use.
 const touchEvery = time.Minute
 
 // warnInterval is the minimum time between two warnings about notes that cannot be
@@ -73,9 +72,8 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	return e.state.ContextRef, nil
 }
 
-// Get returns a context, including notes that were not yet recorded before. reader is
-// the name of the reading tool, for the audit log. The caller MUST NOT modify the maps
-// and slices of the result.
+// Get records the notes of a context and returns it. reader is the name of the reading
+// tool, for the audit log. The caller MUST NOT modify the maps and slices of the result.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
@@ -147,8 +145,8 @@ func (s *Store) PriorCall(ctx context.Context, k Key, reader, sha256 string) (tr
 	return tried, err
 }
 
-// PriorRead returns what the context holds about a resource that was read before, or
-// nil.
+// PriorRead returns the last read of a resource in the context, or nil if the resource was
+// not read.
 func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (fetched *projections.FetchedResource, err error) {
 	err = s.view(ctx, k, reader, func(st *projections.ContextState, p *pending) {
 		for i := range st.Context.FetchedResources {
@@ -347,7 +345,7 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 	switch clear, err := s.isClear(ctx, e); {
 	case err != nil:
 		return projections.Context{}, 0, err
-	case clear: // it has expired
+	case clear: // the context has expired
 		return e.state.Context, e.state.Seq, nil
 	}
 	seq, err = s.edit(ctx, e, func(events.ContextContent) (events.Data, error) {
@@ -373,7 +371,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 		err = s.opts.Views.Wait(wait, last)
 	}
 	if err != nil {
-		return false, nil // it may have content, so clear it
+		return false, nil // the context may have content, so clear it
 	}
 	e.state = nil
 	if err := s.load(ctx, e); err != nil {

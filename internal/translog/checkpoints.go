@@ -11,7 +11,7 @@ import (
 )
 
 // The file "checkpoints" contains every checkpoint, oldest first, each followed by an empty line.
-// It repeats what the stream contains, in a place of its own.
+// It is a copy, apart from the stream, of the checkpoints in the stream.
 
 // keepCheckpoint appends a signed note to the file.
 func keepCheckpoint(dir string, signed []byte) error {
@@ -24,7 +24,7 @@ func keepCheckpoint(dir string, signed []byte) error {
 	if err != nil {
 		return err
 	}
-	// A process that was killed during a write may have left half a note.
+	// A process that was killed during a write may have left an incomplete note.
 	var tail [2]byte
 	if end > 0 {
 		if _, err := f.ReadAt(tail[:], max(0, end-2)); err != nil && !errors.Is(err, io.EOF) {

@@ -8,9 +8,9 @@ import (
 	"daybook/proof"
 )
 
-// SignClosing signs the checkpoint up to last, the last position of a volume that is being sealed but
-// for the event that will contain the result. It waits for the position to be hashed, until ctx is
-// done.
+// SignClosing returns the signed closing checkpoint of a volume that is being sealed. The next event
+// will be the last of the volume and contain the result; last is the position before it. SignClosing
+// waits until this position is hashed or ctx is done.
 func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
@@ -47,7 +47,7 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
 
-// storeCheckpoint stores a signed checkpoint and makes it the newest. It is recorded, or about to be.
+// storeCheckpoint stores a signed checkpoint, which is recorded or will be, and makes it the newest.
 func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	l.keeping.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)

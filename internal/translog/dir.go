@@ -40,9 +40,9 @@ func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 	return OpenProvenLeaves(string(d)).Leaf
 }
 
-// HighestKnown returns the highest position that an audit directory proves to have existed: the size of
-// the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk. It
-// returns 0 for an empty directory and ignores files that are unreadable or damaged.
+// HighestKnown returns the highest position that existed according to an audit directory: the size
+// of the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk.
+// It returns 0 for an empty directory and ignores files that are unreadable or damaged.
 func HighestKnown(dir string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {

@@ -5,8 +5,8 @@
 //
 // The ledger does not depend on it: events are recorded whether or not a Log runs. A Log never
 // signs a tree that contradicts an earlier checkpoint. It reports damage and does not repair it,
-// with one exception: the scrub rewrites a tile whose events are intact. Each file of the audit
-// directory but the key and the identity can be computed again, unless volumes were removed.
+// with one exception: the scrub rewrites a tile whose events are intact. All files of the audit
+// directory except the key and the identity can be computed again, unless volumes were removed.
 //
 // Files, in reading order:
 //

@@ -11,8 +11,8 @@ import (
 	"daybook/proof"
 )
 
-// The file "durable" contains the size of the tree whose files are on disk, and its tree hash.
-// Everything later is computed again.
+// The file "durable" contains the size of the tree whose files are on disk, and its tree hash. After
+// a crash, later leaves are computed again.
 const durableVersion = "daybook-tree-v1"
 
 // durableTree is the content of that file. real is Log.real.
@@ -51,7 +51,7 @@ func writeDurable(dir string, d durableTree, sync bool) error {
 }
 
 // makeDurable syncs the files of the tree to disk, writes the file "durable", and removes the files
-// that it no longer names. A process that ends in between leaves a tree that load finds.
+// that this tree does not need. If the process ends in between, load can read a complete tree.
 func (l *Log) makeDurable() error {
 	l.saving.Lock()
 	defer l.saving.Unlock()

@@ -122,8 +122,8 @@ func makeKey(path, name string) (skey string, err error) {
 	return skey, nil
 }
 
-// keepVKey adds a verification key to the file of all that the ledger ever had, the newest last.
-// Old checkpoints can still be verified with it.
+// keepVKey adds a verification key to the file of all keys that the ledger has had, the newest last.
+// With this file, old checkpoints can still be verified.
 func keepVKey(dir, vkey string) ([]string, error) {
 	known, err := VKeys(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -164,8 +164,8 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *KeyFileError) Unwrap() error { return e.err }
 
-// ReadOrigin returns the name under which a Log over a directory would sign. It returns an empty
-// name if Open would create one. It creates nothing.
+// ReadOrigin returns the name under which a Log with this directory would sign checkpoints. It
+// returns an empty name if Open would create a new one. ReadOrigin creates nothing.
 func ReadOrigin(dir, keyFile string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {

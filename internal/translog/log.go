@@ -41,15 +41,15 @@ type Options struct {
 	// KeyFile is the file of the signing key. Open creates it if it does not exist. Default: the
 	// file "key" in Dir.
 	KeyFile string
-	// Every is the minimum time between two checkpoints that no caller waits for. Default: 1 s.
+	// Every is the minimum time between two checkpoints without a request. Default: 1 s.
 	Every time.Duration
 	// WitnessURL receives every checkpoint by POST. Empty disables the witness.
 	WitnessURL string
 	// Lost, if set, returns the positions that events name as lost. Any other missing position is
 	// damage.
 	Lost func() events.Lost
-	// Removed, if set, returns the end of the removed volumes. Of their events only the hashes are
-	// left.
+	// Removed, if set, returns the end of the removed volumes. Only the hashes of their events
+	// remain.
 	Removed func() events.Removal
 	// OnCheckpointStored, if set, is called after a checkpoint was written to its file in Dir.
 	OnCheckpointStored func()
@@ -74,32 +74,32 @@ type Log struct {
 	// resource.
 	exhaustedPause time.Duration
 
-	keeping sync.Mutex // of the file of checkpoints
-	saving  sync.Mutex // of the files of the tree, but full tiles; it is locked before mu
+	keeping sync.Mutex // guards the file of checkpoints
+	saving  sync.Mutex // guards the files of the tree except full tiles; locked before mu
 
 	mu   sync.Mutex
 	tree *proof.Tree
 	file *tileFiles
-	// confirm are the stored leaves after the last full tile. The first leaves that are read must
-	// be equal.
+	// confirm holds the stored leaves after the last full tile. The leaves of the first events that
+	// are read MUST equal them.
 	confirm []proof.Hash
 	// durable is the size that is on disk, target the end of the ledger when Run started, real the
-	// position of the last event that is no checkpoint, and latest the newest checkpoint of this
+	// position of the last event that is not a checkpoint, and latest the newest checkpoint of this
 	// ledger.
 	durable, target, real uint64
 	latest                proof.Checkpoint
 	wanted                uint64 // the server waits for a checkpoint of this size
 	asked                 uint64 // a client waits for a checkpoint of this size
 	started               bool
-	final                 bool              // Seal waits: retry failures at once
+	final                 bool              // FinalCheckpoint waits: retry failures at once
 	failing               error             // why the last checkpoint could not be recorded
 	unkept                *proof.Checkpoint // recorded, not written to its file yet
 	damage                error
-	changed               chan struct{} // closed and replaced when any of these changed
+	changed               chan struct{} // closed and replaced when one of these fields changes
 }
 
 // Open reads the audit directory. It creates the directory, the ledger identity and the signing
-// key if they do not exist. Run computes again what cannot be confirmed.
+// key if they do not exist. Run computes hashes again that cannot be confirmed.
 func Open(opts Options) (*Log, error) {
 	opts.Every = cmp.Or(opts.Every, time.Second)
 	if opts.Logger == nil {
@@ -158,9 +158,9 @@ func (l *Log) VKeys() []string { return l.keys.known }
 // exhaustedPause is the default of Log.exhaustedPause.
 const exhaustedPause = time.Second
 
-// Run hashes what feed delivers and appends checkpoints to ledger, until ctx is done or the feed
-// fails. If the disk is full or file descriptors run out, it retries. On damage it returns
-// events.ErrDamaged, stops signing, and Damage returns the same error.
+// Run hashes the events of feed and appends checkpoints to ledger, until ctx is done or the feed
+// fails. If the disk is full or file descriptors run out, it retries. On damage it stops signing
+// and returns events.ErrDamaged; Damage then returns the same error.
 func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	err := l.run(ctx, feed, ledger)
 	for logged := false; exhausted.Is(err) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
@@ -234,7 +234,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 		}
 		if len(l.confirm) > 0 {
 			if leaves[i] != l.confirm[0] {
-				return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
+				return fmt.Errorf("%w: event %d does not match the hash that was computed when it was recorded", events.ErrDamaged, m.Seq)
 			}
 			l.confirm = l.confirm[1:]
 			continue
@@ -244,7 +244,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 				return err
 			}
 		}
-		if eventproof.HoldsCheckpoint(m) { // before the leaf: after a lack of resources, the message is read again
+		if eventproof.HoldsCheckpoint(m) { // before the leaf is added: if resources run out, the message is read again
 			if err := l.checkCheckpoint(m); err != nil {
 				return err
 			}
@@ -264,7 +264,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 		l.signal()
 	}
 	if l.tree.Size()-l.durable >= durableEvery {
-		// Waiting for the disk without the lock.
+		// makeDurable waits for the disk, so it is called without the lock.
 		l.mu.Unlock()
 		defer l.mu.Lock()
 		return l.makeDurable()
@@ -280,8 +280,8 @@ func (l *Log) Lost() events.Lost {
 	return l.opts.Lost()
 }
 
-// skipMissing advances the tree over positions before m that are removed or recorded as lost. The caller
-// handles other gaps and must hold mu.
+// skipMissing advances the tree over positions before m that are removed or recorded as lost. The
+// caller handles other gaps and must hold mu.
 func (l *Log) skipMissing(m events.Stored, lost events.Lost) error {
 	at := l.tree.Size() - uint64(len(l.confirm))
 	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
@@ -306,7 +306,7 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 		return err
 	}
 	if c.Note == nil || c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
-		return nil // none, or the newest known
+		return nil // no checkpoint, or the newest known one
 	}
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
@@ -337,7 +337,7 @@ func disagrees(c proof.Checkpoint, root proof.Hash) error {
 		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
-// matchesTree compares a checkpoint with the tree, if the tree reaches it.
+// matchesTree compares a checkpoint with the tree if the tree has its size.
 func (l *Log) matchesTree(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

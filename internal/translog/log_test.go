@@ -188,7 +188,7 @@ func TestLogOfAnotherLedger(t *testing.T) {
 		wants string
 	}{
 		{"shorter", 10, func() {}, "ends at event 10"},
-		{"other events", 50, func() {}, "is not the one that was hashed"},
+		{"other events", 50, func() {}, "does not match the hash"},
 		{"shorter, without tiles", 12, func() { remove(t, dir, "durable") }, fmt.Sprintf("a checkpoint of %d events was signed", c.Size)},
 		{"other events, without tiles", 60, func() { remove(t, dir, "durable") }, "have the tree hash"},
 	} {

@@ -20,8 +20,8 @@ type ProvenLeaves struct {
 	leaves []proof.Hash
 }
 
-// OpenProvenLeaves opens the files of a tree in an audit directory. They prove leaves as far as they
-// match the tree hash in the file "durable" or in the newest checkpoint.
+// OpenProvenLeaves opens the files of a tree in an audit directory. They prove a leaf if they match
+// the tree hash in the file "durable" or in the newest checkpoint.
 func OpenProvenLeaves(dir string) *ProvenLeaves {
 	k := &ProvenLeaves{}
 	try := func(size uint64, root proof.Hash) {
@@ -46,7 +46,7 @@ func OpenProvenLeaves(dir string) *ProvenLeaves {
 	return k
 }
 
-// Size returns the highest position of which a leaf may be known.
+// Size returns the highest position whose leaf may be known.
 func (k *ProvenLeaves) Size() uint64 { return k.size }
 
 // Leaf returns the leaf hash of a position. It reports false if the hash is not known.
@@ -86,8 +86,8 @@ func (k *ProvenLeaves) over(first uint64) (proof.Hash, bool) {
 	return hashes[0], true
 }
 
-// Ranges divides lost positions into ranges of which all leaves are known or none. budget is the
-// number of hashes that may be used, and is decremented.
+// Ranges divides lost positions into ranges of which either all leaves or none are known. It uses at
+// most budget hashes and reduces budget by their number.
 func (k *ProvenLeaves) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	var list events.Lost
 	add := func(from, to uint64, hash string) {
@@ -131,8 +131,8 @@ func (k *ProvenLeaves) Ranges(from, to, namedAt uint64, budget *int) events.Lost
 	return list
 }
 
-// savedTiles reads the files that a tree of some size left. A tile that is not full may have been
-// stored with more hashes.
+// savedTiles reads the files of a tree of some size. A tile that is not full may have been stored
+// with more hashes.
 type savedTiles struct {
 	dir  string
 	size uint64
@@ -156,8 +156,8 @@ func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 }
 
 // ResetTree makes the next Log compute its tree from scratch, without the events that are
-// recorded as lost by then. It keeps the first leaves, up to keep: those of removed events, which
-// cannot be computed again. If they cannot be kept, the next Log reports that.
+// recorded as lost by then. It keeps the first keep leaves: they belong to removed events and
+// cannot be computed again. If they cannot be kept, the next Log reports damage.
 func ResetTree(dir string, keep uint64) error {
 	d, err := readDurable(dir)
 	if keep == 0 || err != nil || d.size < keep {

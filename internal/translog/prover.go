@@ -19,8 +19,8 @@ type prover struct {
 }
 
 // Prover returns a prover under a checkpoint of this log. Its methods return events.ErrDamaged if
-// the files of the tree contradict the checkpoint, and proof.ErrHashing if the tree does not reach
-// it yet. It is not safe for concurrent use.
+// the files of the tree contradict the checkpoint, and proof.ErrHashing if the tree does not have
+// the size of the checkpoint yet. It is not safe for concurrent use.
 func (l *Log) Prover(c proof.Checkpoint) proof.Prover {
 	tiles := &confirmedTiles{l: l, known: map[tlog.Tile][]byte{}}
 	return &prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
@@ -72,8 +72,8 @@ func (p *prover) Root(size uint64) (proof.Hash, error) {
 	return tlog.TreeHash(int64(size), p)
 }
 
-// ReadHashes implements tlog.HashReader with tiles that were verified before, or with files, which
-// it verifies.
+// ReadHashes implements tlog.HashReader. It reads tiles from the cache of verified tiles, or from
+// files and verifies them.
 func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 	hashes := make([]proof.Hash, len(indexes))
 	for i, index := range indexes {
@@ -89,7 +89,7 @@ func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 				return nil, fmt.Errorf("%w: %d of %d events", proof.ErrHashing, size, p.c.Size)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and start it: they are computed again",
+				return nil, fmt.Errorf("%w: the files of the tree do not match its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and start the server: it computes them again",
 					events.ErrDamaged, err)
 			}
 			return hashes, nil
@@ -108,12 +108,12 @@ type confirmedTiles struct {
 	known map[tlog.Tile][]byte
 }
 
-// mostTiles bounds the cached tiles, of 8 KiB each.
+// mostTiles is the maximum number of cached tiles, of 8 KiB each.
 const mostTiles = 512
 
 func (*confirmedTiles) Height() int { return proof.TileHeight }
 
-// SaveTiles is called with tiles that match the checkpoint.
+// SaveTiles caches tiles. Package tlog calls it with tiles that match the checkpoint.
 func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
 	if len(t.known) > mostTiles {
 		clear(t.known)

@@ -35,15 +35,15 @@ type ScrubOptions struct {
 	// Blobs, if set, verifies the heaps that events name.
 	Blobs HeapReader
 	// EventsPerSecond and BytesPerSecond limit the speed. Default: 2,000 and 1 MiB, which is 84
-	// GiB a day. The embedded server keeps an index of the messages read in the last two minutes
-	// in memory.
+	// GiB a day. A higher speed takes more memory, because the embedded server keeps an index of
+	// the messages that were read in the last two minutes.
 	EventsPerSecond, BytesPerSecond int
-	// Pause is the time between two rounds. Default: 1 hour.
+	// Pause is the time between two passes. Default: 1 hour.
 	Pause time.Duration
-	// Before, if set, is called before each round. It can check the files of the stream before the
-	// server reads them. It MUST call pace with each number of bytes before it reads them.
+	// Before, if set, is called before each pass. It can check the files of the stream before the
+	// server reads them. It MUST call pace before each read with the number of bytes.
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
-	// Found is called with the first and the last position of each finding.
+	// Found is called with the first and the last position of each finding. what describes it.
 	Found func(first, last uint64, what string)
 	// FoundBlob is called with each heap that cannot be read.
 	FoundBlob func(b events.LostBlob, err error)
@@ -57,8 +57,8 @@ type ScrubProgress struct {
 	RoundEnded                                            time.Time
 }
 
-// Scrub re-reads the ledger at a limited rate and compares each event with the leaf hash taken
-// when it was recorded. It finds data that changed on disk. It is safe for concurrent use.
+// Scrub re-reads the ledger at a limited rate and compares each event with the leaf hash that was
+// computed when it was recorded. It finds data that changed on disk. It is safe for concurrent use.
 type Scrub struct {
 	log           *Log
 	opts          ScrubOptions
@@ -103,12 +103,12 @@ func (s *Scrub) note(change func(p *ScrubProgress)) {
 	change(&s.progress)
 }
 
-// Run reads round after round until ctx is done, and returns the cause of ctx. A read error ends a
-// round, not Run.
+// Run makes one pass after the other until ctx is done, and returns the cause of ctx. A read error
+// ends a pass, not Run.
 func (s *Scrub) Run(ctx context.Context) error {
 	for {
 		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
-			s.log.log.WarnContext(ctx, "a round of the scrub ended early", "err", err)
+			s.log.log.WarnContext(ctx, "a pass of the scrub ended early", "err", err)
 		}
 		timer := time.NewTimer(s.opts.Pause)
 		select {
@@ -137,7 +137,7 @@ func (s *Scrub) Round(ctx context.Context) error {
 		batch, err := s.opts.Stream.ReadRaw(ctx, at, n)
 		switch {
 		case errors.Is(err, events.ErrDamaged):
-			// Read event by event, up to the gap and behind it.
+			// Read one event at a time up to the damaged one, and skip it.
 			if batch, err = s.opts.Stream.ReadRaw(ctx, at, 1); errors.Is(err, events.ErrDamaged) || err == nil && len(batch) == 0 {
 				s.found(at+1, at+1, "the event cannot be read")
 				at++
@@ -152,7 +152,7 @@ func (s *Scrub) Round(ctx context.Context) error {
 			s.found(at+1, end, "events are missing")
 			return nil
 		}
-		// Behind a gap, the batch may contain events recorded since the start.
+		// After a gap, the batch may contain events that were recorded since the start.
 		batch = upTo(batch, end)
 		if len(batch) == 0 {
 			break
@@ -227,7 +227,7 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 // at the next level, decides.
 func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	if exhausted.Is(cause) {
-		return cause // unrelated to the content of the file
+		return cause // not caused by the content of the file
 	}
 	tile := proof.Tile{Index: (seq - 1) / proof.TileWidth, Width: proof.TileWidth}
 	first := tile.Index*proof.TileWidth + 1
@@ -250,9 +250,9 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 		return nil
 	}
 	if cause != nil {
-		s.found(seq, seq, "the hash that was taken of the event cannot be read: "+cause.Error())
+		s.found(seq, seq, "the stored hash of the event cannot be read: "+cause.Error())
 	} else {
-		s.found(seq, seq, "the event is not the one that was hashed when it was recorded")
+		s.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 			s.opts.FoundBlob(events.LostBlob{Tenant: e.Tenant, Kind: "heap", SHA256: d.Heap.SHA256}, err)
 		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
-		// Collected, perhaps during this round. Verify checks the reason.
+		// Collected, perhaps during this pass. Verify checks the reason.
 	case err != nil:
 		return err
 	}
@@ -293,8 +293,8 @@ func (l *Log) compareLeaf(index uint64, leaf proof.Hash) (bool, error) {
 	return string(raw[len(raw)-len(leaf):]) == string(leaf[:]), nil
 }
 
-// repairTile rewrites a full tile of leaves if the level above has its hash. It reports false
-// otherwise: the tile is then not at fault.
+// repairTile rewrites a full tile with leaves if the level above has the hash over them. Otherwise
+// it reports false, because the events are wrong and not the tile.
 func (l *Log) repairTile(tile proof.Tile, leaves []proof.Hash) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,19 +16,19 @@ import (
 // longestPause is the maximum time between two attempts to record a checkpoint.
 const longestPause = time.Minute
 
-// finalPause is the time between two attempts while Seal waits.
+// finalPause is the time between two attempts while FinalCheckpoint waits.
 const finalPause = 100 * time.Millisecond
 
 // unwritablePause is the time between two attempts while the ledger rejects writes and will accept
 // them again without a restart. An attempt is cheap: the ledger rejects it at once.
 const unwritablePause = 200 * time.Millisecond
 
-// onDemandEvery is the minimum time between two checkpoints for clients.
+// onDemandEvery is the minimum time between two checkpoints that clients request.
 const onDemandEvery = 250 * time.Millisecond
 
-// sign creates checkpoints until ctx is done. While there are new events it creates one per Every;
-// it creates one at once if the server waits for it, and one per onDemandEvery for clients. An
-// idle ledger gets none.
+// sign creates checkpoints until ctx is done. While there are new events, it creates one checkpoint
+// per Options.Every. It creates one at once if the server waits for it, and one per onDemandEvery
+// for clients. An idle ledger gets none.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -58,7 +58,7 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			l.mu.Unlock()
 			before := failed
 			failed, pause = err, l.pauseAfter(before, err, pause)
-			// Seal returns the error itself. An unwritable ledger is logged once.
+			// FinalCheckpoint returns its error. An unwritable ledger is logged once.
 			if err != nil && ctx.Err() == nil && !final && (!passes(before) || !passes(err)) {
 				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
 			}
@@ -96,8 +96,8 @@ func passes(err error) bool {
 	return ok && unwritable.Passes
 }
 
-// signDue reports whether there is something to sign, and whether the server waits for it. The caller
-// must hold mu.
+// signDue reports whether a checkpoint is due, and whether the server waits for it. The caller must
+// hold mu.
 func (l *Log) signDue() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
@@ -114,7 +114,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	unkept := l.unkept
 	l.mu.Unlock()
 	if unkept != nil {
-		if err := l.storeCheckpoint(*unkept); err != nil { // rather than record another one each time
+		if err := l.storeCheckpoint(*unkept); err != nil { // until it is stored, no further checkpoint is recorded
 			return err
 		}
 		l.mu.Lock()
@@ -168,8 +168,8 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, 
 	}
 }
 
-// FinalCheckpoint signs a final checkpoint that covers all events, unless one exists. Call it before Run
-// returns. It retries until ctx is done; the error is an *UnsignedError.
+// FinalCheckpoint signs a final checkpoint that covers all events, unless one exists. The caller
+// MUST call it while Run is active. It retries until ctx is done; the error is an *UnsignedError.
 func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	l.final = true
@@ -195,8 +195,8 @@ func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 	return &UnsignedError{Events: unsigned - min(unsigned, l.latest.Size), err: cmp.Or(l.damage, l.failing, err)}
 }
 
-// UnsignedError is returned by Seal if events have no checkpoint at shutdown. The next start signs
-// them.
+// UnsignedError is returned by FinalCheckpoint if events have no checkpoint at shutdown. The next
+// start signs them.
 type UnsignedError struct {
 	// Events is the number of unsigned events.
 	Events uint64
@@ -211,23 +211,23 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns the reason.
 func (e *UnsignedError) Unwrap() error { return e.err }
 
-// CheckpointThrough returns a checkpoint that covers every event up to a position except trailing
-// checkpoints. It has one signed if there is none; calling it again signs nothing. It fails at
-// once if checkpoints cannot be recorded now.
+// CheckpointThrough returns a checkpoint that covers every event up to a position, except for
+// checkpoints at the end of that range. It has one signed if there is none; a repeated call signs
+// nothing. It fails at once if checkpoints cannot be recorded now.
 func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.wanted, false)
 }
 
-// Fresh is Settled for clients: all their requests together cause at most one checkpoint per
-// onDemandEvery. The result also covers the position covers, even if it is that of a trailing
-// checkpoint.
+// Fresh is CheckpointThrough for clients: all their requests together cause at most one checkpoint
+// per onDemandEvery. The result also covers the position covers, even if a checkpoint at the end of
+// the range has this position.
 func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, max(last, covers), covers, &l.asked, false)
 }
 
-// through returns a checkpoint of every event up to last except trailing checkpoints, and of the
-// position covers. size is where the signer finds the size to sign. With insist set, through waits
-// until checkpoints can be recorded.
+// through returns a checkpoint that covers the position covers and every event up to last, except
+// for checkpoints at the end of that range. size is the field of Log from which the signer reads the
+// size to sign. With insist set, through waits until checkpoints can be recorded.
 func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -256,10 +256,10 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 	}
 }
 
-// Newest returns the newest checkpoint. It waits for one that covers a position as long as the
-// signer will create one without a request, and causes no signature: a trailing checkpoint stays
-// uncovered until another event is recorded. If ctx is done or checkpoints cannot be recorded now,
-// it returns the newest existing one.
+// Newest returns the newest checkpoint and requests none. It waits for a checkpoint that covers a
+// position if the signer will create one without a request. The signer does not do so for a
+// checkpoint at the end of the ledger until another event is recorded. If ctx is done or checkpoints
+// cannot be recorded now, Newest returns the newest existing one.
 func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -272,7 +272,7 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 		case c.Note != nil && hashed < c.Size:
 			// After a start, the tree is computed again. Nothing can be proven until then.
 		case c.Note != nil && (c.Size >= covers || !coming || failing != nil):
-			return c, nil //nolint:nilerr // what failing stands for is newer than this checkpoint
+			return c, nil //nolint:nilerr // only a newer checkpoint could not be recorded
 		case failing != nil:
 			return proof.Checkpoint{}, failing
 		}
@@ -287,8 +287,9 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 	}
 }
 
-// Covers reports whether a checkpoint covers every event up to a position except trailing
-// checkpoints. It waits for the position to be hashed; if ctx is done before, it reports false.
+// Covers reports whether a checkpoint covers every event up to a position, except for checkpoints at
+// the end of that range. It waits for the position to be hashed; if ctx is done before, it reports
+// false.
 func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool {
 	for {
 		l.mu.Lock()

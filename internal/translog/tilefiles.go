@@ -13,8 +13,8 @@ import (
 	"daybook/proof"
 )
 
-// tileFiles stores a tree in files below dir. It does not wait for the disk: what a power cut
-// destroys is computed again.
+// tileFiles stores a tree in files below dir. It does not wait for the disk: hashes that are lost in
+// a power cut are computed again.
 type tileFiles struct {
 	dir string
 	// partial are the tiles that are not full and have a file. Those that current does not hold are
@@ -64,9 +64,9 @@ func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	return raw[:width*tlog.HashSize], nil
 }
 
-// save writes the tiles that are not full, so that load finds the tree unchanged. The files of the
-// size before stay until removeReplaced: as long as the file "durable" names that size, they hold
-// hashes that cannot be computed again if their events were removed.
+// save writes the tiles that are not full, so that load can read the tree. The files of the previous
+// size stay until removeReplaced: as long as the file "durable" names that size, load needs their
+// hashes, which cannot be computed again if the events were removed.
 func (f *tileFiles) save(t *proof.Tree) error {
 	var current []proof.Tile
 	for tile, hashes := range t.PartialTiles() {
@@ -99,7 +99,7 @@ func (f *tileFiles) removeReplaced() error {
 	return nil
 }
 
-// load reads the right edge of a tree of the given size from the files that save left. Full tiles
+// load reads the right edge of a tree of the given size from the files that save wrote. Full tiles
 // are read on demand.
 func (f *tileFiles) load(size uint64) (*proof.Tree, error) {
 	f.partial, f.current = nil, nil

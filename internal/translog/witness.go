@@ -17,7 +17,7 @@ const (
 	// witnessTries is the maximum number of attempts to send a checkpoint. A newer checkpoint
 	// replaces it at once.
 	witnessTries = 3
-	// witnessWait bounds one attempt.
+	// witnessWait is the maximum time of one attempt.
 	witnessWait = 10 * time.Second
 )
 
@@ -28,7 +28,7 @@ type witness struct {
 	log    *slog.Logger
 	client *http.Client
 	next   chan []byte
-	pause  time.Duration // before the second try; doubled after each
+	pause  time.Duration // before the second attempt; doubled after each attempt
 }
 
 // CheckWitness returns an error unless address is a valid witness URL or empty.
@@ -76,7 +76,7 @@ func (w *witness) run(ctx context.Context) {
 	}
 }
 
-// send sends one checkpoint until it is accepted, replaced or given up.
+// send tries to send a checkpoint until it is accepted, a newer one replaces it, or witnessTries attempts have failed.
 func (w *witness) send(ctx context.Context, signed []byte) error {
 	pause := w.pause
 	for try := 1; ; try++ {
