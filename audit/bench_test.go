@@ -76,7 +76,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkVerify verifies a whole ledger. Run it with -events 1000000 -benchtime 1x for the
+// BenchmarkVerify verifies a complete ledger. Run it with -events 1000000 -benchtime 1x for the
 // figure in docs/integrity.md.
 func BenchmarkVerify(b *testing.B) {
 	store := newStore(b)

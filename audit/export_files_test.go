@@ -125,7 +125,7 @@ func TestExportIsDeterministic(t *testing.T) {
 				t.Fatalf("resumed: %+v, %v", resumed, err)
 			}
 			if diff := cmp.Diff(want, files(t, again.Dir)); diff != "" {
-				t.Errorf("resumed it is another export:\n%s", diff)
+				t.Errorf("the resumed export differs:\n%s", diff)
 			}
 			if _, err := audit.Export(t.Context(), src, again); err == nil {
 				t.Error("a finished export was resumed")
@@ -161,13 +161,13 @@ func TestExportRefuses(t *testing.T) {
 		opts audit.ExportOptions
 		want string
 	}{
-		"a directory in use":      {audit.ExportOptions{Dir: full}, "not empty"},
-		"nothing to resume":       {audit.ExportOptions{Resume: true}, "no unfinished export"},
-		"the wrong way round":     {audit.ExportOptions{Selection: proof.ExportSelection{From: 4, To: 2}}, "the range begins at 4 and ends before it, at 2; give the smaller"},
-		"begins beyond the end":   {audit.ExportOptions{Selection: proof.ExportSelection{From: 10_000}}, "position 10000, where the range begins, is beyond the checkpoint, which covers positions 1 to "},
-		"nothing matches":         {audit.ExportOptions{Selection: proof.ExportSelection{Execution: one}}, "no recorded event matches, so nothing is exported"},
-		"beyond the end":          {audit.ExportOptions{Selection: proof.ExportSelection{To: 10_000}}, "position 10000 is beyond the end of the ledger, which is "},
-		"a checkpoint of another": {audit.ExportOptions{Checkpoint: []byte("x\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x AAAAAAAA\n")}, "none of the keys"},
+		"a directory in use":    {audit.ExportOptions{Dir: full}, "not empty"},
+		"nothing to resume":     {audit.ExportOptions{Resume: true}, "no unfinished export"},
+		"bounds exchanged":      {audit.ExportOptions{Selection: proof.ExportSelection{From: 4, To: 2}}, "the range begins at 4 and ends before it, at 2; give the smaller"},
+		"begins beyond the end": {audit.ExportOptions{Selection: proof.ExportSelection{From: 10_000}}, "position 10000, where the range begins, is beyond the checkpoint, which covers positions 1 to "},
+		"nothing matches":       {audit.ExportOptions{Selection: proof.ExportSelection{Execution: one}}, "no recorded event matches, so nothing is exported"},
+		"beyond the end":        {audit.ExportOptions{Selection: proof.ExportSelection{To: 10_000}}, "position 10000 is beyond the end of the ledger, which is "},
+		"a foreign checkpoint":  {audit.ExportOptions{Checkpoint: []byte("x\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x AAAAAAAA\n")}, "none of the keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.opts.Dir == "" {
@@ -177,7 +177,7 @@ func TestExportRefuses(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 			if list, err := os.ReadDir(tt.opts.Dir); len(list) > 0 && tt.opts.Dir != full {
-				t.Errorf("it left %v, %v", list, err)
+				t.Errorf("the failed export left %v, %v", list, err)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// A manifest writes times as events do.
+// A manifest writes times in the format of events.
 func TestBoundsAreTimesOfEvents(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{at, at.Add(1234567 * time.Nanosecond), at.In(time.FixedZone("", 3600)).Add(999 * time.Millisecond)} {

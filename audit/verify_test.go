@@ -47,7 +47,7 @@ func output(id string, attempt int, line, offset int64, text string) *events.Exe
 	}
 }
 
-// ended ends an execution that wrote text in its last attempt, and lines and bytes in total.
+// ended returns the end of an execution that wrote text in its last attempt, and lines and size bytes in all attempts.
 func ended(id string, attempt int, lines, size int64, text string) events.Data {
 	return events.NewEnding(events.StatusCompleted, events.Ending{
 		ExecutionID: id, Attempt: attempt, Output: &events.OutputTotals{Lines: lines, Bytes: size, SHA256: events.Hash([]byte(text))},
@@ -60,7 +60,7 @@ func entry(id string, index int64, terminal uint64) *events.SessionEntryRecorded
 	}
 }
 
-// signed signs a ledger, stops the log and returns the audit directory and the key.
+// signed signs a ledger, stops its log, and returns the audit directory and the verification key.
 func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -91,12 +91,12 @@ func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*a
 	return r, found
 }
 
-// leaving ends an execution that never started, with a heap.
+// leaving returns the end of an execution that never started, with a heap.
 func leaving(id, heap string) events.Data {
 	return events.NewEnding(events.StatusFailed, events.Ending{ExecutionID: id, Heap: &events.HeapRecord{SHA256: events.Hash([]byte(heap)), Size: int64(len(heap))}})
 }
 
-// Verification finds nothing in an intact ledger, and each broken rule.
+// Verification reports no finding for an intact ledger, and one for each broken rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	sound := []events.Data{requested(one), started(one, 1, 1, 0), output(one, 1, 1, 0, "a"), ended(one, 1, 1, 2, "a\n"), entry(one, 0, 4)}
@@ -122,22 +122,22 @@ func TestRules(t *testing.T) {
 		{"ended ahead of its attempts", []events.Data{requested(one), started(one, 1, 1, 0), ended(one, 2, 0, 0, "")}, []string{"attempt 2"}},
 		{"output missing", replaced(2)[:3], []string{"its end counts 1 and 2"}},
 		{"output changed", replaced(2, output(one, 1, 1, 0, "b")), []string{"its end says"}},
-		{"a hole in the output", replaced(2, output(one, 1, 2, 5, "a"))[:3], []string{"continues at line 2"}},
-		{"output of an attempt to come", replaced(2, output(one, 2, 1, 0, "a"))[:3], []string{"output of attempt 2"}},
+		{"a gap in the output", replaced(2, output(one, 1, 2, 5, "a"))[:3], []string{"continues at line 2"}},
+		{"output of a later attempt", replaced(2, output(one, 2, 1, 0, "a"))[:3], []string{"output of attempt 2"}},
 		{"an entry left out", replaced(4, entry(one, 1, 4)), []string{"but 0 is next"}},
 		{"an entry of another end", replaced(4, entry(one, 0, 3)), []string{"not recorded"}},
-		{"an entry of nothing", []events.Data{entry(two, 0, 1)}, []string{"not recorded"}},
-		{"a blob that is not there", []events.Data{&events.ExecutionRequested{
+		{"an entry of no execution", []events.Data{entry(two, 0, 1)}, []string{"not recorded"}},
+		{"a missing blob", []events.Data{&events.ExecutionRequested{
 			ExecutionID: one, Pool: events.DefaultPool,
 			Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
 		}}, []string{"cannot be read"}},
-		{"values in a blob that is not there", []events.Data{&events.ExecutionRequested{
+		{"values in a missing blob", []events.Data{&events.ExecutionRequested{
 			ExecutionID: one, Pool: events.DefaultPool,
 			Content: events.Plain(events.RequestedContent{Globals: &events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
 		}}, []string{"cannot be read"}},
-		{"a heap that is not there", []events.Data{requested(one), leaving(one, "gone")}, []string{"cannot be read"}},
-		{"a heap that was collected", []events.Data{requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}}, nil},
-		{"a heap that was collected and left again", []events.Data{
+		{"a missing heap", []events.Data{requested(one), leaving(one, "gone")}, []string{"cannot be read"}},
+		{"a collected heap", []events.Data{requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}}, nil},
+		{"a heap that was collected and saved again", []events.Data{
 			requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}, requested(two), leaving(two, "gone"),
 		}, []string{"cannot be read"}},
 		{"a heap that was collected twice", []events.Data{
@@ -164,8 +164,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Verification compares the audit directory with the stream, and trusts given keys only.
-func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
+// Verification compares the audit directory with the stream, and trusts only the given keys.
+func TestVerifyComparesTheAuditDirectory(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	fill(t, store, 600)
@@ -183,7 +183,7 @@ func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 		{"another key given and a changed tile", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "tile", "0", "001"), 100) }, []string{foreign}, filepath.Join("tile", "0", "001")},
 		{"a changed tile", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "tile", "0", "001"), 100) }, nil, filepath.Join("tile", "0", "001")},
 		{"a missing tile", func(t *testing.T, dir string) { remove(t, dir, filepath.Join("tile", "0", "000")) }, nil, filepath.Join("tile", "0", "000")},
-		{"a changed checkpoint on file", func(t *testing.T, dir string) {
+		{"a changed checkpoint in the file", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "checkpoints")
 			raw, err := os.ReadFile(path)
 			if err != nil {
@@ -232,7 +232,7 @@ func newFilled(t *testing.T) *jetstream.Store {
 	return store
 }
 
-// Verification finds a ledger whose events are not the signed ones, although the stream is intact.
+// Verification reports events that are not the signed ones, although the stream is intact.
 func TestVerifyFindsAnotherHistory(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -259,7 +259,7 @@ func TestVerifyWithoutCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	if r, found := verdict(t, store, audit.VerifyOptions{}); !r.OK {
-		t.Errorf("found %q in nothing", found)
+		t.Errorf("found %q in an empty ledger", found)
 	}
 	fill(t, store, 1)
 	if _, found := verdict(t, store, audit.VerifyOptions{}); len(found) != 1 || !strings.Contains(found[0], "no checkpoint") {

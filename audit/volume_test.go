@@ -77,14 +77,14 @@ func TestSealedVolumesVerify(t *testing.T) {
 	}
 }
 
-// A closing checkpoint of another history is found.
+// A closing checkpoint that differs from the events is reported.
 func TestAFalseClosingIsFound(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
 	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 2)
 	lie := func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
-		return log.SignClosing(ctx, last-1) // true, but not what it will say
+		return log.SignClosing(ctx, last-1) // the test changes the size below
 	}
 	c, err := lie(t.Context(), 2)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) {
-		t.Errorf("the log goes on: %v", err)
+		t.Errorf("the log continues: %v", err)
 	}
 	if _, found := verdict(t, store, audit.VerifyOptions{Keys: []string{log.VKey()}}); len(found) == 0 || !strings.Contains(found[0], "tree hash") {
 		t.Errorf("found %q", found)
@@ -107,7 +107,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 
 // Positions that the opening of a volume names as lost have leaves of their own. Any other gap is
 // damage.
-func TestAHoleOnRecordVerifies(t *testing.T) {
+func TestARecordedGapVerifies(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
 	log := start(t, store, translog.Options{Dir: dir})
@@ -143,13 +143,13 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	}
 	for name, d := range map[string]*events.LedgerVolumeOpened{
 		"another reason":  {First: 10, Reason: events.VolumeAged, Hole: &events.Hole{From: 4, To: 9}},
-		"no hole":         {First: 10, Reason: events.VolumeDamaged},
-		"a larger hole":   {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 3, To: 9}},
-		"a smaller hole":  {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 8}},
+		"no gap":          {First: 10, Reason: events.VolumeDamaged},
+		"a larger gap":    {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 3, To: 9}},
+		"a smaller gap":   {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 8}},
 		"another's first": {First: 11, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 9}},
 	} {
 		if d.AccountsForGap(3, 10) {
-			t.Errorf("%s fills the hole", name)
+			t.Errorf("%s fills the gap", name)
 		}
 	}
 }

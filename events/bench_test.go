@@ -7,7 +7,7 @@ import (
 	"daybook/events"
 )
 
-// benchmarkEvents are a small event, one of medium size and a chunk of output.
+// benchmarkEvents returns a small event, a larger one, and a chunk of output.
 func benchmarkEvents() map[string]events.Event {
 	lines := make([]events.Line, 100)
 	for i := range lines {

@@ -68,7 +68,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeIgnoresWhatItNeedNotKnow(t *testing.T) {
+func TestDecodeIgnoresUnknownMembersAndHeaders(t *testing.T) {
 	t.Parallel()
 	e, err := events.Decode(7, stored(t, func(m *events.Message) {
 		m.Body = []byte(strings.Replace(string(m.Body), "{", `{"added_later":{"a":1},`, 1))
@@ -83,9 +83,8 @@ func TestDecodeIgnoresWhatItNeedNotKnow(t *testing.T) {
 	}
 }
 
-// TestUnknownIsKept: types and versions of a newer program come back as they
-// were stored.
-func TestUnknownIsKept(t *testing.T) {
+// An event of a type or version of a newer program is read and encoded unchanged.
+func TestUnknownTypesAreKept(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []events.Type{"daybook.execution.paused.v1", "daybook.execution.completed.v2", "other"} {
 		m := stored(t, func(m *events.Message) {
@@ -102,7 +101,7 @@ func TestUnknownIsKept(t *testing.T) {
 			t.Error(diff)
 		}
 		if _, terminal := e.Type.Status(); terminal || events.EndingOf(e.Data) != nil {
-			t.Errorf("%s is taken for an end", typ)
+			t.Errorf("%s ends an execution", typ)
 		}
 		again, err := events.Encode(e)
 		if err != nil {
@@ -115,7 +114,7 @@ func TestUnknownIsKept(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatNoStreamTakes(t *testing.T) {
+func TestEncodeRefusesLargeEvents(t *testing.T) {
 	t.Parallel()
 	_, err := events.Encode(envelope(0, &events.ExecutionHandedBack{ExecutionID: execution, Reason: strings.Repeat("x", events.MaxEventBytes)}))
 	if !errors.Is(err, events.ErrTooLarge) || !strings.Contains(err.Error(), "handed_back") {
@@ -123,9 +122,9 @@ func TestEncodeRefusesWhatNoStreamTakes(t *testing.T) {
 	}
 }
 
-// TestOutputAlwaysFits: a chunk at its bounds, in the characters that take most
-// room as JSON, is an event that can be stored.
-func TestOutputAlwaysFits(t *testing.T) {
+// A chunk of the maximum size can be stored, even if all of its characters take the most
+// bytes in JSON.
+func TestLargestOutputFits(t *testing.T) {
 	t.Parallel()
 	lines := make([]events.Line, events.OutputMaxLines)
 	for i := range lines {
@@ -161,7 +160,7 @@ func TestNilAndEmptyTagsDiffer(t *testing.T) {
 	}
 }
 
-func TestSealedContentHasNoValue(t *testing.T) {
+func TestEncryptedContentHasNoValue(t *testing.T) {
 	t.Parallel()
 	c := events.Content[events.TagContent]{Sealed: &events.EncryptedContent{KeyID: "k", Algorithm: "a", Nonce: []byte{1}, Ciphertext: []byte{2}}}
 	m, err := events.Encode(envelope(0, &events.HeapTagged{Heap: heapIn, Content: c}))
@@ -178,8 +177,8 @@ func TestSealedContentHasNoValue(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no stored bytes make Decode panic, and what it accepts encodes to
-// a form that no longer changes.
+// Decode never panics. An event that it accepts is encoded to a form that stays the same
+// when it is decoded and encoded again.
 func FuzzDecode(f *testing.F) {
 	for i, d := range examples() {
 		m, err := events.Encode(envelope(i, d))

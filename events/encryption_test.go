@@ -13,7 +13,7 @@ import (
 	"daybook/events"
 )
 
-// ring is keys in a map.
+// ring implements Keys with a map.
 type ring map[string][]byte
 
 func (r ring) ContentKey(id string) ([]byte, bool) { k, ok := r[id]; return k, ok }
@@ -22,8 +22,8 @@ var keys = ring{"k1": bytes.Repeat([]byte{1}, 32), "k2": bytes.Repeat([]byte{2},
 
 const secret = "the secret of Oslo"
 
-// withSecret lists every payload whose content can be encrypted, with a secret
-// in it.
+// withSecret returns every payload whose content can be encrypted, with the secret in the
+// content.
 func withSecret() []events.Data {
 	text := events.Body{Text: secret}
 	end := events.Ending{ExecutionID: execution, Content: events.Plain(events.EndingContent{Result: &text, Error: &events.Body{Blob: &events.BlobRef{SHA256: heapIn, Preview: secret}}})}
@@ -38,7 +38,7 @@ func withSecret() []events.Data {
 	}
 }
 
-// onRecord is the event as it is after a way through the ledger.
+// onRecord encodes and decodes an event, and returns the result and the wire form.
 func onRecord(t *testing.T, e events.Event) (events.Event, events.Message) {
 	t.Helper()
 	m, err := events.Encode(e)
@@ -52,7 +52,7 @@ func onRecord(t *testing.T, e events.Event) (events.Event, events.Message) {
 	return back, m
 }
 
-func TestSealAndOpen(t *testing.T) {
+func TestEncryptAndDecrypt(t *testing.T) {
 	t.Parallel()
 	for _, d := range withSecret() {
 		e := events.New("default", began, d)
@@ -80,25 +80,25 @@ func TestSealAndOpen(t *testing.T) {
 		}
 		_, open := onRecord(t, read)
 		if !bytes.Contains(open.Body, []byte(secret)) {
-			t.Errorf("%s is shown as %s", e.Type, open.Body)
+			t.Errorf("%s is decrypted to %s", e.Type, open.Body)
 		}
 		shown := read
 		events.StripPlaintext(&shown)
 		if _, hidden := onRecord(t, shown); !bytes.Equal(hidden.Body, m.Body) {
-			t.Errorf("%s is concealed as %s, stored as %s", e.Type, hidden.Body, m.Body)
+			t.Errorf("%s without plain content is %s, stored as %s", e.Type, hidden.Body, m.Body)
 		}
 		if _, still := onRecord(t, read); !bytes.Contains(still.Body, []byte(secret)) {
-			t.Errorf("%s: concealing a copy has changed the original", e.Type)
+			t.Errorf("%s: StripPlaintext of a copy has changed the original", e.Type)
 		}
 		again, err := events.Encrypt(read, "k1", ring{})
 		if _, same := onRecord(t, again); err != nil || !bytes.Equal(same.Body, m.Body) {
-			t.Errorf("%s is encrypted anew: %v", e.Type, err)
+			t.Errorf("%s is encrypted a second time: %v", e.Type, err)
 		}
 	}
 }
 
-// Encrypted content is bound to where it is: nowhere else can it be decrypted.
-func TestSealedContentCannotBeMoved(t *testing.T) {
+// Encrypted content is bound to its event. In another event it cannot be decrypted.
+func TestEncryptedContentCannotBeMoved(t *testing.T) {
 	t.Parallel()
 	for _, d := range withSecret() {
 		sealed, err := events.Encrypt(events.New("default", began, d), "k1", keys)
@@ -135,7 +135,7 @@ func TestSealedContentCannotBeMoved(t *testing.T) {
 	}
 }
 
-// withSubject gives a message the headers of an event about something else.
+// withSubject returns a message with the headers of an event and another ce-subject.
 func withSubject(t *testing.T, e events.Event, m events.Message, about string) events.Message {
 	t.Helper()
 	_, original := onRecord(t, e)
@@ -146,11 +146,11 @@ func withSubject(t *testing.T, e events.Event, m events.Message, about string) e
 	return m
 }
 
-func TestSealRefuses(t *testing.T) {
+func TestEncryptWithoutKeyFails(t *testing.T) {
 	t.Parallel()
 	e := events.New("default", began, withSecret()[0])
 	if _, err := events.Encrypt(e, "gone", keys); !errors.Is(err, events.ErrShredded) {
-		t.Errorf("under a key that is gone: %v", err)
+		t.Errorf("under a destroyed key: %v", err)
 	}
 	if _, err := events.KeyedHash("gone", heapIn, keys); !errors.Is(err, events.ErrShredded) {
 		t.Errorf("a hash: %v", err)
@@ -164,7 +164,7 @@ func TestSealRefuses(t *testing.T) {
 	}
 }
 
-func TestSealedHash(t *testing.T) {
+func TestKeyedHash(t *testing.T) {
 	t.Parallel()
 	one, err := events.KeyedHash("k1", heapIn, keys)
 	if err != nil {
@@ -177,9 +177,9 @@ func TestSealedHash(t *testing.T) {
 	}
 }
 
-// What output chunks reach is known without the key, and the largest chunk fits
-// an event.
-func TestSealedOutput(t *testing.T) {
+// The extent of encrypted output is known without the key, and the largest chunk fits an
+// event.
+func TestEncryptedOutput(t *testing.T) {
 	t.Parallel()
 	var noise strings.Builder
 	r := rand.New(rand.NewPCG(1, 2))
@@ -197,7 +197,7 @@ func TestSealedOutput(t *testing.T) {
 		back, _ := onRecord(t, sealed)
 		want, got := events.Extent{Line: 1}, events.Extent{Line: 1}
 		if !want.Add(d) || !got.Add(back.Data.(*events.ExecutionOutput)) || got != want {
-			t.Errorf("%d lines reach %+v, want %+v", len(lines), got, want)
+			t.Errorf("%d lines have the extent %+v, want %+v", len(lines), got, want)
 		}
 		if err := events.Decrypt(&back, keys); err != nil || cmp.Diff(d.Content.Plain, back.Data.(*events.ExecutionOutput).Content.Plain) != "" {
 			t.Errorf("%d lines: %v", len(lines), err)
@@ -205,7 +205,7 @@ func TestSealedOutput(t *testing.T) {
 	}
 }
 
-func TestSealedText(t *testing.T) {
+func TestEncryptedBlob(t *testing.T) {
 	t.Parallel()
 	sealed, err := events.EncryptBlob("default", "k1", []byte(secret), keys)
 	if err != nil || bytes.Contains(sealed, []byte(secret)) {
@@ -227,9 +227,8 @@ func TestSealedText(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// FuzzOpen: whatever is stored as encrypted content, reading it is no panic and
-// gives nothing that was not encrypted.
-func FuzzOpen(f *testing.F) {
+// Decrypt never panics, and returns no content that was not encrypted.
+func FuzzDecrypt(f *testing.F) {
 	sealed, err := events.Encrypt(events.New("default", began, withSecret()[0]), "k1", keys)
 	if err != nil {
 		f.Fatal(err)

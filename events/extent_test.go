@@ -22,7 +22,7 @@ func TestExtent(t *testing.T) {
 		want  events.Extent
 	}{
 		{"another attempt", chunk(1, 3, 10, whole), false, events.Extent{Line: 3, Byte: 10, Attempt: 2}},
-		{"behind a gap", chunk(2, 4, 13, whole), false, events.Extent{Line: 3, Byte: 10, Attempt: 2}},
+		{"after a gap", chunk(2, 4, 13, whole), false, events.Extent{Line: 3, Byte: 10, Attempt: 2}},
 		{"whole line", chunk(2, 3, 10, whole), true, events.Extent{Line: 4, Byte: 13, Attempt: 2}},
 		{"repetition", chunk(2, 3, 10, whole), false, events.Extent{Line: 4, Byte: 13, Attempt: 2}},
 		{"open line", chunk(2, 4, 13, whole, part), true, events.Extent{Line: 5, Byte: 18, Open: true, Attempt: 2}},
@@ -31,19 +31,19 @@ func TestExtent(t *testing.T) {
 	}
 	for _, s := range steps {
 		if got := x.Add(s.chunk); got != s.takes || x != s.want {
-			t.Fatalf("%s: taken %t, extent %+v", s.name, got, x)
+			t.Fatalf("%s: counts %t, extent %+v", s.name, got, x)
 		}
 	}
 	if line, start := (events.Extent{Line: 5, Byte: 18, Open: true}).Next(); line != 6 || start != 19 {
 		t.Errorf("after an open line: line %d, byte %d", line, start)
 	}
 	if line, start := (events.Extent{Line: 5, Byte: 18}).Next(); line != 5 || start != 18 {
-		t.Errorf("after a whole line: line %d, byte %d", line, start)
+		t.Errorf("after a complete line: line %d, byte %d", line, start)
 	}
 }
 
-// TestVoids plans a next attempt from any beginning of an output, lets the rest
-// arrive late, and checks that exactly the beginning counts.
+// An attempt is planned when a part of the output of the previous attempt is recorded. Only
+// this part counts, although the rest is recorded later.
 func TestVoids(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

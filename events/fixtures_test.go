@@ -19,15 +19,15 @@ import (
 
 var update = flag.Bool("update", false, "write the fixtures that are missing; existing ones never change")
 
-// fixture is the stored wire form of an event: what a stream holds for ever,
-// and the example that the documentation shows.
+// fixture is the stored wire form of an event. Ledgers contain it permanently, and the
+// documentation shows it as the example.
 type fixture struct {
 	Subject string            `json:"subject"`
 	Headers map[string]string `json:"headers"`
 	Body    json.RawMessage   `json:"body"`
 }
 
-// volume1 is what the store puts before the subjects of the first volume.
+// volume1 is the prefix that the store adds to the subjects of the first volume.
 const volume1 = "ledger.0001."
 
 func fixturePath(t events.Type) string { return filepath.Join("testdata", string(t)+".json") }
@@ -46,8 +46,8 @@ func (f fixture) message(t *testing.T) events.Message {
 	return m
 }
 
-// Parts of the examples. The story: a client asks for a run with a heap, a
-// session and tags; two runners have to do with it.
+// Ids of the examples. In them, a client submits an execution with a heap, a session and
+// tags, and two runners make attempts at it.
 const (
 	execution = "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"
 	webhook   = "019ab3c4-6a3e-7d02-9a11-5f0c77e2b8d4"
@@ -68,7 +68,7 @@ var (
 	totals  = events.OutputTotals{Lines: 2, Bytes: 17, SHA256: events.Hash([]byte("planning\n[WARN] 3"))}
 )
 
-// examples has one event of each type, with every member set somewhere.
+// examples returns one event of each type. Each member is set in one of them.
 func examples() []events.Data {
 	failed := events.Ending{
 		ExecutionID: execution, Attempt: 2, Runner: "runner-b", Reason: "exception",
@@ -245,8 +245,8 @@ func examples() []events.Data {
 	}
 }
 
-// later has the members that were added after the fixture of their type was
-// written, which never changes.
+// later returns payloads with the members that were added after the fixture of their type
+// was written. Fixtures never change.
 func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Interactive: true, Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
@@ -259,7 +259,7 @@ func later() []events.Data {
 	}
 }
 
-// envelope gives example i ids and times that never change.
+// envelope returns example i as an event with an id and a time that never change.
 func envelope(i int, d events.Data) events.Event {
 	e := events.New(events.DefaultTenant, began.Add(time.Duration(i)*250*time.Millisecond), d)
 	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
@@ -271,7 +271,7 @@ func envelope(i int, d events.Data) events.Event {
 	return e
 }
 
-// TestFixtures holds every type to the form it was first written in.
+// Every type is read and written in the form in which it was introduced.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	all := examples()
@@ -342,7 +342,7 @@ func writeMissing(t *testing.T, e events.Event) {
 	}
 }
 
-// TestLaterMembers: what was added to a type is stored and read back.
+// Members that were added to a type are stored and read.
 func TestLaterMembers(t *testing.T) {
 	t.Parallel()
 	for i, d := range later() {
@@ -361,8 +361,8 @@ func TestLaterMembers(t *testing.T) {
 	}
 }
 
-// TestNoStrayFixtures: a fixture without a type means that a type was removed
-// or renamed, which would orphan what is stored.
+// A fixture without a type means that a type was removed or renamed. Stored events of the
+// type could then not be decoded.
 func TestNoStrayFixtures(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.json")
@@ -383,13 +383,12 @@ func TestNoStrayFixtures(t *testing.T) {
 	}
 }
 
-// TestExamplesSetEverything keeps the examples worth showing: each member of a
-// payload is set in one of them.
+// Each member of a payload is set in one of the examples, which the documentation shows.
 func TestExamplesSetEverything(t *testing.T) {
 	t.Parallel()
 	set := map[string]bool{}
 	var fields []string
-	// An ending serves four types, so what counts is its own name.
+	// Four types share Ending, so its members are named after Ending.
 	var walk func(v reflect.Value)
 	walk = func(v reflect.Value) {
 		switch v.Kind() {
@@ -408,7 +407,7 @@ func TestExamplesSetEverything(t *testing.T) {
 			for i := range v.NumField() {
 				name := v.Type().Name() + "." + v.Type().Field(i).Name
 				if v.Type().Field(i).Name == "Sealed" {
-					continue // not written yet
+					continue // the examples have plain content
 				}
 				fields = append(fields, name)
 				if !v.Field(i).IsZero() {
@@ -428,7 +427,7 @@ func TestExamplesSetEverything(t *testing.T) {
 	}
 }
 
-// TestTypes checks what must hold for each type, present and future.
+// Every type, also a future one, has a name of the usual form and at most one status.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	seen := map[events.Type]bool{}
@@ -440,7 +439,7 @@ func TestTypes(t *testing.T) {
 		}
 		seen[typ] = true
 		if events.TypeOf(d) != typ {
-			t.Errorf("the payload of %s says %s", typ, events.TypeOf(d))
+			t.Errorf("the payload of %s has the type %s", typ, events.TypeOf(d))
 		}
 		parts := strings.Split(string(typ), ".")
 		if len(parts) != 4 || parts[0] != "daybook" || parts[3] != "v1" {
@@ -467,6 +466,6 @@ func TestTypes(t *testing.T) {
 		t.Errorf("%d final statuses", len(statuses))
 	}
 	if events.NewEnding(events.StatusRunning, events.Ending{}) != nil {
-		t.Error("running is no ending")
+		t.Error("NewEnding returns a payload for the status running")
 	}
 }

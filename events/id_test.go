@@ -28,8 +28,8 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-// TestDerivedNames pins what is computed from names: stored ledgers depend on
-// these values for ever.
+// Ids and subjects that are computed from names never change, because stored ledgers
+// contain them.
 func TestDerivedNames(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, got, want string }{
@@ -57,7 +57,7 @@ func TestDerivedNames(t *testing.T) {
 	if id := events.DerivedID("default", "order-17"); !events.ValidID(id) || id[14] != '8' {
 		t.Errorf("%s is not a version 8 UUID", id)
 	}
-	// The parts are kept apart: no two pairs of names run together.
+	// Two pairs of names with the same concatenation have different ids.
 	if events.DerivedID("a", "bc") == events.DerivedID("ab", "c") || events.SessionID("a", "bc") == events.SessionID("ab", "c") {
 		t.Error("names of two tenants collide")
 	}
@@ -92,7 +92,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestSubjects follows each type to where it is stored.
+// Each type has its subject, and its id or key.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	exec, out := events.ExecSubject("default", execution), events.OutSubject("default", execution)
@@ -151,7 +151,7 @@ func TestParseStatus(t *testing.T) {
 	}
 	for _, s := range []string{"", "Running", "queued", "timed-out"} {
 		if got, ok := events.ParseStatus(s); ok || got != "" {
-			t.Errorf("%q is taken for %q", s, got)
+			t.Errorf("%q is parsed as %q", s, got)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"daybook/events"
 )
 
-// FuzzDecodeKept: what is read is written again to what reads the same.
+// Kept events that are decoded, encoded and decoded again stay the same.
 func FuzzDecodeKept(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"subject":"ledger.0001.t.exec.a","header":{"ce-id":["1"]},"body":"e30="}` + "\n"))
 	f.Add([]byte("{}\n"))

@@ -12,8 +12,8 @@ import (
 	"daybook/events"
 )
 
-// TestEveryTypeHasARow: a constant without a row in the table would be recorded and
-// never decoded.
+// Every constant has a row in the table. An event of a type without a row could be
+// recorded but not decoded.
 func TestEveryTypeHasARow(t *testing.T) {
 	t.Parallel()
 	rows := map[events.Type]int{}

@@ -6,8 +6,7 @@ import (
 	"daybook/events"
 )
 
-// Readers pass over positions with a message that is no event, and counts of messages
-// include them.
+// Unreadable reports the lost positions that hold a message, and Missing leaves them out.
 func TestUnreadablePositions(t *testing.T) {
 	t.Parallel()
 	lost := events.Lost{{From: 3, To: 4, NamedAt: 20}, {From: 7, To: 7, NamedAt: 20, Unreadable: true}}

@@ -9,7 +9,7 @@ import (
 	"daybook/events"
 )
 
-// TestSelector takes the example of each type through every kind of selection.
+// Every kind of selection is applied to the example of each type.
 func TestSelector(t *testing.T) {
 	t.Parallel()
 	var all, aboutRun, entries []events.Type
@@ -71,14 +71,15 @@ func TestSelector(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 			if asked != 0 {
-				t.Errorf("asked %d times, although the requested event had told", asked)
+				t.Errorf("SessionOf was called %d times, although the requested event names the session", asked)
 			}
 		})
 	}
 }
 
-// A run whose request was not seen is looked up, once; failing to is no answer.
-func TestSelectorAsks(t *testing.T) {
+// SessionOf is called once for a run whose requested event was not read, and again if it
+// fails.
+func TestSelectorLooksUpSessions(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	var failure error
@@ -86,7 +87,7 @@ func TestSelectorAsks(t *testing.T) {
 		SessionOf: func(_ context.Context, _ uint64, id string) ([]string, error) {
 			asked++
 			if id != execution {
-				t.Errorf("asked of %s", id)
+				t.Errorf("called for execution %s", id)
 			}
 			return []string{"trip-planner"}, failure
 		}}
@@ -102,9 +103,9 @@ func TestSelectorAsks(t *testing.T) {
 		}
 	}
 	if asked != 2 {
-		t.Errorf("asked %d times, want one failure and one answer", asked)
+		t.Errorf("called %d times, want one failure and one success", asked)
 	}
-	// A tag edit by hand is of no run.
+	// A tag edit of a client belongs to no run.
 	edit := events.New("default", began, &events.HeapTagged{Heap: heapOut, Edit: events.EditSet})
 	if in, err := s.Wants(t.Context(), edit); err != nil || in {
 		t.Errorf("an edit of no run: %t, %v", in, err)

@@ -64,7 +64,7 @@ func TestAdmit(t *testing.T) {
 		t.Fatalf("admitted: %+v, %v, %+v", r, err, a)
 	}
 	if req := b.request(r.ExecutionID); req.Context != nil {
-		t.Errorf("the context that was removed is recorded: %+v", req.Context)
+		t.Errorf("the removed context is recorded: %+v", req.Context)
 	}
 	a = admission{refuse: overQuota}
 	if again, err := b.Submit(t.Context(), valid); err != nil || !again.Repeated || again.ExecutionID != r.ExecutionID {
@@ -128,12 +128,12 @@ func TestAdmitPrompt(t *testing.T) {
 	}
 	again.Run = &ledger.Submission{Code: "otherwise"}
 	if repeated, err := b.Prompt(t.Context(), again); err != nil || a.asked != 0 || repeated.ExecutionID != done.ExecutionID {
-		t.Errorf("the same, read otherwise: %+v, %v, asked %d times", repeated, err, a.asked)
+		t.Errorf("the same prompt with other code: %+v, %v, asked %d times", repeated, err, a.asked)
 	}
 	// The server exited after it recorded the prompt and before the run.
 	again.ID = events.DerivedID(tenant, "q")
 	a = admission{refuse: &ledger.Error{Code: ledger.CodeExhausted, Message: "over the limit"}}
 	if _, err := b.Prompt(t.Context(), again); !errors.Is(err, a.refuse) || a.asked != 1 {
-		t.Errorf("a run that is missing: %v, asked %d times", err, a.asked)
+		t.Errorf("a prompt whose run is missing: %v, asked %d times", err, a.asked)
 	}
 }

@@ -88,7 +88,7 @@ func TestHandBackCostsNoAttempt(t *testing.T) {
 	}
 }
 
-func TestHandBackOfARunThatIsNotOurs(t *testing.T) {
+func TestHandBackOfASupersededRun(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
@@ -111,7 +111,7 @@ func TestHandBackOfARunThatIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestPlanCancelsWhatWasToBeCancelled(t *testing.T) {
+func TestPlanCarriesOutACancel(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1", Session: "s"})
@@ -137,7 +137,7 @@ func TestPlanCancelsWhatWasToBeCancelled(t *testing.T) {
 	}
 }
 
-func TestStartMeetsAnEnd(t *testing.T) {
+func TestStartAfterAnEnd(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
@@ -166,7 +166,7 @@ func TestPlanRefusesANewerHistory(t *testing.T) {
 	_, err = b.Complete(t.Context(), run, events.StatusCompleted, ledger.Result{})
 	wantCode(t, err, ledger.CodeUnavailable, "newer version")
 	if b.lastSeq() != before {
-		t.Error("something was recorded over a history not understood")
+		t.Error("an event was added to a history with an unknown event")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 		{"pieces of one line", []chunk{{1, 1, 0, []events.Line{part("ab")}}, {1, 1, 2, []events.Line{part("cd")}}, {1, 1, 4, []events.Line{whole("e")}}}, 2, 6},
 		{"an open line without text", []chunk{{1, 1, 0, []events.Line{part("")}}}, 2, 1},
 		{"a repetition does not count", []chunk{{1, 1, 0, []events.Line{whole("ab")}}, {1, 1, 0, []events.Line{whole("ab")}}}, 2, 3},
-		{"nothing behind a gap counts", []chunk{{1, 1, 0, []events.Line{whole("ab")}}, {1, 3, 9, []events.Line{whole("zz")}}}, 2, 3},
+		{"a chunk after a gap does not count", []chunk{{1, 1, 0, []events.Line{whole("ab")}}, {1, 3, 9, []events.Line{whole("zz")}}}, 2, 3},
 		{"another attempt's does not count", []chunk{{7, 1, 0, []events.Line{whole("ab")}}}, 1, 0},
 	}
 	b := openBook(t, ledger.Options{})
@@ -246,19 +246,19 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 }
 
 // The started event warns that a script was started again, and from which line on.
-func TestOutputOfEarlierTriesIsPointedOut(t *testing.T) {
+func TestStartWarnsOfEarlierOutput(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	run := b.start(b.submit(ledger.Submission{}), false)
 	if w := startedOf(t, b, run).Warnings; len(w) != 0 {
-		t.Errorf("a first try warns %q", w)
+		t.Errorf("the first attempt warns %q", w)
 	}
 	if _, err := b.AppendOutput(t.Context(), run, 1, 0, []events.Line{{Text: "one"}, {Text: "two"}}); err != nil {
 		t.Fatal(err)
 	}
 	again := b.start(run.Plan.Request, true)
 	if w := startedOf(t, b, again).Warnings; len(w) != 1 || !strings.Contains(w[0], "before line 3") {
-		t.Errorf("a second try warns %q", w)
+		t.Errorf("the second attempt warns %q", w)
 	}
 }
 

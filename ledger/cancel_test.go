@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-func TestCancelOfARunNobodyRuns(t *testing.T) {
+func TestCancelOfARunWithoutARunner(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	for name, started := range map[string]bool{"queued": false, "its runner died": true} {
@@ -29,7 +29,7 @@ func TestCancelOfARunNobodyRuns(t *testing.T) {
 			}
 			ends := b.terminals(req.ExecutionID)
 			if len(ends) != 1 || ends[0].Seq != seq || ends[0].Type != events.TypeExecutionCancelled {
-				t.Fatalf("answer %d, recorded %+v", seq, ends)
+				t.Fatalf("Cancel returned %d, recorded are %+v", seq, ends)
 			}
 			end := events.EndingOf(ends[0].Data)
 			if end.Attempt != attempt || end.Runner != "" || end.Output != nil || *end.Actor != alice || end.Content.Value().Error.Text != "Cancelled by user" {
@@ -69,7 +69,7 @@ func TestCancelRefuses(t *testing.T) {
 	}
 }
 
-// TestCancelAsksTheRunner: a runner that answers records the end, with any status.
+// If the runner answers a cancel, it records the end, with any status.
 func TestCancelAsksTheRunner(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{CancelTimeout: time.Minute})
@@ -93,15 +93,14 @@ func TestCancelAsksTheRunner(t *testing.T) {
 			if status == events.StatusCompleted {
 				wantCode(t, err, ledger.CodeConflict, "status: completed")
 			} else if err != nil || seq != ends[0].Seq {
-				t.Errorf("answer %d, %v; recorded at %d", seq, err, ends[0].Seq)
+				t.Errorf("Cancel returned %d, %v; the end is at %d", seq, err, ends[0].Seq)
 			}
 		})
 	}
 }
 
-// TestCancelDoesNotWaitForEver: if the runner does not answer, the ledger ends the
-// execution.
-func TestCancelDoesNotWaitForEver(t *testing.T) {
+// If the runner does not answer a cancel in time, the ledger ends the execution.
+func TestCancelWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{CancelTimeout: 20 * time.Millisecond})
 	req := b.submit(ledger.Submission{})
@@ -120,9 +119,8 @@ func TestCancelDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// TestCancelIsOvertaken ends the run between the ledger's decision to end it and the
-// append.
-func TestCancelIsOvertaken(t *testing.T) {
+// The run ends between the ledger's decision to end it and the append.
+func TestCancelLosesAgainstAnEnd(t *testing.T) {
 	t.Parallel()
 	for _, at := range []events.Type{events.TypeExecutionCancelRequested, events.TypeExecutionCancelled} {
 		t.Run(string(at), func(t *testing.T) {
@@ -147,8 +145,8 @@ func TestCancelIsOvertaken(t *testing.T) {
 	}
 }
 
-// Concurrent cancels do not prevent a decision: the request of the first counts for all.
-func TestCancelsThatMeet(t *testing.T) {
+// Many concurrent cancels succeed: the recorded request of the first counts for all.
+func TestConcurrentCancels(t *testing.T) {
 	t.Parallel()
 	const racers = 150 // more than maxTries
 	store := storetest.Start(t)
@@ -184,7 +182,7 @@ func TestCancelsThatMeet(t *testing.T) {
 		switch {
 		case ledger.CodeOf(err) == ledger.CodeConflict: // the call came after the end
 		case err != nil || positions[i] != ends[0].Seq:
-			t.Errorf("a cancel answered %d, %v; the end is at %d", positions[i], err, ends[0].Seq)
+			t.Errorf("a cancel returned %d, %v; the end is at %d", positions[i], err, ends[0].Seq)
 		}
 	}
 	if n := tried.Load(); n != racers {

@@ -162,6 +162,6 @@ func TestTagEditsDoNotReadAllEarlierOnes(t *testing.T) {
 		t.Errorf("the tags are %v, want %v", got, want)
 	}
 	if again, err := l.DeleteTags(t.Context(), tenant, heapA, []string{"a", "c"}, alice); err != nil || again != last {
-		t.Errorf("a deletion of nothing answers %d, %v; the newest edit is at %d", again, err, last)
+		t.Errorf("a deletion of no tags returns %d, %v; the newest edit is at %d", again, err, last)
 	}
 }

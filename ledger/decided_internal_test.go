@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A decision is recorded even if the caller is no longer there, unless the process
-// exits.
+// A decision is recorded even if the caller has disconnected, unless the process exits.
 func TestDecided(t *testing.T) {
 	t.Parallel()
 	caller, leave := context.WithCancel(t.Context())
@@ -23,6 +22,6 @@ func TestDecided(t *testing.T) {
 	abandon(ErrAbandoned)
 	<-ctx.Done()
 	if cause := context.Cause(ctx); !errors.Is(cause, ErrAbandoned) {
-		t.Errorf("the work of a process that ends has the cause %v", cause)
+		t.Errorf("in a process that exits, the work has the cause %v", cause)
 	}
 }

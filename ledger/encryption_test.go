@@ -26,7 +26,7 @@ func encryptedBook(t *testing.T, opts ledger.Options) *book {
 
 // The host calls of an encrypted run can be replayed with the content key. Without it,
 // neither the texts nor the hashes reveal the arguments and answers.
-func TestSealedHostCalls(t *testing.T) {
+func TestEncryptedHostCalls(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"
 	long := `"` + strings.Repeat(secret+" ", events.InlineBytes/len(secret)) + `"`
@@ -61,7 +61,7 @@ func TestSealedHostCalls(t *testing.T) {
 			}
 			for i, c := range calls {
 				if !c.MatchesArguments([]byte(texts[i][0])) || c.MatchesArguments([]byte(`{}`)) {
-					t.Errorf("call %d is not known by its arguments", c.Number)
+					t.Errorf("call %d does not match its arguments", c.Number)
 				}
 				want := texts[i][1]
 				if opts.HostCallHashes {
@@ -75,8 +75,8 @@ func TestSealedHostCalls(t *testing.T) {
 	}
 }
 
-// TestEncryptedGlobals: globals of an encrypted run are encrypted, inline and in blobs, and
-// a reader with the key can read them.
+// Globals of an encrypted run are encrypted, inline and in blobs. A reader with the key can
+// read them.
 func TestEncryptedGlobals(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"

@@ -12,7 +12,7 @@ import (
 	"daybook/ledger"
 )
 
-func TestSettleTags(t *testing.T) {
+func TestFinalizeTags(t *testing.T) {
 	t.Parallel()
 	type tags = map[string]string
 	heap := &events.HeapRecord{SHA256: heapA}
@@ -58,7 +58,7 @@ func TestSettleTags(t *testing.T) {
 	}
 }
 
-func TestSettleEntries(t *testing.T) {
+func TestFinalizeEntries(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	b := openBook(t, ledger.Options{})
@@ -108,8 +108,8 @@ func TestSettleEntries(t *testing.T) {
 	}
 }
 
-// TestFinalizeUsesTheLastAttempt: the entry holds the heap that the last attempt restored,
-// also if another runner finalizes.
+// The session entry holds the heap that the last attempt restored, also if another runner
+// finalizes.
 func TestFinalizeUsesTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -132,7 +132,7 @@ func TestFinalizeUsesTheLastAttempt(t *testing.T) {
 	}
 }
 
-func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
+func TestFinalizeRefusesOtherEvents(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s"})
@@ -141,9 +141,9 @@ func TestSettleRefusesWhatIsNotAnEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentFinalizing: several runners of two processes end runs of one session and
-// finalize them twice. Indices are contiguous, and every run has one entry. Within one
-// process their order is that of the ends.
+// Several runners of two processes end runs of one session and finalize them twice. Indices
+// are contiguous, and every run has one entry. Within one process, the order of the entries
+// is that of the ends.
 func TestConcurrentFinalizing(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {

@@ -96,7 +96,7 @@ func TestCompleteStoresLargeTextApart(t *testing.T) {
 	}
 }
 
-func TestCompleteMeetsOthers(t *testing.T) {
+func TestCompleteAgainstOtherWriters(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	b := openBook(t, ledger.Options{})
@@ -113,7 +113,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
-	t.Run("a runner's cancelled names who asked", func(t *testing.T) {
+	t.Run("the cancelled event of a runner names the client", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Code: "1"})
 		run := b.start(req, false)
 		cancelRequested(req)
@@ -125,7 +125,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("ended %+v", end)
 		}
 	})
-	t.Run("another's end is returned", func(t *testing.T) {
+	t.Run("the end of another writer is returned", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Code: "1"})
 		run := b.start(req, false)
 		seq, err := b.Cancel(ctx, tenant, req.ExecutionID, alice)
@@ -138,7 +138,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("an older attempt has no say", func(t *testing.T) {
+	t.Run("an older attempt does not count", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Code: "1"})
 		old := b.start(req, false)
 		b.start(req, true)
@@ -149,7 +149,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("%d recorded ends", n)
 		}
 	})
-	t.Run("nor has one that was handed back", func(t *testing.T) {
+	t.Run("an attempt that was handed back does not count", func(t *testing.T) {
 		run := b.start(b.submit(ledger.Submission{Code: "1"}), false)
 		if err := b.HandBack(ctx, run, "draining"); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("a run ends once however often it is said", func(t *testing.T) {
+	t.Run("a run ends once if Complete is called repeatedly", func(t *testing.T) {
 		req := b.submit(ledger.Submission{Code: "1"})
 		run := b.start(req, false)
 		first, err := b.Complete(ctx, run, events.StatusCompleted, ledger.Result{})
@@ -183,8 +183,7 @@ func TestCompleteMeetsOthers(t *testing.T) {
 	})
 }
 
-// TestDecidedSurvivesTheCaller: an outcome is recorded although the context of the
-// caller is canceled.
+// An outcome is recorded although the context of the caller is canceled.
 func TestDecidedSurvivesTheCaller(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())
@@ -204,8 +203,7 @@ func TestDecidedSurvivesTheCaller(t *testing.T) {
 	}
 }
 
-// TestCancelOutlivesTheClient: once the request to cancel is recorded, the client may
-// disconnect.
+// Once the request to cancel is recorded, Cancel succeeds even if the client disconnects.
 func TestCancelOutlivesTheClient(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

@@ -11,9 +11,9 @@ import (
 	"daybook/ledger"
 )
 
-// TestGlobalsAreRecorded: the request holds the values beside the code, whose text and
-// hash are unchanged. Values that do not fit beside the code become a blob. The largest
-// possible request fits an event.
+// The request holds the values beside the code, whose text and hash are unchanged. Values
+// that do not fit beside the code become a blob. The largest possible request fits an
+// event.
 func TestGlobalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -66,8 +66,8 @@ func TestGlobalsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestFingerprintIncludesGlobals: the fingerprint includes the values, and a request without
-// values has the hash that it had before globals existed.
+// The fingerprint includes the values. A request without values has the hash that it had
+// before globals existed.
 func TestFingerprintIncludesGlobals(t *testing.T) {
 	t.Parallel()
 	b := bookOn(t, storetest.Start(t), ledger.Options{})

@@ -11,7 +11,7 @@ import (
 	"daybook/ledger"
 )
 
-func TestP02_TenantsAreApart(t *testing.T) {
+func TestTenantsHaveSeparateSessions(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	mine := b.open("same words")
@@ -30,9 +30,8 @@ func TestP02_TenantsAreApart(t *testing.T) {
 	}
 }
 
-// TestP07_ManyOpensAtOnce: of 100 concurrent calls with one intent, in two processes,
-// one opens the session.
-func TestP07_ManyOpensAtOnce(t *testing.T) {
+// Of 100 concurrent calls with one intent, in two processes, one opens the session.
+func TestConcurrentOpens(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
@@ -64,11 +63,11 @@ func TestP07_ManyOpensAtOnce(t *testing.T) {
 		}
 	}
 	if made != 1 || opened != 1 {
-		t.Errorf("%d callers made it, %d events opened it", made, opened)
+		t.Errorf("%d callers opened the session, and %d opened events are recorded", made, opened)
 	}
 }
 
-func TestP32_TraceOfASession(t *testing.T) {
+func TestTraceOfASession(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	s, other := b.open("traced"), b.open("traced apart")
@@ -92,9 +91,9 @@ func teaching(session string, ids ...string) ledger.Expansion {
 	return t
 }
 
-// TestExpansionCutShort: a process dies after it recorded a break and before the
-// declarations. The next expansion reports the break.
-func TestExpansionCutShort(t *testing.T) {
+// A process dies after it recorded a break and before the declarations. The next expansion
+// reports the break.
+func TestInterruptedExpansion(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	b := bookOn(t, store, ledger.Options{})
@@ -128,7 +127,7 @@ func TestExpansionCutShort(t *testing.T) {
 	b.plan(b.turn(s), "", "")
 }
 
-// TestConcurrentExpansions: concurrent expansions each get their own symbols and revision.
+// Concurrent expansions each get their own symbols and revision.
 func TestConcurrentExpansions(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -160,7 +159,7 @@ func TestConcurrentExpansions(t *testing.T) {
 	}
 }
 
-func TestTeachPrincipal(t *testing.T) {
+func TestExpandForAnotherPrincipal(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	s := b.open("principals")
@@ -186,7 +185,7 @@ func TestRefs(t *testing.T) {
 			t.Errorf("%d: %s, %v; want %s", i, ref, err, c.ref)
 		}
 		if got, err := b.ResolveRef(t.Context(), tenant, c.holder, c.ref); err != nil || got != c.session {
-			t.Errorf("%d: %s stands for %s, %v", i, c.ref, got, err)
+			t.Errorf("%d: %s names session %s, %v", i, c.ref, got, err)
 		}
 	}
 	_, err := b.ResolveRef(t.Context(), tenant, holder, "s2")

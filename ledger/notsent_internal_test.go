@@ -14,7 +14,7 @@ import (
 func TestNothingSent(t *testing.T) {
 	t.Parallel()
 	if HasSentNothing(t.Context()) {
-		t.Error("a context without a command is one of a command")
+		t.Error("a context without a command counts as that of a command")
 	}
 	l := &Ledger{opts: Options{AnswerTimeout: time.Nanosecond}}
 	for _, test := range []struct {

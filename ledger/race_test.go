@@ -10,9 +10,8 @@ import (
 	"daybook/ledger"
 )
 
-// TestCancelsAgainstEnds lets clients of two processes cancel runs that are being
-// started, ended and handed back. Each run ends once, and each caller receives the
-// recorded end.
+// Clients of two processes cancel runs while these are started, ended and handed back. Each
+// run ends once, and each caller receives the recorded end.
 func TestCancelsAgainstEnds(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

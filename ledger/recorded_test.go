@@ -26,7 +26,7 @@ func (s noting) Append(ctx context.Context, e events.Event, after int64) (uint64
 	return seq, err
 }
 
-// The store can detect events of a command that has recorded one already.
+// The store can detect that a command has already recorded an event.
 func TestHasRecorded(t *testing.T) {
 	t.Parallel()
 	var before []bool

@@ -25,7 +25,7 @@ func (s *countingTurns) Next(ctx context.Context, subject string, after uint64) 
 
 // Consecutive cancelled turns are skipped once, and not again for each of them. The turn
 // after them is released.
-func TestCancelledTurnsArePassedOnce(t *testing.T) {
+func TestCancelledTurnsAreSkippedOnce(t *testing.T) {
 	t.Parallel()
 	const cancelled = 40
 	store := &countingTurns{Store: storetest.Start(t)}
@@ -46,7 +46,7 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 	for _, req := range crowd {
 		p, err := l.Plan(t.Context(), req, true)
 		if err != nil || p.Ended == nil {
-			t.Fatalf("the cancelled run is not over: %+v, %v", p, err)
+			t.Fatalf("the cancelled run has not ended: %+v, %v", p, err)
 		}
 		if err := l.Finalize(t.Context(), req, *p.Ended); err != nil {
 			t.Fatal(err)
@@ -69,8 +69,8 @@ func (s *releases) Release(ctx context.Context, tenant, pool string, position ui
 	return s.Store.Release(ctx, tenant, pool, position)
 }
 
-// A turn whose request came after the earlier turns had ended is released like any
-// other. It does not count as ended because its request was missing once.
+// A turn whose request is recorded after the earlier turns have ended is released like any
+// other. It does not count as ended because its request was missing before.
 func TestLateRequestIsReleased(t *testing.T) {
 	t.Parallel()
 	store := &releases{Store: storetest.Start(t)}
@@ -81,7 +81,7 @@ func TestLateRequestIsReleased(t *testing.T) {
 		t.Helper()
 		p, err := l.Plan(t.Context(), req, true)
 		if err != nil || p.Ended == nil {
-			t.Fatalf("the run is not over: %+v, %v", p, err)
+			t.Fatalf("the run has not ended: %+v, %v", p, err)
 		}
 		if err := l.Finalize(t.Context(), req, *p.Ended); err != nil {
 			t.Fatal(err)
@@ -112,6 +112,6 @@ func TestLateRequestIsReleased(t *testing.T) {
 	b.end(two, events.StatusCompleted, heapA)
 	settle(two)
 	if !slices.Contains(store.positions, three.Seq) {
-		t.Errorf("the requests at %v are released, and not the one at %d, whose turn has come", store.positions, three.Seq)
+		t.Errorf("the requests at %v are released, want the one at %d", store.positions, three.Seq)
 	}
 }

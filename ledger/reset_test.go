@@ -32,7 +32,7 @@ func (b *book) reset(r ledger.Reset) ledger.ResetResult {
 
 // A reset is ordered among the turns. Earlier turns keep their state; later turns start
 // from the reset head once the earlier ones have ended.
-func TestResetTakesItsPlaceAmongTheTurns(t *testing.T) {
+func TestResetIsOrderedAmongTheTurns(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	first, second := b.stored("first"), b.stored("second")

@@ -71,7 +71,7 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 		{"a global without a name", ledger.Submission{Globals: globals("", "1")}, ledger.CodeInvalid, []string{"globals", "identifier"}},
 		{"a global with a dot", ledger.Submission{Globals: globals("a.b", "1")}, ledger.CodeInvalid, []string{"globals", "a.b", "identifier"}},
 		{"a global of 65 characters", ledger.Submission{Globals: globals(strings.Repeat("a", 65), "1")}, ledger.CodeInvalid, []string{"globals", "64"}},
-		{"a global that is no JSON", ledger.Submission{Globals: globals("a", "{")}, ledger.CodeInvalid, []string{"globals", "the value of a must be JSON"}},
+		{"a global that is not JSON", ledger.Submission{Globals: globals("a", "{")}, ledger.CodeInvalid, []string{"globals", "the value of a must be JSON"}},
 		{"an empty global", ledger.Submission{Globals: globals("a", "")}, ledger.CodeInvalid, []string{"globals", "JSON"}},
 		{"two values in a global", ledger.Submission{Globals: globals("a", `1,"b":2`)}, ledger.CodeInvalid, []string{"globals", "JSON"}},
 		{"a global not UTF-8", ledger.Submission{Globals: globals("a", "\"\xff\"")}, ledger.CodeInvalid, []string{"globals", "UTF-8"}},
@@ -93,7 +93,7 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 	}
 }
 
-// globals is one value for a run.
+// globals returns one value with its name.
 func globals(name, value string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{name: json.RawMessage(value)}
 }
@@ -106,7 +106,7 @@ func manyGlobals(n int) map[string]json.RawMessage {
 	return list
 }
 
-// worstTags keeps each limit, but takes six bytes of JSON per byte.
+// worstTags returns tags within each limit that take six bytes of JSON per byte.
 func worstTags() map[string]string {
 	tags := map[string]string{}
 	for i := range 64 {
@@ -146,7 +146,7 @@ func TestSubmitRecordsTheRequest(t *testing.T) {
 	}
 }
 
-func TestSubmitTells(t *testing.T) {
+func TestSubmitChecksTheHeap(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{EngineID: engine})
 	mine, err := b.store.PutHeap(t.Context(), tenant, []byte("mine"), engine)
@@ -173,7 +173,7 @@ func TestSubmitTells(t *testing.T) {
 	_, err = b.Submit(t.Context(), ledger.Submission{Tenant: tenant, Heap: other})
 	wantCode(t, err, ledger.CodeConflict, other, "engine-a", "engine-b")
 	if _, err = b.Submit(t.Context(), ledger.Submission{Tenant: "elsewhere", Heap: mine}); err != nil {
-		t.Errorf("another tenant must not learn of the heap: %v", err)
+		t.Errorf("another tenant finds the heap: %v", err)
 	}
 }
 
@@ -203,8 +203,8 @@ func TestSubmitStateless(t *testing.T) {
 	}
 }
 
-// TestSubmitFitsAnEvent submits the maximum of each field at once, in the characters
-// that take most space.
+// A submission with the maximum of each field, in the characters that take most space, fits
+// an event.
 func TestSubmitFitsAnEvent(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -308,7 +308,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range receipts {
 		wg.Go(func() {
-			// Odd submissions ask for something else with the same key.
+			// Submissions with an odd number have other code and the same key.
 			receipts[i], errs[i] = books[i/10].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i % 2), IdempotencyKey: "k"})
 		})
 	}
@@ -332,7 +332,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 		}
 	}
 	if fresh != 1 {
-		t.Errorf("%d submissions claim to be the first", fresh)
+		t.Errorf("%d submissions are reported as new", fresh)
 	}
 }
 

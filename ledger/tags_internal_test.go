@@ -45,7 +45,7 @@ func TestKnownEditsHaveNoGap(t *testing.T) {
 		known, before uint64
 	}{
 		{"a part whose beginning is unknown", 7, 9, []events.Event{edit(9, 0)}, 0, 0},
-		{"all, and none is of the heap", 0, 5, nil, 5, 5},
+		{"all, and no edit of the heap", 0, 5, nil, 5, 5},
 		{"a gap", 6, 9, []events.Event{edit(9, 0)}, 5, 5},
 		{"what follows", 5, 9, []events.Event{edit(8, 0)}, 9, 7},
 		{"tags of a run that ended before", 9, 12, []events.Event{edit(12, 6)}, 12, 7},

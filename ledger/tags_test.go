@@ -89,8 +89,7 @@ func TestTagsRefuse(t *testing.T) {
 
 func second(_ uint64, err error) error { return err }
 
-// TestTagsOfARunHoldFromItsEnd: an edit recorded between a run's end and the run's tags
-// is the newer one.
+// An edit that is recorded between the end of a run and its tags is newer than these tags.
 func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -118,8 +117,7 @@ func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentTagEditsLoseNothing deletes one key per call, in two processes. A lost
-// edit would leave a key.
+// Two processes delete one key per call. A lost edit would leave a key.
 func TestConcurrentTagEditsLoseNothing(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)

@@ -28,8 +28,8 @@ func (b *book) turn(session string) ledger.Request {
 	return b.submit(ledger.Submission{Code: "1", LogicalSession: session})
 }
 
-// plan plans a run. The run is expected to wait for after, or to start from heap if
-// after is empty.
+// plan plans a run. It requires that the run waits for after or, if after is empty, starts
+// from heap.
 func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
@@ -37,7 +37,7 @@ func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 		b.t.Fatalf("plan: %v", err)
 	}
 	if p.WaitFor != after || p.Heap != heap || p.Ended != nil {
-		b.t.Fatalf("turn %d is to wait for %q and start from heap %q, ended %t; want %q and %q", req.Turn.Number, p.WaitFor, p.Heap, p.Ended != nil, after, heap)
+		b.t.Fatalf("turn %d waits for %q and starts from heap %q, ended %t; want %q and %q", req.Turn.Number, p.WaitFor, p.Heap, p.Ended != nil, after, heap)
 	}
 	return p
 }
@@ -91,8 +91,8 @@ func TestTurnsFollowEachOther(t *testing.T) {
 	b.plan(three, "", heapB)
 }
 
-// TestTurnsInherit: after a run that leaves no heap, the next turn starts from the heap
-// that the run started from.
+// After a run that leaves no heap, the next turn starts from the heap that the run started
+// from.
 func TestTurnsInherit(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -115,8 +115,8 @@ func TestTurnsInherit(t *testing.T) {
 	}
 }
 
-// TestCancelledTurnKeepsTheOrder: a queued run that is cancelled ends before earlier
-// turns. Later turns still wait for those.
+// A queued run that is cancelled ends before earlier turns. Later turns still wait for the
+// earlier turns.
 func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -125,15 +125,14 @@ func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 	b.cancel(two)
 	p, err := b.Plan(t.Context(), two, true)
 	if err != nil || p.Ended == nil {
-		t.Fatalf("the cancelled run is not over: %+v, %v", p, err)
+		t.Fatalf("the cancelled run has not ended: %+v, %v", p, err)
 	}
 	b.plan(three, one.ExecutionID, "")
 	b.end(one, events.StatusCompleted, heapA)
 	b.plan(three, "", heapA)
 }
 
-// TestTurnWithoutRequest: a writer that dies between its two appends leaves a turn that
-// never gets a request.
+// A writer that dies between its two appends leaves a turn that never gets a request.
 func TestTurnWithoutRequest(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -153,7 +152,7 @@ func TestTurnWithoutRequest(t *testing.T) {
 	}
 	three := b.turn(s)
 	if three.Turn.Number != 3 {
-		t.Fatalf("turn %d after a lost one", three.Turn.Number)
+		t.Fatalf("turn %d after a turn without a request", three.Turn.Number)
 	}
 	b.end(one, events.StatusCompleted, heapA)
 	b.plan(three, events.DerivedID(tenant, "k"), "") // it may still be requested
@@ -170,9 +169,9 @@ func TestTurnWithoutRequest(t *testing.T) {
 	b.plan(again, "", heapB)
 }
 
-// TestTurnOfRepeatedSubmission: a submission queued a turn and was not recorded.
-// Repeated with its key it has the same turn, unless half of the turn's time has passed
-// or another run has the next turn.
+// A submission queued a turn, but its request was not recorded. If it is repeated with its
+// key, it keeps the turn, unless half of the turn's time has passed or another run has the
+// next turn.
 func TestTurnOfRepeatedSubmission(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -181,9 +180,9 @@ func TestTurnOfRepeatedSubmission(t *testing.T) {
 		others int
 		turn   int64
 	}{
-		"at once":                 {0, 0, 2},
-		"late":                    {time.Minute, 0, 3},
-		"behind the next request": {0, 1, 4},
+		"at once":                {0, 0, 2},
+		"late":                   {time.Minute, 0, 3},
+		"after the next request": {0, 1, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
@@ -218,8 +217,8 @@ func TestTurnOfRepeatedSubmission(t *testing.T) {
 	}
 }
 
-// TestTimeOfRepeatedTurn: the request for an earlier turn is recorded while the session
-// waits for it, or not at all. It is not accepted after its turn can be skipped.
+// The request for an earlier turn is recorded only while the session waits for it. It is
+// refused once the turn can be skipped.
 func TestTimeOfRepeatedTurn(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
@@ -255,8 +254,8 @@ func TestTimeOfRepeatedTurn(t *testing.T) {
 	}
 }
 
-// TestLateRequest: a request that is recorded after its turn was skipped never runs. A
-// request recorded just before does.
+// A request that is recorded after its turn was skipped never runs. A request that is
+// recorded just before runs.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{TurnGrace: time.Nanosecond})
@@ -281,7 +280,7 @@ func TestLateRequest(t *testing.T) {
 		req, next := late(t, b.open("late"), false)
 		p, err := b.Plan(t.Context(), req, false)
 		if err != nil || p.Ended == nil || events.EndingOf(p.Ended.Data).Reason != ledger.ReasonTurnSkipped {
-			t.Fatalf("the late run is not over: %+v, %v", p, err)
+			t.Fatalf("the late run has not ended: %+v, %v", p, err)
 		}
 		b.plan(next, "", "")
 	})
@@ -293,7 +292,7 @@ func TestLateRequest(t *testing.T) {
 	})
 }
 
-// TestSameKeyTwiceAtOnce: two submissions with a key give one run, which has one turn.
+// Two concurrent submissions with one key give one run, which has one turn.
 func TestSameKeyTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	opts := ledger.Options{TurnGrace: time.Minute} // also on a slow machine
@@ -360,8 +359,7 @@ func TestTurnRules(t *testing.T) {
 	wantCode(t, err, ledger.CodeInvalid, "stateless")
 }
 
-// TestManyWritersOfOneSession: turns are numbered without a gap with several writers in
-// several processes.
+// The turns of several writers in several processes are numbered without a gap.
 func TestManyWritersOfOneSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
@@ -441,9 +439,8 @@ func TestOpenSession(t *testing.T) {
 	}
 }
 
-// TestOpenSessionCutShort: a process dies after it recorded the intent. The next call
-// opens the session.
-func TestOpenSessionCutShort(t *testing.T) {
+// A process dies after it recorded the intent. The next call opens the session.
+func TestInterruptedOpenSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	dying := bookOn(t, store, ledger.Options{})
@@ -463,7 +460,7 @@ func TestOpenSessionCutShort(t *testing.T) {
 		t.Fatalf("opened as %+v, %v", got, err)
 	}
 	if b.turn(got.SessionID).Turn.Number != 1 {
-		t.Error("its first turn is not the first")
+		t.Error("the number of its first turn is not 1")
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 	"daybook/ledger"
 )
 
-// full asks for a turn and expects that too many turns wait for the given run.
+// full requests a turn and requires the error that too many turns wait for the given run.
 func (b *book) full(session string, running ledger.Request) {
 	b.t.Helper()
 	before := b.lastSeq()
 	_, err := b.Submit(b.t.Context(), ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: session, Actor: alice})
 	if ledger.CodeOf(err) != ledger.CodeExhausted || !strings.Contains(err.Error(), running.ExecutionID) || !strings.Contains(err.Error(), "limit-session-turns") {
-		b.t.Errorf("a turn too many: %v", err)
+		b.t.Errorf("a turn above the limit: %v", err)
 	}
 	if after := b.lastSeq(); after != before {
 		b.t.Errorf("a refused turn left %d events", after-before)
@@ -85,8 +85,8 @@ func (r *reads) Release(ctx context.Context, tenant, pool string, position uint6
 	return r.Store.Release(ctx, tenant, pool, position)
 }
 
-// Cancelling a waiting turn costs the same however many wait, in either order. The last
-// one to end releases the first that is left.
+// The cost of cancelling a waiting turn does not depend on how many wait, in either order.
+// The turn that ends last releases the first one that is left.
 func TestCancellingManyTurns(t *testing.T) {
 	t.Parallel()
 	store := &reads{Store: storetest.Start(t)}

@@ -79,8 +79,8 @@ func TestCheckpointsAreRepeated(t *testing.T) {
 	}
 }
 
-// A commit that emptied the log between two checkpoints that left pages does not reduce
-// the estimated pages per event.
+// Between two checkpoints that left pages, a commit empties the log. The estimate of the
+// pages per event does not become lower.
 func TestCheckpointsAfterACommitEmptiedTheLog(t *testing.T) {
 	t.Parallel()
 	log := logEstimate{perEvent: initialPagesPerEvent}

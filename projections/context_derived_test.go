@@ -14,13 +14,13 @@ import (
 // Facts that follow from a conversation context, such as whether a resource was read
 // before, are computed when they are requested: neither events nor contexts store a
 // truth value that could contradict their lists.
-func TestA33_DerivedIsNotStored(t *testing.T) {
+func TestDerivedFactsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{events.ContextUpdated{}, events.ContextCleared{}, events.ContextExpired{}, events.ContextNoted{}, projections.Context{}} {
 		noBooleans(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
 	}
 	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
-	for range 2 { // as for a second read
+	for range 2 { // the resource was read before
 		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{
 			Calls:     []events.NotedCall{called("search", 1, began)},
 			Resources: []events.NotedResource{{ResourceID: "heap://1", ResourceType: "document", FetchedAt: events.Instant{Time: began}, ContentSHA256: heap(1), Summary: "s"}},
@@ -32,7 +32,7 @@ func TestA33_DerivedIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := string(raw); strings.Contains(text, "true") || strings.Contains(text, "false") || !strings.Contains(text, "heap://1") {
-		t.Errorf("the context holds a truth value, or not what was read: %s", text)
+		t.Errorf("the context holds a truth value, or lacks the resource: %s", text)
 	}
 }
 

@@ -49,7 +49,7 @@ func contextNow(t *testing.T, s *projections.Store, ref events.ContextRef) proje
 }
 
 // Calls beyond the window are summarized: at the fifteenth call, the newest ten stay.
-func TestA12_CompressesAtFifteen(t *testing.T) {
+func TestCallsAreSummarized(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 40 {
@@ -100,7 +100,7 @@ func TestWindowIsInOrder(t *testing.T) {
 }
 
 // A summary counts calls by tool and quotes the first three results.
-func TestA13_SummaryText(t *testing.T) {
+func TestSummaryText(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 15 {
@@ -124,7 +124,7 @@ func TestA13_SummaryText(t *testing.T) {
 
 // The summary stays within 8 KiB for any number of calls, and states how many calls it
 // omits.
-func TestA14_SummaryIsBounded(t *testing.T) {
+func TestSummaryIsBounded(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	for n := range 500 {
@@ -149,7 +149,7 @@ func TestA14_SummaryIsBounded(t *testing.T) {
 
 // Two hundred resources are kept, each once. The one that was read longest ago is
 // dropped first.
-func TestA16_ResourcesAreBounded(t *testing.T) {
+func TestResourcesAreBounded(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newMemoryLedger(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	read := func(n int) {
@@ -193,7 +193,7 @@ func TestContextOfARun(t *testing.T) {
 	if len(c.PriorCalls) != 1 || c.PriorCalls[0].ArgsSHA256 != heap(1) || c.PriorCalls[0].Status != events.StatusCompleted || !c.PriorCalls[0].Reusable {
 		t.Errorf("tried: %+v", c.PriorCalls)
 	}
-	// A run that is asked to change tags cannot be reused for it.
+	// A run with requested tags changes more than its own heap and cannot be reused.
 	b.add(requested(2, inContext(ref), func(d *events.ExecutionRequested) {
 		d.RequestSHA256 = heap(2)
 		d.Content.Plain.Tags = tags{"k": "v"}

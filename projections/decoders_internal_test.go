@@ -52,12 +52,12 @@ func FuzzCursor(f *testing.F) {
 		c, err := parseCursor(text, cursorExecutions, cursorEnded)
 		switch {
 		case err == nil && (c.String() != text || c.seq >= 1<<63 || c.kind != cursorExecutions && c.kind != cursorEnded):
-			t.Errorf("%q is taken for %+v, which is %q", text, c, c)
+			t.Errorf("%q is parsed as %+v, which is %q", text, c, c)
 		case err != nil && (!errors.Is(err, ErrBadQuery) || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 400 || !utf8.ValidString(err.Error())):
 			t.Errorf("error %v", err)
 		}
 		if hash, err := parseTagCursor(text); err == nil && tagCursor(hex.EncodeToString(hash)) != text {
-			t.Errorf("%q is taken for heap %x", text, hash)
+			t.Errorf("%q is parsed as heap %x", text, hash)
 		}
 	})
 }

@@ -154,7 +154,7 @@ func TestNothingFollowsAnEnd(t *testing.T) {
 	}
 }
 
-// TestEventsOfNoExecution checks that each kind of event is refused without its
+// TestEventsOfNoExecution checks that each kind of event has no effect without its
 // request.
 func TestEventsOfNoExecution(t *testing.T) {
 	t.Parallel()

@@ -65,8 +65,8 @@ func wantTags(t *testing.T, s *projections.Store, hash string, want tags) {
 	}
 }
 
-// TestTagsOfARun checks that tags are current from the completed event on, whatever is
-// recorded between it and the edit that repeats them.
+// TestTagsOfARun checks that the tags of a run are current from its completed event on, for
+// any events between it and the edit that repeats the tags.
 func TestTagsOfARun(t *testing.T) {
 	t.Parallel()
 	run := func(b *memoryLedger, n int, given tags, status events.Status) (end uint64) {
@@ -384,8 +384,8 @@ func TestLostHeaps(t *testing.T) {
 	}
 }
 
-// TestLineageEnds checks that a lineage ends that leads back to itself, to a heap that
-// no known run left, or is very long.
+// TestLineageEnds checks that a lineage is finite if it leads back to itself or to a heap
+// that no known run left, and that a very long one is limited.
 func TestLineageEnds(t *testing.T) {
 	t.Parallel()
 	b, s := newMemoryLedger(), open(t, projections.Options{})

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 const tenant = events.DefaultTenant
 
-// began is the time of the first event of a book. Each event is one second after the
+// began is the time of the first event of a memoryLedger. Each event is one second after the
 // one before.
 var began = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
 
@@ -118,7 +118,7 @@ func open(t testing.TB, opts projections.Options) *projections.Store {
 	return s
 }
 
-// apply applies the events of a book that are not applied yet.
+// apply applies the events of a memoryLedger that are not applied yet.
 func apply(t testing.TB, s *projections.Store, b *memoryLedger) {
 	t.Helper()
 	for {

@@ -237,18 +237,18 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 		anomaly string
 	}{
 		{"a repetition", []events.Data{output(1, 1, fresh, pieces("one\n")...)}, "one\n", ""},
-		{"a chunk behind a hole", []events.Data{output(1, 1, events.Extent{Line: 2, Byte: 9}, pieces("x\n")...)}, "one\n", "continues at line 2, byte 9"},
+		{"a chunk after a gap", []events.Data{output(1, 1, events.Extent{Line: 2, Byte: 9}, pieces("x\n")...)}, "one\n", "continues at line 2, byte 9"},
 		{"a wrong line number", []events.Data{output(1, 1, events.Extent{Line: 7, Byte: 4}, pieces("x\n")...)}, "one\n", "continues at line 7"},
 		{"an attempt that never began", []events.Data{output(1, 2, end, pieces("x\n")...)}, "one\n", "attempt 2"},
 		{"an execution that was never requested", []events.Data{output(9, 1, fresh, pieces("x\n")...)}, "one\n", "never requested"},
 		{"after the end", []events.Data{ended(1, events.StatusCancelled), output(1, 1, end, pieces("x\n")...)}, "one\n", ""},
-		{"an attempt that was overtaken", []events.Data{
+		{"a superseded attempt", []events.Data{
 			output(1, 1, end, pieces("two")...), started(1, 2, two, ""), output(1, 1, events.Extent{Line: 2, Byte: 7}, pieces("x\n")...), output(1, 2, two, pieces("three\n")...),
 		}, "one\ntwo\nthree\n", ""},
 		{"stored after the next attempt was planned", []events.Data{
 			output(1, 1, end, pieces("two\nthree")...), started(1, 2, end, ""), output(1, 2, end, pieces("2\n")...),
 		}, "one\n2\n", ""},
-		{"an attempt that begins behind a hole", []events.Data{
+		{"an attempt that begins after a gap", []events.Data{
 			started(1, 2, events.Extent{Line: 9, Byte: 99}, ""), output(1, 2, events.Extent{Line: 9, Byte: 99}, pieces("x\n")...),
 		}, "one\n", "begins at line 9, byte 99"},
 		{"an attempt that begins inside a line", []events.Data{
@@ -258,7 +258,7 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 		{"no text", []events.Data{
 			output(1, 1, end, events.Line{Continued: true}), output(1, 1, end, events.Line{Continued: true}), output(1, 1, end, pieces("two\n")...),
 		}, "one\ntwo\n", ""},
-		{"handed back and gone on under the same number", []events.Data{
+		{"handed back and started again with the same number", []events.Data{
 			output(1, 1, end, pieces("tw")...), &events.ExecutionHandedBack{ExecutionID: id(1), Attempt: 1},
 			started(1, 1, events.Extent{Line: 3, Byte: 7}, ""), output(1, 1, events.Extent{Line: 3, Byte: 7}, pieces("three\n")...),
 		}, "one\ntw\nthree\n", ""},
@@ -319,7 +319,7 @@ func TestTruncatedOutput(t *testing.T) {
 	}
 }
 
-func TestTotalsThatDisagreeAreNoted(t *testing.T) {
+func TestWrongTotalsAreAnomalies(t *testing.T) {
 	t.Parallel()
 	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, func(e *events.Ending) {
@@ -331,9 +331,9 @@ func TestTotalsThatDisagreeAreNoted(t *testing.T) {
 	}
 }
 
-// TestLinesKeepWhatIsKnownOfThem checks that level and time are those of a line's first
+// TestLinesHaveLevelAndTime checks that level and time are those of a line's first
 // piece, and that results are also limited by size.
-func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
+func TestLinesHaveLevelAndTime(t *testing.T) {
 	t.Parallel()
 	b, s := newMemoryLedger(), open(t, projections.Options{})
 	big := strings.Repeat("x", events.OutputMaxBytes-1)
@@ -363,7 +363,7 @@ func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 		t.Errorf("%d lines from the last one on, error %v", len(lines), err)
 	}
 	if lines, _, err := s.Lines(t.Context(), tenant, id(1), 1, 0); err != nil || len(lines) != 0 {
-		t.Errorf("%d lines of none asked for, error %v", len(lines), err)
+		t.Errorf("%d lines with limit 0, error %v", len(lines), err)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestPlans(t *testing.T) {
 			}
 		}
 		if filter := regexp.MustCompile(`FROM executions.* (status|session_id|output_heap) (=|IN) `); filter.MatchString(query) && !regexp.MustCompile(`INDEX executions_by_(status|session|heap)`).MatchString(fmt.Sprint(steps)) {
-			t.Errorf("%s\n\tuses no index for what it filters by:\n\t%s", query, strings.Join(steps, "\n\t"))
+			t.Errorf("%s\n\tfilters without an index:\n\t%s", query, strings.Join(steps, "\n\t"))
 		}
 	}
 }

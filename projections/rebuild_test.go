@@ -144,7 +144,7 @@ func dumpTable(t testing.TB, db *sql.DB, name string) (list []string) {
 	return list
 }
 
-// rebuildFrom folds a book from scratch and returns the file.
+// rebuildFrom folds a memoryLedger from scratch and returns the file.
 func rebuildFrom(t testing.TB, b *memoryLedger) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rebuilt.db")
@@ -312,7 +312,7 @@ func (f endingFeed) Follow(_ context.Context, _ uint64, fn func([]events.Event, 
 	return fn(f.all()[:1], 1)
 }
 
-// TestFailedRebuildKeepsTheOldFile checks that for every reason of a failure.
+// TestFailedRebuildKeepsTheOldFile makes a rebuild fail for each possible reason.
 func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 	t.Parallel()
 	b := newMemoryLedger()

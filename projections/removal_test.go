@@ -358,7 +358,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				}
 			}
 			if dropped < 10 {
-				t.Errorf("only %d executions went", dropped)
+				t.Errorf("only %d executions were dropped", dropped)
 			}
 			_, err := s.Execution(t.Context(), tenant, events.NewID(began.Add(-time.Hour)))
 			if !errors.Is(err, events.ErrRemoved) {

@@ -11,7 +11,7 @@ import (
 	"daybook/projections"
 )
 
-// A prefix resolves to the only id of its tenant that has it.
+// A prefix resolves to the only id of the tenant that begins with it.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	b, s := newMemoryLedger(), open(t, projections.Options{})
@@ -87,7 +87,7 @@ func TestListDetails(t *testing.T) {
 		{"a percent sign", projections.ExecutionFilter{Text: "50%"}, "2"},
 		{"other letters", projections.ExecutionFilter{Text: "été"}, "2"},
 		{"a script's name", projections.ExecutionFilter{Text: "lib.ts#" + events.Hash([]byte(source))[:8]}, "2"},
-		{"a place in a script", projections.ExecutionFilter{Text: "lib.ts#" + events.Hash([]byte(source))[:8] + ":3:7"}, "2"},
+		{"a position in a script", projections.ExecutionFilter{Text: "lib.ts#" + events.Hash([]byte(source))[:8] + ":3:7"}, "2"},
 		{"a large script's name", projections.ExecutionFilter{Text: "#" + heap(9)[:8]}, "3"},
 		{"no script's name", projections.ExecutionFilter{Text: "#" + heap(9)[:9]}, ""},
 		{"a preview", projections.ExecutionFilter{Text: "xxx"}, "3"},

@@ -15,7 +15,7 @@ import (
 	"daybook/projections"
 )
 
-// fileSays reports whether a file contains a text; a missing file does not.
+// fileSays reports whether a file contains a text. A missing file contains none.
 func fileSays(t *testing.T, path, text string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -77,7 +77,7 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 				t.Errorf("%+v, %v", e, err)
 			}
 			if !fileSays(t, path+"-wal", secret) {
-				t.Fatal("the log is empty though it is read, so nothing is shown by what comes after")
+				t.Fatal("the log is empty although a query reads it, so the test checks nothing")
 			}
 			free()
 			c.then(t, s, b)
@@ -186,7 +186,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if readable && !fileSays(t, path+"-wal", secret) {
-			t.Fatal("nothing readable before, so nothing is shown by what comes after")
+			t.Fatal("the content cannot be read before it is shredded, so the test checks nothing")
 		}
 		before, err := s.Context(t.Context(), tenant, ref(3).Key)
 		if err != nil {
@@ -216,7 +216,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 		}
 	}
 	if got := told[0].Context.UserPreferences.Language; got != "en" {
-		t.Errorf("what the client has set is %q", got)
+		t.Errorf("the values of the client are %q", got)
 	}
 	if diff := cmp.Diff(told[:3], told[3:]); diff != "" {
 		t.Errorf("without the keys: %s", diff)

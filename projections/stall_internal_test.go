@@ -71,7 +71,7 @@ func TestRunOutlastsAFullDisk(t *testing.T) {
 	err = s.Wait(ctx, uint64(len(list)))
 	var unwritable *events.UnwritableError
 	if !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "the read side cannot be written: the disk is full") {
-		t.Fatalf("Wait: %v, want what is wrong", err)
+		t.Fatalf("Wait: %v, want the reason of the stall", err)
 	}
 	if got := s.StallError(); !errors.Is(got, err) {
 		t.Errorf("Stalled: %v, want %v", got, err)

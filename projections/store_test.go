@@ -21,7 +21,7 @@ import (
 // patience limits how long a test waits for a condition.
 const patience = 2 * time.Minute
 
-func TestReadYourWrites(t *testing.T) {
+func TestWaitMakesEventsReadable(t *testing.T) {
 	t.Parallel()
 	b, s := newMemoryLedger(), open(t, projections.Options{})
 	b.batch = 3
@@ -37,7 +37,7 @@ func TestReadYourWrites(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Fatalf("event %d is applied, but the change was not announced", seq)
+			t.Fatalf("event %d is applied, but no change was signalled", seq)
 		}
 		if _, err := s.Execution(ctx, tenant, id(n)); err != nil {
 			t.Fatalf("read right after the wait for %d: %v", seq, err)
@@ -82,13 +82,13 @@ func TestWatch(t *testing.T) {
 			t.Error("a commit about the execution was not signalled")
 		}
 	}
-	silent("who watches another execution", other)
-	silent("another tenant's watcher", foreign)
+	silent("a watcher of another execution", other)
+	silent("a watcher of another tenant", foreign)
 	stopMine()
 	stopMine() // a second call has no effect
 	stopAlso()
 	add(1)
-	silent("who has stopped", mine)
+	silent("a watcher that has stopped", mine)
 	select {
 	case <-other:
 	default:
@@ -176,7 +176,7 @@ func TestGapIsDamage(t *testing.T) {
 		t.Errorf("an event of the refused batch is visible: %v", err)
 	}
 	if _, err := s.Execution(t.Context(), tenant, id(1)); err != nil {
-		t.Errorf("what was applied before: %v", err)
+		t.Errorf("the events before the gap: %v", err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestAnotherSchemaIsRebuilt(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
+func TestOpenRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "projections.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {

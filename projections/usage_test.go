@@ -84,11 +84,11 @@ func TestKeptUsage(t *testing.T) {
 	b.add(&events.ContextExpired{ContextRef: connection, LastUse: events.Instant{Time: began}}, &events.ContextUpdated{ContextRef: named})
 	want("a context of a connection has expired, one of a session is new", 2, 1, 1)
 	b.add(&events.ContextExpired{ContextRef: connection, LastUse: events.Instant{Time: began}}, &events.ContextUpdated{ContextRef: connection}, &events.ContextExpired{ContextRef: named})
-	want("that of the connection is there again", 2, 2, 1)
+	want("the context of the connection exists again", 2, 2, 1)
 	for _, holder := range []int{1, 2} { // of one session
 		b.add(&events.SessionRefAssigned{Holder: heap(holder), Ref: "s0", SessionID: sessionID(1)})
 	}
-	want("short names are no sessions", 2, 2, 1)
+	want("short names do not count as sessions", 2, 2, 1)
 	if got := usage(t, s, tenant); got.ShortNames != 2 {
 		t.Errorf("%d short names, want that of each holder", got.ShortNames)
 	}

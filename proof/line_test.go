@@ -108,7 +108,7 @@ func TestLineKeepsTheRecord(t *testing.T) {
 		}
 		want, _ := proof.LeafHash(m)
 		if got, err := proof.LeafHash(again); err != nil || got != want || !bytes.Equal(again.Body, m.Body) {
-			t.Errorf("%s has another leaf, %v", line, err)
+			t.Errorf("the parsed line %s has another leaf, error %v", line, err)
 		}
 		var ce map[string]any
 		if err := json.Unmarshal(line, &ce); err != nil {
@@ -139,19 +139,19 @@ func TestLinesThatAreRefused(t *testing.T) {
 		"a blank":                   replace(`,"id":`, `, "id":`),
 		"another way to write it":   replace(`"id":"0`, `"id":"\u0030`),
 		"an attribute changed":      replace(`"type":"daybook.heap`, `"type":"daybook.neap`),
-		"an attribute more":         replace(`{"specversion"`, `{"extra":"1","specversion"`),
+		"an additional attribute":   replace(`{"specversion"`, `{"extra":"1","specversion"`),
 		"an attribute twice":        replace(`{"specversion":"1.0"`, `{"specversion":"1.0","specversion":"1.0"`),
 		"position 0":                replace(`"sequence":"1"`, `"sequence":"0"`),
 		"a position with a sign":    replace(`"sequence":"1"`, `"sequence":"+1"`),
 		"headers out of order":      replace(`Nats-Msg-Id: 019ab3c4-6a3e-7c51-8f0e-00000000000a\nce-id: 019ab3c4-6a3e-7c51-8f0e-00000000000a\n`, `ce-id: 019ab3c4-6a3e-7c51-8f0e-00000000000a\nNats-Msg-Id: 019ab3c4-6a3e-7c51-8f0e-00000000000a\n`),
-		"a header of the delivery":  replace(`"natsheaders":"`, `"natsheaders":"Nats-Sequence: 1\n`),
+		"a header of a delivery":    replace(`"natsheaders":"`, `"natsheaders":"Nats-Sequence: 1\n`),
 		"a header without a value":  replace(`"natsheaders":"`, `"natsheaders":"x\n`),
 		"data that is no JSON":      replace(`"data":{`, `"data":{{`),
 		"something after the data":  string(good[:len(good)-1]) + `,"x":1}`,
 		"base64 with a blank in it": replace(`"data":{`, `"data_base64":"AA ==","data":{`),
 	} {
 		if m, err := proof.ParseLine([]byte(line)); err == nil {
-			t.Errorf("%s: %s is taken for %+v", name, line, m)
+			t.Errorf("%s: %s is parsed as %+v", name, line, m)
 		}
 	}
 }
@@ -203,10 +203,10 @@ func FuzzParseCheckpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := proof.ParseCheckpoint(raw)
 		if err == nil && (c.Origin == "" || bytes.Count(raw, []byte("\n")) < 3) {
-			t.Errorf("%q is taken for %+v", raw, c)
+			t.Errorf("%q is parsed as %+v", raw, c)
 		}
 		if _, err := proof.OpenCheckpoint(raw); err == nil {
-			t.Errorf("%q is signed by nobody's key", raw)
+			t.Errorf("%q is accepted without a key", raw)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func TestTilePaths(t *testing.T) {
 		"tile/00/000", "tile/-1/000", "tile/0/001/002", "tile/0/x001/x002", "tile/0/x01/002", "/tile/0/000", "tile/0/../000", "tile/data/000", "tile/0/x999/x999/x999/x999/x999/x999/x999/999",
 	} {
 		if got, err := proof.ParseTilePath(path); err == nil {
-			t.Errorf("%q is taken for %+v", path, got)
+			t.Errorf("%q is parsed as %+v", path, got)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func FuzzParseTilePath(f *testing.F) {
 	f.Add("tile/entries/000")
 	f.Fuzz(func(t *testing.T, path string) {
 		if tile, err := proof.ParseTilePath(path); err == nil && tile.Path() != path {
-			t.Errorf("%q is taken for %+v, which is at %q", path, tile, tile.Path())
+			t.Errorf("%q is parsed as %+v, whose path is %q", path, tile, tile.Path())
 		}
 	})
 }

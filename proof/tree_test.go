@@ -45,12 +45,12 @@ func TestLoadTree(t *testing.T) {
 		}
 	}
 	if len(full) != 3 || len(partial) != 2 || len(tree.PartialLeaves()) != 5 {
-		t.Fatalf("%d full tiles and %d others, %d leaves behind the last", len(full), len(partial), len(tree.PartialLeaves()))
+		t.Fatalf("%d full tiles and %d others, %d leaves after the last", len(full), len(partial), len(tree.PartialLeaves()))
 	}
 	read := func(tile proof.Tile) ([]byte, error) { return partial.Get(tile, tile.Width) }
 	loaded, err := proof.LoadTree(full, leaves, read)
 	if err != nil || loaded.Size() != leaves || loaded.Root() != tree.Root() {
-		t.Fatalf("it is another tree: %v", err)
+		t.Fatalf("the loaded tree differs: %v", err)
 	}
 	for i := range proof.TileWidth {
 		if err := errors.Join(tree.Add(leaf(leaves+i)), loaded.Add(leaf(leaves+i))); err != nil {
@@ -58,10 +58,10 @@ func TestLoadTree(t *testing.T) {
 		}
 	}
 	if loaded.Root() != tree.Root() {
-		t.Error("it grows into another tree")
+		t.Error("the loaded tree differs after further leaves")
 	}
 	if _, err := proof.LoadTree(full, leaves+proof.TileWidth, read); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("tiles that are not there: %v", err)
+		t.Errorf("missing tiles: %v", err)
 	}
 	short := func(tile proof.Tile) ([]byte, error) { return partial.Get(tile, tile.Width-1) }
 	if _, err := proof.LoadTree(full, leaves, short); err == nil || !strings.Contains(err.Error(), "128 bytes, not 160") {

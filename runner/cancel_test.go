@@ -58,7 +58,7 @@ func TestCancelWhileRunning(t *testing.T) {
 	last := list[len(list)-1]
 	end := events.EndingOf(last.Data)
 	if last.Seq != seq {
-		t.Errorf("cancel answered position %d, the event is at %d", seq, last.Seq)
+		t.Errorf("Cancel returned position %d, the event is at %d", seq, last.Seq)
 	}
 	if errorText(end) != "Cancelled by user" || end.Heap != nil || end.Runner != r.ID() {
 		t.Errorf("unexpected end %+v", end)
@@ -102,7 +102,7 @@ func TestCancelWhileQueued(t *testing.T) {
 	}
 }
 
-func TestCancelRequestedButNotDoneWhileQueued(t *testing.T) {
+func TestRecordedCancelOfAQueuedRun(t *testing.T) {
 	t.Parallel()
 	// Simulates a server that died between the two appends of a cancel.
 	b := newTestLedger(t)
@@ -180,7 +180,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 			}})
 			b.startRunner(opts)
 			id := b.submit()
-			receive(t, "the script's beginning", began)
+			receive(t, "the start of the script", began)
 
 			var wg sync.WaitGroup
 			answers := make([]error, racers)
@@ -211,7 +211,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 				case err == nil && (!cancelled || positions[i] != ends[0].Seq):
 					t.Errorf("a cancel succeeded at position %d; the end is %s at %d", positions[i], ends[0].Type, ends[0].Seq)
 				case err != nil && code != ledger.CodeConflict:
-					t.Errorf("a cancel answered %v", err)
+					t.Errorf("Cancel returned %v", err)
 				}
 			}
 		})
@@ -296,7 +296,7 @@ func TestCancelWhileTheHeapIsRead(t *testing.T) {
 	}
 	last := list[len(list)-1]
 	if end := events.EndingOf(last.Data); last.Seq != seq || errorText(end) != "Cancelled by user" || end.Heap != nil || end.Output != nil && end.Output.Bytes != 0 {
-		t.Errorf("cancel answered %d; the end is at %d: %+v", seq, last.Seq, end)
+		t.Errorf("Cancel returned %d; the end is at %d: %+v", seq, last.Seq, end)
 	}
 	if n := b.count(events.TypeSessionEntryRecorded); n != 1 || r.Stats().Retried != 0 {
 		t.Errorf("%d session entries, %+v", n, r.Stats())

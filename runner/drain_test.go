@@ -49,12 +49,12 @@ func TestDrainLetsRunsFinish(t *testing.T) {
 	}
 }
 
-// A run that was handed back continues on another runner with the same task and does
-// not repeat the recorded output.
+// A run that was handed back continues on another runner with the same task. The recorded
+// output is not repeated.
 func TestDrainHandsBack(t *testing.T) {
 	t.Parallel()
-	// With an ack wait of an hour, only a hand-back lets the second runner have the
-	// run.
+	// With an ack wait of an hour, the second runner receives the run only after a
+	// hand-back.
 	b := openTestLedger(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	first := make(chan runner.Task, 1)
 	opts := b.options(workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
@@ -146,7 +146,7 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 			if err := receive(t, "the runner's end", done); err != nil {
 				t.Error(err)
 			}
-			// The only effect is that an attempt is used up.
+			// The run completes; the only effect is the loss of an attempt.
 			b.startRunner(b.options(completes()))
 			if status, end := b.waitForEnd(id); status != events.StatusCompleted || end.Attempt != 2 {
 				t.Errorf("the run is %s: %+v", status, end)
@@ -197,7 +197,7 @@ func TestDrainTakesNothingNew(t *testing.T) {
 	})
 	_, drain := b.startRunner(opts)
 	drain()
-	if d := receive(t, "giving it back", delay); d != 0 || ran.Load() {
+	if d := receive(t, "the nak", delay); d != 0 || ran.Load() {
 		t.Errorf("nak with a delay of %v, script run: %v", d, ran.Load())
 	}
 }
@@ -209,7 +209,7 @@ func TestARequestOfANewerVersion(t *testing.T) {
 	opts := b.options(completes())
 	opts.RetryDelay = time.Minute
 	e := events.Event{Type: "daybook.execution.requested.v9", Tenant: "default", Data: &events.Unknown{Type: "daybook.execution.requested.v9"}}
-	// Deliveries that other runners returned are no failed tries.
+	// Deliveries that other runners returned do not count as failed tries.
 	for _, delivered := range []int{1, 1000} {
 		var got []time.Duration
 		opts.Work = scriptedQueue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {

@@ -17,13 +17,14 @@ func SetHandBackTimeout(r *Runner, d time.Duration) { r.handBackTimeout = d }
 // SetTurnDelay shortens how long a run waits for its turn unless it is released.
 func SetTurnDelay(r *Runner, d time.Duration) { r.turnDelay = d }
 
-// ReplayHost is a Host that answers from the record of an earlier run and calls nothing.
-// With the same source, input heap, seed, start and engine a script ends as it did
-// then. A call that is not on record, or was another, ends the run with an error.
+// ReplayHost is a Host that answers from the ledger with the answers of an earlier run. It
+// calls no tool. With the same source, input heap, seed, start and engine, a script ends as
+// in that run. A call that is not recorded, or differs from the recorded one, ends the run
+// with an error.
 type ReplayHost struct{ replay *recordedAnswers }
 
-// NewReplayHost makes a Feed of the calls of an execution. It reads each answer when the
-// script gets it.
+// NewReplayHost returns a ReplayHost with the calls of an execution. It reads each answer
+// when the script receives it.
 func NewReplayHost(calls []ledger.RecordedCall) *ReplayHost {
 	return &ReplayHost{newRecordedAnswers(calls)}
 }
@@ -32,21 +33,21 @@ func NewReplayHost(calls []ledger.RecordedCall) *ReplayHost {
 func (f *ReplayHost) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
 	recorded, err := f.replay.matchCall(number, server, tool, arguments)
 	if err == nil && !recorded {
-		err = fmt.Errorf("%w: call %d is not on record", errDiverged, number)
+		err = fmt.Errorf("%w: call %d is not recorded", errDiverged, number)
 	}
 	return err
 }
 
-// Next implements Host. A call without an answer on record never gets one.
+// Next implements Host. A call without a recorded answer never gets one.
 func (f *ReplayHost) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
 	a, ok, err := f.replay.nextAnswer(ctx, due)
 	switch {
 	case err != nil || ok && (a.Number == 0 || a.Text != nil):
 		return a, err
 	case ok:
-		return a, fmt.Errorf("the answer to call %d is not on record, only its hash", a.Number)
+		return a, fmt.Errorf("the answer to call %d is not recorded, only its hash", a.Number)
 	case !due.IsZero():
-		return HostAnswer{}, nil // nothing comes before it any more
+		return HostAnswer{}, nil // no answer is left before the timer
 	}
 	<-ctx.Done()
 	return HostAnswer{}, context.Cause(ctx)

@@ -51,7 +51,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestWorkerThatOverstaysIsStopped(t *testing.T) {
+func TestWorkerBeyondItsTimeLimitIsStopped(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	r := runner.New(b.options(hangs(make(chan runner.Task, 1))))
@@ -97,8 +97,8 @@ func TestWorkerErrors(t *testing.T) {
 		{"once", failThenComplete(1, broken), events.StatusCompleted, 2, ""},
 		{"twice", failThenComplete(2, broken), events.StatusCompleted, 3, ""},
 		{"always", failThenComplete(100, broken), events.StatusFailed, 3, ledger.ReasonAttemptsExhausted},
-		{"panic", failThenComplete(1, func() error { panic("a fault of ours") }), events.StatusCompleted, 2, ""},
-		{"a status that is none", workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+		{"panic", failThenComplete(1, func() error { panic("a defect of the runner") }), events.StatusCompleted, 2, ""},
+		{"an unknown status", workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
 			return runner.Outcome{Status: "cancelled"}, nil
 		}}, events.StatusFailed, 3, ledger.ReasonAttemptsExhausted},
 	}
@@ -118,7 +118,7 @@ func TestWorkerErrors(t *testing.T) {
 	}
 }
 
-// A run that no worker can be started for is handed back at no cost of an attempt, but
+// A run without a worker is handed back, which costs no attempt, but
 // only a limited number of times.
 func TestWorkerShortage(t *testing.T) {
 	t.Parallel()
@@ -168,14 +168,14 @@ func TestWorkerShortage(t *testing.T) {
 	}
 }
 
-func TestAPanicSparesOtherRuns(t *testing.T) {
+func TestPanicEndsOneRun(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	began, release := make(chan struct{}), make(chan struct{})
 	var panicked atomic.Bool
 	b.startRunner(b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
 		if string(task.Code) == "panic" && !panicked.Swap(true) {
-			panic("a fault of ours")
+			panic("a defect of the runner")
 		}
 		if string(task.Code) == "wait" {
 			close(began)
@@ -410,7 +410,7 @@ func TestThreeDeathsExhaustARun(t *testing.T) {
 }
 
 // A transient failure at the end of a run costs no attempt.
-func TestTheEndIsRetried(t *testing.T) {
+func TestEndIsRetried(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	var puts, ends atomic.Int32
@@ -477,7 +477,7 @@ func TestOutputThatCannotBeRecorded(t *testing.T) {
 }
 
 // ErrSuperseded means that another runner is processing the same request.
-func TestASupersededRunIsLeftAlone(t *testing.T) {
+func TestSupersededRunIsNeitherAckedNorNaked(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	told := make(chan string, 1)

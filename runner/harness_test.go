@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 // patience limits how long a test waits for a condition.
 const patience = 2 * time.Minute
 
-// ackWait is how long a dead runner keeps its work in tests that wait for that. On a
-// loaded machine, a shorter time would expire for a live runner.
+// ackWait is the ack deadline in tests that wait until the request of a dead runner is
+// delivered again. On a loaded machine, a shorter time would expire for a live runner.
 const ackWait = 2 * time.Second
 
 var engine = events.Engine{ID: "engine-1", V8Version: "1.2.3"}
@@ -181,7 +181,7 @@ func (b *testLedger) startRunner(opts runner.Options) (r *runner.Runner, drain f
 	return r, b.runRunner(r)
 }
 
-// runRunner is begin for a runner that the test has created.
+// runRunner is startRunner for a runner that the test has created.
 func (b *testLedger) runRunner(r *runner.Runner) (drain func()) {
 	b.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -220,7 +220,7 @@ func (b *testLedger) history(id string) []events.Event {
 	return list
 }
 
-// errSeen stops a Follow that has found its event.
+// errSeen stops a Follow that has found the wanted event.
 var errSeen = errors.New("seen")
 
 // waitFor follows the ledger until an event about id satisfies want.

@@ -45,7 +45,7 @@ func (s *servers) calls() []string {
 	return slices.Clone(s.made)
 }
 
-// answers returns the arguments of each call, and refuses to buy.
+// answers returns the arguments of a call, or an error for the tool buy.
 func answers(_ context.Context, tool, arguments string) runner.ServerResult {
 	if tool == "buy" {
 		return runner.ServerResult{Outcome: events.HostError, Text: []byte("sold out")}
@@ -165,7 +165,7 @@ func replayTask(t *testing.T, s *events.ExecutionStarted, code string, callable 
 	return task
 }
 
-// Large arguments and results are stored as blobs. With a policy, only hashes are
+// Large arguments and results are stored as blobs. With HostCallHashes, only hashes are
 // stored.
 func TestHostCallBodies(t *testing.T) {
 	pool := newProcesses(t)
@@ -195,7 +195,7 @@ func TestHostCallBodies(t *testing.T) {
 
 // A run that is cancelled or times out while a call is pending ends, and the ledger
 // records that the result of the call is unknown.
-func TestEndedWhileCalling(t *testing.T) {
+func TestRunEndsDuringACall(t *testing.T) {
 	b := newTestLedger(t)
 	began := make(chan struct{}, 5)
 	s := &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {
@@ -334,9 +334,9 @@ func (l *lostTexts) Text(ctx context.Context, tenant, hash string) ([]byte, erro
 	return l.Store.Text(ctx, tenant, hash)
 }
 
-// An interrupted run waits while the recorded answers cannot be read, at no cost of an
+// An interrupted run waits while the recorded answers cannot be read, which costs no
 // attempt. It fails if an answer is lost.
-func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
+func TestInterruptedWithUnreadableAnswers(t *testing.T) {
 	pool := newProcesses(t)
 	for _, test := range []struct {
 		err    error
@@ -379,7 +379,7 @@ func must[T any](v T, err error) T {
 
 // Concurrent calls are recorded in the order of their numbers, and their answers in the
 // order in which the script received them.
-func TestManyCallsAtOnce(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	b := newTestLedger(t)
 	opts := b.options(newProcesses(t))
 	opts.Servers = &servers{call: answers}
@@ -409,7 +409,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 }
 
 // A timer of a script fires in time while a call never ends.
-func TestTimersBesideCalls(t *testing.T) {
+func TestTimersDuringCalls(t *testing.T) {
 	b := newTestLedger(t)
 	opts := b.options(newProcesses(t))
 	opts.Servers = &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {

@@ -20,7 +20,7 @@ import (
 	"daybook/runner"
 )
 
-// echoes completes and sends on the task that it received.
+// echoes returns a script that sends its task to tasks and completes.
 func echoes(tasks chan<- runner.Task) workers {
 	return workers{func(_ context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
 		tasks <- t
@@ -103,7 +103,7 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 		get     func(context.Context, string, string) ([]byte, events.HeapInfo, error)
 		status  events.Status
 		reason  string
-		says    []string // in the error, or otherwise in the start's warnings
+		says    []string // in the error, or in the warnings of the start
 		warning bool
 	}{
 		{"never recorded", answers(events.HeapInfo{}, events.ErrNotFound), events.StatusCompleted, "", []string{hash, "fresh isolate"}, true},
@@ -168,7 +168,7 @@ func TestCollectedHeap(t *testing.T) {
 
 // A heap store that is unavailable for a limited time costs neither an attempt nor the
 // heap.
-func TestHeapStoreComesBack(t *testing.T) {
+func TestHeapStoreRecovers(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
@@ -191,8 +191,8 @@ func TestHeapStoreComesBack(t *testing.T) {
 	}
 }
 
-// A failure before the heap was requested is no failed read of the heap.
-func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
+// A failure before the heap is read does not count as a failed read of the heap.
+func TestHeapReadsAreCountedApart(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
@@ -221,8 +221,8 @@ func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 	}
 }
 
-// returningQueue is a queue whose requests were often taken ahead by other runners and
-// returned. Such deliveries are no failed tries.
+// returningQueue is a queue with requests that other runners often took ahead and returned.
+// Such deliveries do not count as failed tries.
 type returningQueue struct{ work }
 
 func (g returningQueue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
@@ -254,7 +254,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	}{
 		{"missing", func() ([]byte, error) { return nil, events.ErrNotFound }, runner.ReasonSourceMissing},
 		{"damaged", func() ([]byte, error) { return nil, events.ErrDamaged }, runner.ReasonSourceDamaged},
-		{"of another request", func() ([]byte, error) { return []byte("evil()"), nil }, runner.ReasonSourceDamaged},
+		{"another text", func() ([]byte, error) { return []byte("evil()"), nil }, runner.ReasonSourceDamaged},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

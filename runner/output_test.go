@@ -38,7 +38,7 @@ func TestFirstLineIsVisibleWhileTheScriptRuns(t *testing.T) {
 	b.waitForEnd(id)
 }
 
-func TestLinesInQuickSuccessionShareChunks(t *testing.T) {
+func TestFastLinesShareChunks(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	b.startRunner(b.options(completes(numberedLines(1, 5000)...)))
@@ -306,7 +306,7 @@ func TestOutputCap(t *testing.T) {
 	}
 }
 
-func TestAFastScriptWaitsForASlowLedger(t *testing.T) {
+func TestFastScriptWaitsForSlowLedger(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	release, blocked := make(chan struct{}), make(chan int, 1)
@@ -333,7 +333,7 @@ func TestAFastScriptWaitsForASlowLedger(t *testing.T) {
 	}}
 	b.startRunner(opts)
 	id := b.submit()
-	accepted := receive(t, "the script's wait", blocked)
+	accepted := receive(t, "the blocked write", blocked)
 	close(release)
 	if accepted > 5*events.OutputMaxLines {
 		t.Errorf("%d lines were accepted while the ledger was blocked", accepted)

@@ -46,7 +46,7 @@ func loggedPump(t *testing.T, log OutputLog, pace *outputPace, tenant string, li
 
 func text(n int) []events.Line { return []events.Line{{Text: strings.Repeat("x", n)}} }
 
-func TestMuchOutputWaitsAndLittleDoesNot(t *testing.T) {
+func TestOnlyMuchOutputWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
@@ -137,7 +137,7 @@ func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
 		if d := time.Since(before); d > time.Second {
 			t.Errorf("the end took %s", d)
 		}
-		// Output that was not accepted takes nothing from the next output.
+		// Output that was not accepted does not delay the next output.
 		before = time.Now()
 		if err := pace.wait(t.Context(), "b", 1); err != nil {
 			t.Error(err)
@@ -183,9 +183,9 @@ func (slowLog) AppendOutput(context.Context, *ledger.StartedAttempt, int64, int6
 	return 1, nil
 }
 
-// The output of a stopped run waits for a slow ledger for less time than its worker has
-// to stop.
-func TestOutputOfAStoppedRunMeetsASlowLedger(t *testing.T) {
+// The output of a stopped run waits for a slow ledger for less time than the worker has
+// until it is killed.
+func TestOutputOfAStoppedRunAndASlowLedger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := loggedPump(t, slowLog{}, nil, "a", 0)

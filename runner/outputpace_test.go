@@ -12,8 +12,8 @@ import (
 	"daybook/ledger"
 )
 
-// A run whose output waits ends soon, whatever ends it. The ledger has the first lines
-// of its output once, and the totals are those of the recorded lines.
+// A run whose output waits ends soon after a time-out, a cancel or a shutdown. The ledger
+// has the first lines of its output once, and the totals are those of the recorded lines.
 func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 	t.Parallel()
 	b := openTestLedger(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})

@@ -117,7 +117,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			books := openShared(t, 2, jetstream.Options{}, ledger.Options{})
 			b := books[0]
 			s := b.session(when)
-			b.turn(s, "zero ") // so that the run has an input
+			b.turn(s, "zero ") // its heap is the input of the run
 			gate, held, inputs := make(chan struct{}), make(chan struct{}, 10), make(chan struct{}, 10)
 			var runs atomic.Int32
 			log := new(sharedLog)
@@ -239,7 +239,7 @@ func TestRunnerDiesBeforeItReleases(t *testing.T) {
 	opts := doomed.options(w)
 	opts.Work = work{Store: doomed.store, ack: func(context.Context, runner.Delivery) error { return nil },
 		nak: func(ctx context.Context, d runner.Delivery, delay time.Duration) error {
-			if delay > time.Second { // as it waits for its turn
+			if delay > time.Second { // the delay of a run that waits for its turn
 				return d.Nak(ctx, delay)
 			}
 			return nil
@@ -361,8 +361,8 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 	}
 }
 
-// TestDelayIsTheSafetyNet checks that a lost release costs one delay.
-func TestDelayIsTheSafetyNet(t *testing.T) {
+// TestLostReleaseCostsADelay checks that a turn whose release is lost runs after the delay.
+func TestLostReleaseCostsADelay(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)
 	s := b.session("safety net")

@@ -69,7 +69,7 @@ func waitForPostponed(t *testing.T, r *runner.Runner, n int) {
 	}
 }
 
-var errGone = errors.New("the process is gone")
+var errGone = errors.New("the process has ended")
 
 // TestTurnsRunInOrder checks that the runs of a session follow each other, each from
 // the heap of the run before, while there are slots for all of them at once.
@@ -146,7 +146,7 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 		b.turn(held, "behind")
 	}
 	b.turn(other, "beside")
-	if got := receive(t, "the run beside", began); got != "beside" {
+	if got := receive(t, "the run of the other session", began); got != "beside" {
 		t.Fatalf("%q ran", got)
 	}
 	receive(t, "its end", acked)
@@ -198,7 +198,7 @@ func TestCancelledTurn(t *testing.T) {
 	}
 }
 
-// TestTurnsOfTwoRunners checks that the order holds between processes that do not
+// TestTurnsOfTwoRunners checks the order of turns in processes that do not
 // communicate.
 func TestTurnsOfTwoRunners(t *testing.T) {
 	t.Parallel()
@@ -305,6 +305,6 @@ func TestLostHead(t *testing.T) {
 	id := b.turn(s, "three")
 	receive(t, "the last end", acked)
 	if _, end := b.waitForEnd(id); b.heapOf(end) != "one three" {
-		t.Errorf("when the heap is back the state is %q", b.heapOf(end))
+		t.Errorf("after the heap is available again, the state is %q", b.heapOf(end))
 	}
 }

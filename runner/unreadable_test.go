@@ -63,7 +63,7 @@ func TestUnreadableRequest(t *testing.T) {
 		return e
 	}
 	if e := last(good); e.Type != events.TypeExecutionCompleted {
-		t.Errorf("the run behind ended with %s", e.Type)
+		t.Errorf("the run after it ended with %s", e.Type)
 	}
 	if e := last(ended); e.Type != events.TypeExecutionCancelled {
 		t.Errorf("the run that had ended got %s", e.Type)
@@ -99,7 +99,7 @@ func TestRequestForANewerVersion(t *testing.T) {
 	if err := runner.New(opts).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if receive(t, "the giving back", given) != opts.RetryDelay {
+	if receive(t, "the nak", given) != opts.RetryDelay {
 		t.Error("it is not delivered again")
 	}
 	if _, err := b.store.Last(t.Context(), events.ExecSubject(events.DefaultTenant, id)); !errors.Is(err, events.ErrNotFound) {

@@ -69,7 +69,7 @@ func TestRealWorkers(t *testing.T) {
 
 	_, status, end = b.script(`let a = n.length`, func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"n": json.RawMessage("[1]")} })
 	if status != events.StatusCompleted || end.Content.Value().Result != nil {
-		t.Errorf("a declaration beside a value is %s: %s %+v", status, errorText(end), end.Content.Value().Result)
+		t.Errorf("a declaration with an input value is %s: %s %+v", status, errorText(end), end.Content.Value().Result)
 	}
 
 	_, status, end = b.script(`throw new Error("no")`)
@@ -115,9 +115,8 @@ func TestRealWorkersAreCancelled(t *testing.T) {
 	}
 }
 
-// After the first runner was shut down, the run on a second runner writes the same
-// output as it would have written: seed, clock and the values passed to the run are
-// those of the first attempt.
+// After the first runner is shut down, the run continues on a second runner with the seed,
+// the clock and the input values of the first attempt, so that it writes the same output.
 func TestRealWorkersContinueAfterADrain(t *testing.T) {
 	t.Parallel()
 	b := newTestLedger(t)

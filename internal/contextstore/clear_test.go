@@ -12,8 +12,8 @@ import (
 	"daybook/projections"
 )
 
-// Clearing a context records an event only if there is something to clear, also when
-// many clear it at once. The answers are equal.
+// Clearing a context records an event only if there is something to clear, also for
+// concurrent calls. All calls return the same context.
 func TestClearAppendsOnce(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -53,7 +53,7 @@ func TestClearAppendsOnce(t *testing.T) {
 		})
 	}
 	clearing.Wait()
-	count("eight at once", 1)
+	count("eight concurrent calls", 1)
 	// Clear also drops unrecorded notes and recent requests.
 	note(t, s, named(1), b.clock.Now(), 1)
 	clear(named(1))
@@ -65,7 +65,7 @@ func TestClearAppendsOnce(t *testing.T) {
 	count("a run that is about to be requested", 3)
 }
 
-// behind are projections that show no context until a caller waits for a position.
+// behind is a read side that has no context until a caller waits for a position.
 type behind struct {
 	contextstore.Views
 	waited *atomic.Bool
@@ -126,7 +126,7 @@ func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	get(t, s, named(1))
 	s.Flush(t.Context())
 	if n := b.count(events.TypeContextNoted); n != 1 {
-		t.Errorf("%d events about what was noted while an edit waits", n)
+		t.Errorf("%d events about the notes that were made while an edit waits", n)
 	}
 	close(pass)
 	if err := <-edited; err != nil {

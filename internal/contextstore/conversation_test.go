@@ -28,7 +28,7 @@ func custom(name, value string) contextstore.Patch {
 }
 
 // Ids are 64 hex characters from crypto/rand, and each context has a different one.
-func TestA01_IDsAreRandom(t *testing.T) {
+func TestIDsAreRandom(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000
 	seen := make(map[string]struct{}, many)
@@ -36,7 +36,7 @@ func TestA01_IDsAreRandom(t *testing.T) {
 		seen[events.NewSessionID()] = struct{}{}
 	}
 	if len(seen) != many {
-		t.Errorf("%d ids are %d different ones", many, len(seen))
+		t.Errorf("%d contexts have %d different ids", many, len(seen))
 	}
 	for id := range seen {
 		if !events.ValidHash(id) {
@@ -52,7 +52,7 @@ func TestA01_IDsAreRandom(t *testing.T) {
 
 // The id of a session name's context is not derived from the name: two ledgers give
 // different ids.
-func TestA02_IDsAreNotDerived(t *testing.T) {
+func TestIDsAreNotDerived(t *testing.T) {
 	t.Parallel()
 	one, two := openBook(t), openBook(t)
 	a, b := get(t, one.store(), named(1)), get(t, two.store(), named(1))
@@ -67,7 +67,7 @@ func TestA02_IDsAreNotDerived(t *testing.T) {
 
 // For any session name, its key and subject are plain and have one form. Kinds and
 // tenants never share a key.
-func TestA03_KeysAreNamespaced(t *testing.T) {
+func TestKeysAreNamespaced(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for _, tenant := range []string{"default", "acme"} {
@@ -100,9 +100,9 @@ func (v views) Context(_ context.Context, _, key string) (projections.ContextSta
 	return v.context(key)
 }
 
-// A context stored under a key that is not its own is never served. It is logged as an
-// error, and the answer does not reveal its owner.
-func TestA04_A05_MismatchIsRefused(t *testing.T) {
+// A context that is stored under the key of another context is never served. It is logged
+// as an error, and the answer does not reveal its owner.
+func TestMismatchIsRefused(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	theirs := set(t, b.store(), named(2), "word", `"canary"`)
@@ -126,11 +126,11 @@ func TestA04_A05_MismatchIsRefused(t *testing.T) {
 		t.Errorf("the log: %s", log.String())
 	}
 	if got := get(t, b.store(), named(2)); string(got.Custom["word"]) != `"canary"` || len(got.Custom) != 1 {
-		t.Errorf("the other's context is %v", got.Custom)
+		t.Errorf("the context of the other session is %v", got.Custom)
 	}
 }
 
-// A call without a session is refused with a message that says what to do.
+// A call without a session is refused, and the message names the remedy.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -139,9 +139,9 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// With many sessions at once in a small cache, no value of one session appears in
+// With many concurrent sessions in a small cache, no value of one session appears in
 // another.
-func TestA06_SessionsNeverMix(t *testing.T) {
+func TestSessionsNeverMix(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 3 })
@@ -186,7 +186,7 @@ func TestA06_SessionsNeverMix(t *testing.T) {
 }
 
 // A fresh context has the documented members, all empty.
-func TestA07_FreshContext(t *testing.T) {
+func TestFreshContext(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	c := get(t, b.store(), named(1))
@@ -212,7 +212,7 @@ func TestA07_FreshContext(t *testing.T) {
 }
 
 // Preferences have their documented forms. Other values are refused.
-func TestA09_Preferences(t *testing.T) {
+func TestPreferences(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
@@ -248,8 +248,8 @@ func TestA09_Preferences(t *testing.T) {
 	}
 }
 
-// Values over a limit, and values that look like secrets, are refused with a message
-// that says what to do. Earlier values stay.
+// Values over a limit, and values that look like secrets, are refused, and the message
+// names the remedy. Earlier values stay.
 func TestCustomIsBounded(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -313,12 +313,12 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 	seq := b.count(events.TypeContextUpdated)
 	set(t, stores[0], named(1), "5", "5")
 	if after := b.count(events.TypeContextUpdated); after != seq {
-		t.Errorf("setting what is set was recorded: %d events, then %d", seq, after)
+		t.Errorf("an edit without a change was recorded: %d events, then %d", seq, after)
 	}
 }
 
 // A noted call has its tool, arguments, time and a short result.
-func TestA10_CallRecord(t *testing.T) {
+func TestCallRecord(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
@@ -357,7 +357,7 @@ func TestA10_CallRecord(t *testing.T) {
 
 // Values of arguments that look like secrets are in no event, and cannot be guessed
 // from a hash.
-func TestA11_SecretsAreRedacted(t *testing.T) {
+func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store(func(o *contextstore.Options) { o.SecretKeys = []string{"pin"} })
@@ -375,7 +375,7 @@ func TestA11_SecretsAreRedacted(t *testing.T) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	if len(c.RecentToolCalls) != 1 || c.RecentToolCalls[0].Times != 2 {
-		t.Errorf("calls that differ in a secret only are told apart: %+v", c.RecentToolCalls)
+		t.Errorf("calls that differ only in a secret have different hashes: %+v", c.RecentToolCalls)
 	}
 	list, err := b.log.Read(t.Context(), 0, 100)
 	if err != nil {
@@ -388,15 +388,15 @@ func TestA11_SecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// An equal call is found by its hash, in its own context and until that expires.
-func TestA18_AlreadyTried(t *testing.T) {
+// An equal call is found by its hash, only in its own context and until the context expires.
+func TestPriorCall(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
 	args := map[string]any{"tags": map[string]string{"a": "1", "b": "2"}}
 	hash := s.CallHash("query", args)
 	if other := s.CallHash("query", map[string]any{"tags": map[string]string{"b": "2", "a": "1"}}); other != hash {
-		t.Error("the order of members matters")
+		t.Error("the hash depends on the order of members")
 	}
 	for name, other := range map[string]string{
 		"another tool": s.CallHash("other", args), "another value": s.CallHash("query", map[string]any{"tags": map[string]string{"a": "1", "b": "3"}}), "none": s.CallHash("query", nil),
@@ -429,7 +429,7 @@ func TestA18_AlreadyTried(t *testing.T) {
 
 // A context expires after 30 minutes without use, and a read is a use. The expiry is
 // recorded, and all earlier events stay.
-func TestA20_IdleTTLSlides(t *testing.T) {
+func TestIdleContextsExpire(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store()
@@ -446,7 +446,7 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 		t.Errorf("after 30:01: %+v", c)
 	}
 	if b.count(events.TypeContextExpired) != 1 || b.count(events.TypeContextUpdated) != 1 {
-		t.Error("expired and updated are not on record once each")
+		t.Error("the expired and updated events are not recorded once each")
 	}
 	// A sweep does the same for contexts that no call uses, in memory or not.
 	set(t, s, named(2), "a", "1")
@@ -457,7 +457,7 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(events.TypeContextExpired); n != want {
-			t.Errorf("at %s %d have expired, want %d", b.clock.Now(), n, want)
+			t.Errorf("at %s %d contexts have expired, want %d", b.clock.Now(), n, want)
 		}
 		b.clock.advance(2 * time.Second)
 	}
@@ -470,12 +470,12 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.count(events.TypeContextExpired); n != 3 {
-		t.Errorf("%d have expired", n)
+		t.Errorf("%d contexts have expired", n)
 	}
 }
 
-// A connection that only reads, and one that clears its context, leave nothing after
-// they were idle.
+// The contexts of a connection that only reads, and of one that clears its context, are
+// removed after their idle time.
 func TestEmptyConnectionsExpire(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -504,7 +504,7 @@ func TestEmptyConnectionsExpire(t *testing.T) {
 
 // Over the limit, exactly the least recently used context is evicted. A get of a cached
 // context evicts none.
-func TestA21_LRU(t *testing.T) {
+func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	var read []string
@@ -541,7 +541,7 @@ func TestA21_LRU(t *testing.T) {
 }
 
 // Above the high-water limit, the least recently used fifth is evicted, rounded up.
-func TestA22_MemoryPressure(t *testing.T) {
+func TestMemoryPressure(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	used := uint64(99)
@@ -557,12 +557,12 @@ func TestA22_MemoryPressure(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Stats().Sessions; got != want {
-			t.Errorf("with %d of 100 bytes used %d are held, want %d", used, got, want)
+			t.Errorf("with %d of 100 bytes used, %d contexts are in memory, want %d", used, got, want)
 		}
 		used = 100
 	}
 	if n := s.Stats().Evictions[contextstore.EvictedPressure]; n != 5 {
-		t.Errorf("%d were dropped", n)
+		t.Errorf("%d contexts were evicted", n)
 	}
 	if n := b.count(events.TypeContextExpired); n != 0 {
 		t.Errorf("%d contexts were lost", n)
@@ -570,7 +570,7 @@ func TestA22_MemoryPressure(t *testing.T) {
 }
 
 // A context with a running execution is not evicted and does not expire.
-func TestA23_RunningStays(t *testing.T) {
+func TestContextsWithRunsAreKept(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 2 })
@@ -593,20 +593,20 @@ func TestA23_RunningStays(t *testing.T) {
 		t.Errorf("a context with a run has changed:\n%s", diff)
 	}
 	if reads[contextstore.EvictedLRU] == 0 {
-		t.Error("nothing was dropped at all")
+		t.Error("no context was evicted")
 	}
 	b.append(events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: run, Attempt: 1}))
 	if got := get(t, s, named(1)).RecentToolCalls; len(got) != 1 || got[0].ResultSummary != "completed" {
-		t.Errorf("after its end: %+v", got)
+		t.Errorf("after the end of the run: %+v", got)
 	}
 	b.clock.advance(31 * time.Minute)
 	if c := get(t, s, named(1)); len(c.RecentToolCalls) != 0 {
-		t.Errorf("it does not expire any more: %+v", c)
+		t.Errorf("after the run, the context does not expire: %+v", c)
 	}
 }
 
-// An evicted context comes back unchanged. Reads are counted in a histogram.
-func TestA24_EvictedComesBack(t *testing.T) {
+// An evicted context is read again unchanged. Reads are counted in a histogram.
+func TestEvictedContextsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 1 })
@@ -624,7 +624,7 @@ func TestA24_EvictedComesBack(t *testing.T) {
 	s.Flush(t.Context())
 	get(t, s, named(2))
 	if s.Stats().Evictions[contextstore.EvictedLRU] == 0 {
-		t.Fatal("nothing was dropped")
+		t.Fatal("no context was evicted")
 	}
 	if diff := cmp.Diff(before, get(t, s, named(1))); diff != "" {
 		t.Error(diff)
@@ -635,9 +635,9 @@ func TestA24_EvictedComesBack(t *testing.T) {
 	}
 }
 
-// Another process reads all contexts, and those that expired meanwhile are fresh.
-// Rebuilt projections give the same.
-func TestA25_AfterARestart(t *testing.T) {
+// After a restart, all contexts can be read, and those that have expired are fresh. Rebuilt
+// projections give the same contexts.
+func TestContextsAfterARestart(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -657,7 +657,7 @@ func TestA25_AfterARestart(t *testing.T) {
 	b.settle()
 	again := b.store()
 	if n := again.Stats().Sessions; n != 0 {
-		t.Errorf("%d sessions before anybody came", n)
+		t.Errorf("%d sessions before the first call", n)
 	}
 	rebuilt := b.store(func(o *contextstore.Options) {
 		o.Views = follow(t, b.log, filepath.Join(t.TempDir(), "again.db"))
@@ -674,7 +674,7 @@ func TestA25_AfterARestart(t *testing.T) {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 		if c := get(t, s, named(3)); len(c.RecentToolCalls) != 1 {
-			t.Errorf("%s: what was noted last is lost: %+v", name, c)
+			t.Errorf("%s: the last note is lost: %+v", name, c)
 		}
 	}
 	b.clock.advance(31 * time.Minute)
@@ -692,7 +692,7 @@ func TestA25_AfterARestart(t *testing.T) {
 
 // health_check has the documented members. It is degraded exactly when the store is
 // down or memory is short. A full cache loses nothing and is healthy.
-func TestA28_A29_Health(t *testing.T) {
+func TestHealth(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	for name, tt := range map[string]struct {
@@ -728,7 +728,7 @@ func TestA28_A29_Health(t *testing.T) {
 	}
 }
 
-// An expiry found on use is counted like one found by a sweep.
+// An expiry that a call detects is counted like one that a sweep detects.
 func TestExpiryOnAccessIsCounted(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -736,10 +736,10 @@ func TestExpiryOnAccessIsCounted(t *testing.T) {
 	set(t, s, named(0), "city", `"Oslo"`)
 	b.clock.advance(31 * time.Minute)
 	if c := get(t, s, named(0)); len(c.Custom) != 0 {
-		t.Errorf("it did not expire: %+v", c)
+		t.Errorf("the context did not expire: %+v", c)
 	}
 	if n := s.Stats().Evictions[contextstore.EvictedIdle]; n != 1 {
-		t.Errorf("%d contexts were dropped as idle", n)
+		t.Errorf("%d contexts were evicted as idle", n)
 	}
 }
 
@@ -769,9 +769,9 @@ func TestScope(t *testing.T) {
 	}
 	set(t, shared, of("token|default|ada"), "city", `"Bergen"`)
 	if c := get(t, shared, of("token|default|bob")); len(c.Custom) != 1 {
-		t.Errorf("in the tenant's scope bob reads %v", c.Custom)
+		t.Errorf("with TenantScope bob reads %v", c.Custom)
 	}
-	// A context that only the holder of an id can open does not depend on the token.
+	// The context of a logical session, whose id is a secret, does not depend on the token.
 	logical := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextLogical, ID: events.Hash([]byte("a session"))}
 	other := logical
 	other.Principal = "token|default|ada"
@@ -781,7 +781,7 @@ func TestScope(t *testing.T) {
 }
 
 // A store that does not answer counts as down.
-func TestA30_HealthOfAHangingStore(t *testing.T) {
+func TestHealthOfAHangingStore(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	s := b.store(func(o *contextstore.Options) {
@@ -795,7 +795,7 @@ func TestA30_HealthOfAHangingStore(t *testing.T) {
 }
 
 // All reasons are in the statistics from the start, at 0.
-func TestA31_ReasonsAreThere(t *testing.T) {
+func TestStatsListAllReasons(t *testing.T) {
 	t.Parallel()
 	st := openBook(t).store().Stats()
 	want := map[contextstore.Eviction]int64{"idle": 0, "lru": 0, "memory_pressure": 0}
@@ -806,7 +806,7 @@ func TestA31_ReasonsAreThere(t *testing.T) {
 
 // Each read is logged at debug level with the tool and a hash of the id. The id itself
 // is never logged, because it grants access.
-func TestA32_ReadsAreAudited(t *testing.T) {
+func TestReadsAreLogged(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
 	var log bytes.Buffer
@@ -846,7 +846,7 @@ func (broken) Append(context.Context, events.Event, int64) (uint64, error) {
 }
 
 // While nothing can be written, recorded content can be read, edits are refused with a
-// reason, and notes wait within bounds.
+// reason, and a limited number of notes waits.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -867,7 +867,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// full is a log that accepts no new context, or only later.
+// full is a log that refuses events about new contexts, permanently or until a later time.
 type full struct {
 	contextstore.Log
 	retry time.Duration
@@ -934,7 +934,7 @@ func FuzzPatch(f *testing.F) {
 			t.Errorf("%d bytes, %v", len(raw), err)
 		}
 		if m, err := events.Encode(events.New("default", began, &events.ContextUpdated{Content: events.Plain(got)})); err != nil || len(m.Body) > math.MaxInt32 {
-			t.Errorf("it cannot be recorded: %v", err)
+			t.Errorf("the content cannot be recorded: %v", err)
 		}
 	})
 }

@@ -47,8 +47,8 @@ func crowd(t testing.TB, b *book, n int) []contextstore.Key {
 	return keys
 }
 
-// Ten thousand sessions are open at once: the memory stays within its limit, and
-// evicted contexts come back unchanged.
+// With ten thousand concurrent sessions, the memory stays within its limit, and evicted
+// contexts are read again unchanged.
 func TestTenThousandSessions(t *testing.T) {
 	t.Parallel()
 	sessions, bound := 10_000, int64(8<<20)
@@ -81,12 +81,12 @@ func TestTenThousandSessions(t *testing.T) {
 						return
 					}
 					if diff := cmp.Diff(want[i], got); diff != "" {
-						t.Errorf("round %d, context %d is not what it was:\n%s", round, i, diff)
+						t.Errorf("round %d: context %d has changed:\n%s", round, i, diff)
 						return
 					}
 					// The contexts in use are not evicted, and eight are in use.
 					if st := s.Stats(); st.Bytes > bound+8*(8<<10) {
-						t.Errorf("%d bytes are held, of %d", st.Bytes, bound)
+						t.Errorf("%d bytes are in memory, the limit is %d", st.Bytes, bound)
 						return
 					}
 				}
@@ -131,7 +131,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkNote notes calls of many sessions at once and records them as Run does.
+// BenchmarkNote notes calls of many concurrent sessions and records them as Run does.
 func BenchmarkNote(b *testing.B) {
 	book := openBook(b)
 	s := book.store()

@@ -10,7 +10,7 @@ import (
 	"daybook/internal/contextstore"
 )
 
-// lostAnswers records events and loses the first answers.
+// lostAnswers records events and returns an error for the first ones, as if the answers were lost.
 type lostAnswers struct {
 	contextstore.Log
 	lost int
@@ -44,7 +44,7 @@ func TestNotesAreRecordedOnce(t *testing.T) {
 		times = append(times, call.Times)
 	}
 	if got := fmt.Sprint(times); log.lost != 0 || got != "[2 1 1]" && got != "[2 0 0]" {
-		t.Errorf("%d answers are not lost, the calls were made %s times: %+v", log.lost, got, c.RecentToolCalls)
+		t.Errorf("%d answers remain to be lost, the calls are counted %s times: %+v", log.lost, got, c.RecentToolCalls)
 	}
 	if n := b.count(events.TypeContextNoted); n != 2 {
 		t.Errorf("%d events hold the notes", n)
@@ -56,8 +56,8 @@ func TestNotesAreRecordedOnce(t *testing.T) {
 	}
 }
 
-// A reader of notes that cannot be read yet waits for only a part of its time, and then
-// gets the older context.
+// If the projections are behind, a reader waits for the recorded notes only for a part of
+// its time, and then gets the older context.
 func TestNotesThatCannotBeReadYet(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -66,7 +66,7 @@ func TestNotesThatCannotBeReadYet(t *testing.T) {
 	s := b.store(func(o *contextstore.Options) { o.Views = lagging{b.views, &waited} })
 	note(t, s, named(1), began, 1)
 	s.Flush(t.Context())
-	const patience = time.Minute // no time passes
+	const patience = time.Minute // the test does not wait
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	if ref, err := s.Ref(ctx, named(1)); err != nil || ref.Key == "" {

@@ -30,7 +30,7 @@ var (
 	client = events.Actor{Principal: "anonymous", Transport: "mcp-http"}
 )
 
-// clock is a time that tests advance.
+// clock is a clock that tests advance.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -48,7 +48,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// book is a ledger on a real JetStream, with the projections that follow it.
+// book is a ledger on a real JetStream store, with the projections that follow it.
 type book struct {
 	t     testing.TB
 	log   *jetstream.Store
@@ -85,7 +85,7 @@ func follow(t testing.TB, log *jetstream.Store, path string) *projections.Store 
 	return views
 }
 
-// store returns a Store on the book, as one process has it.
+// store returns a Store on the ledger, as one process has it.
 func (b *book) store(edit ...func(*contextstore.Options)) *contextstore.Store {
 	b.t.Helper()
 	opts := contextstore.Options{

@@ -23,7 +23,7 @@ func TestPendingBytes(t *testing.T) {
 		p.dropRecorded()
 		p.setInFlight(events.Event{})
 		if p.dropRecorded(); p.bytes != 0 || !p.isEmpty() {
-			t.Errorf("round %d: %d bytes are counted once all is recorded: %+v", round, p.bytes, p)
+			t.Errorf("round %d: %d bytes are counted after all notes are recorded: %+v", round, p.bytes, p)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"daybook/internal/contextstore"
 )
 
-// A read without a trace appends nothing: it creates no context, notes nothing, counts
-// as no use and expires nothing.
+// A read under WithoutTrace appends nothing: it creates no context, notes nothing, does not
+// count as a use and expires nothing.
 func TestReadingWithoutTrace(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
@@ -25,10 +25,10 @@ func TestReadingWithoutTrace(t *testing.T) {
 	b.clock.advance(20 * time.Minute)
 	for i := range 10 {
 		if c, err := s.Get(ctx, named(100+i), "test"); err != nil || c.SessionID == "" || len(c.RecentToolCalls) != 0 {
-			t.Errorf("a context that is not there: %+v, %v", c, err)
+			t.Errorf("a missing context: %+v, %v", c, err)
 		}
 		if c, err := s.Get(ctx, named(1), "test"); err != nil || len(c.Custom) != 1 || c.SessionID != first.SessionID {
-			t.Errorf("one that is: %+v, %v", c, err)
+			t.Errorf("an existing context: %+v, %v", c, err)
 		}
 		if _, err := s.Preferences(ctx, named(200+i), "test"); err != nil {
 			t.Error(err)
@@ -43,13 +43,13 @@ func TestReadingWithoutTrace(t *testing.T) {
 	b.clock.advance(11 * time.Minute) // 31 minutes since the last use
 	now := events.FormatTime(b.clock.Now())
 	if c, err := s.Get(ctx, named(1), "test"); err != nil || len(c.Custom) != 0 || c.SessionID != first.SessionID || c.CreatedAt != now {
-		t.Errorf("one that is to expire: %+v, %v", c, err)
+		t.Errorf("a context that is idle for too long: %+v, %v", c, err)
 	}
 	s.Flush(t.Context())
 	if end, err := b.log.LastSeq(t.Context()); err != nil || end != last {
-		t.Errorf("reading appended events %d to %d, %v", last+1, end, err)
+		t.Errorf("the reads appended the events %d to %d, %v", last+1, end, err)
 	}
-	// Its expiry is recorded by the sweep, once.
+	// A sweep records the expiry once.
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 	"daybook/proof"
 )
 
-// After a start, the newest checkpoint may cover more than the tree, which is computed again. A
-// proof is refused until then, and that is no damage.
+// After a start, the newest checkpoint may cover more events than the tree, which is computed
+// again. Until the tree has the size, proofs under the checkpoint are refused, without a report of
+// damage.
 func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	t.Parallel()
 	log, err := Open(Options{Dir: t.TempDir(), NoSync: true, Logger: slog.New(slog.DiscardHandler)})
@@ -33,7 +34,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	c := proof.Checkpoint{Origin: log.keys.Origin, Size: other.Size(), Root: other.Root()}
 	_, err = log.Prover(c).Inclusion(1, c.Size)
 	if !errors.Is(err, proof.ErrHashing) || errors.Is(err, events.ErrDamaged) {
-		t.Errorf("a proof that is ahead of the tree: %v", err)
+		t.Errorf("a proof at a size that the tree does not have yet: %v", err)
 	}
 	// The tree may catch up just after the proof has read it.
 	p := log.Prover(c).(*prover)
@@ -46,10 +47,10 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	}}
 	_, err = p.Inclusion(1, c.Size)
 	if !errors.Is(err, proof.ErrHashing) || errors.Is(err, events.ErrDamaged) {
-		t.Errorf("a proof of a tree that catches up meanwhile: %v", err)
+		t.Errorf("a proof while the tree reaches the size: %v", err)
 	}
 	if _, err := log.Prover(c).Inclusion(1, c.Size); err != nil {
-		t.Errorf("a proof of a tree that has caught up: %v", err)
+		t.Errorf("a proof after the tree has reached the size: %v", err)
 	}
 }
 

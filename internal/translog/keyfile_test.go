@@ -9,7 +9,7 @@ import (
 	"daybook/internal/translog"
 )
 
-// An error is a KeyFileError only if the key file is its cause.
+// Only errors that the key file causes are KeyFileErrors.
 func TestKeyFileError(t *testing.T) {
 	t.Parallel()
 	bad, good := filepath.Join(t.TempDir(), "bad"), filepath.Join(t.TempDir(), "good")

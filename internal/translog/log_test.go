@@ -54,7 +54,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 			made, err := prover.Inclusion(seq, size)
 			if seq > size {
 				if !errors.Is(err, proof.ErrBeyond) {
-					t.Errorf("event %d in %d: %v, want that it is beyond", seq, size, err)
+					t.Errorf("event %d in %d: %v, want proof.ErrBeyond", seq, size, err)
 				}
 				continue
 			}
@@ -90,7 +90,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 
 // A reopened log continues with the stored tree. It computes missing or wrong files again, with
 // the same hashes.
-func TestLogGoesOn(t *testing.T) {
+func TestReopenedLogContinues(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	dir := t.TempDir()
@@ -134,16 +134,16 @@ func TestLogGoesOn(t *testing.T) {
 			tt.harm(t)
 			again := start(t, store, translog.Options{Dir: dir})
 			if again.Origin() != log.Origin() || again.VKey() != log.VKey() {
-				t.Error("it has another name or key")
+				t.Error("the reopened log has another name or key")
 			}
 			if latest, ok := again.Latest(); !ok || latest.Size < c.Size {
-				t.Errorf("it forgot its checkpoint: %+v", latest)
+				t.Errorf("the newest checkpoint after reopening: %+v", latest)
 			}
 			last = fill(t, store, 3)
 			newer := mustCheckpoint(t, again, last)
 			proof, err := again.Prover(newer).Consistency(c.Size, newer.Size)
 			if err != nil || proof.Check() != nil || proof.FromRoot != c.Root {
-				t.Errorf("it is not the same tree: %v", err)
+				t.Errorf("the tree after reopening differs: %v", err)
 			}
 			if err := again.Close(); err != nil {
 				t.Error(err)
@@ -205,14 +205,14 @@ func TestLogOfAnotherLedger(t *testing.T) {
 				t.Errorf("Checkpoint: %v, want the damage", err)
 			}
 			if wrong.Damage() == nil {
-				t.Error("Damage tells nothing")
+				t.Error("Damage returns nil")
 			}
 		})
 	}
 }
 
-// An event that was changed after it was signed is found by the recorded checkpoints when the tree
-// is computed again.
+// If an event was changed after it was signed, the log reports damage when it computes the tree
+// again, because a recorded checkpoint differs.
 func TestLogFindsAForgedCheckpoint(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -230,8 +230,8 @@ func TestLogFindsAForgedCheckpoint(t *testing.T) {
 	}
 }
 
-// An idle ledger gets no checkpoints. After new events it gets one, and one more when it is
-// closed.
+// An idle ledger gets no checkpoints. After new events it gets one checkpoint, and one more when
+// it is closed.
 func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -251,7 +251,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Starting and closing it again adds nothing.
+	// Another start and close adds no checkpoint.
 	for range 2 {
 		again := start(t, store, translog.Options{Dir: dir, Every: time.Millisecond})
 		if err := again.FinalCheckpoint(t.Context(), store); err != nil {
@@ -262,7 +262,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 		}
 	}
 	if now, err := store.LastSeq(t.Context()); err != nil || now != end {
-		t.Errorf("the idle ledger went from %d to %d events, %v", end, now, err)
+		t.Errorf("the idle ledger grew from %d to %d events, %v", end, now, err)
 	}
 }
 
@@ -275,13 +275,13 @@ func waitFor(t *testing.T, log *running, covers uint64) {
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatal("no checkpoint came")
+			t.Fatal("no checkpoint was signed")
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// quiet checks that the ledger ends with its only checkpoint.
+// quiet checks that the ledger has one checkpoint, at its end.
 func quiet(t *testing.T, store *jetstream.Store) {
 	t.Helper()
 	end, err := store.LastSeq(t.Context())
@@ -338,7 +338,7 @@ func (f *failingLedger) Append(ctx context.Context, e events.Event, after int64)
 
 // At shutdown, unsigned events are signed as soon as the ledger accepts writes, regardless of the
 // retry interval.
-func TestSealTriesAgain(t *testing.T) {
+func TestFinalCheckpointIsRetried(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	fill(t, store, 3)
@@ -351,7 +351,7 @@ func TestSealTriesAgain(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(ctx, store, ledger) }()
-	<-ledger.tried // it waits a minute now
+	<-ledger.tried // the next attempt of Run is in a minute
 
 	trying, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
@@ -359,7 +359,7 @@ func TestSealTriesAgain(t *testing.T) {
 	for late := time.After(20 * time.Second); len(ledger.tried) < 2; {
 		select {
 		case <-late:
-			t.Fatalf("Seal tried %d times", len(ledger.tried))
+			t.Fatalf("FinalCheckpoint tried %d times", len(ledger.tried))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -367,13 +367,13 @@ func TestSealTriesAgain(t *testing.T) {
 	err = <-gaveUp
 	var unsigned *translog.UnsignedError
 	if !errors.As(err, &unsigned) || unsigned.Events != 3 || !strings.Contains(err.Error(), "the disk is full") {
-		t.Errorf("Seal of a ledger that cannot be written: %v", err)
+		t.Errorf("FinalCheckpoint of a ledger that cannot be written: %v", err)
 	}
 	sealed := make(chan error, 1)
 	go func() { sealed <- log.FinalCheckpoint(t.Context(), ledger) }()
 	ledger.blocked.Store(false)
 	if err := <-sealed; err != nil {
-		t.Errorf("Seal: %v", err)
+		t.Errorf("FinalCheckpoint: %v", err)
 	}
 	if c, _ := log.Latest(); c.Size < 3 {
 		t.Errorf("the newest checkpoint covers %d events", c.Size)
@@ -384,7 +384,7 @@ func TestSealTriesAgain(t *testing.T) {
 
 // A ledger is signed at once when it accepts writes again: rejected attempts do not extend the
 // retry interval.
-func TestSignWhenWritesPass(t *testing.T) {
+func TestSignWhenWritesResume(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	fill(t, store, 3)
@@ -407,11 +407,11 @@ func TestSignWhenWritesPass(t *testing.T) {
 		}
 	}
 	if _, err := log.CheckpointThrough(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "the disk is full") {
-		t.Errorf("Settled of a ledger that takes no writes: %v", err)
+		t.Errorf("CheckpointThrough of a ledger that rejects writes: %v", err)
 	}
 	ledger.blocked.Store(false)
 	if c, err := log.Checkpoint(soon, 3); err != nil || c.Size < 3 {
-		t.Errorf("the checkpoint once the ledger takes writes: %+v, %v", c, err)
+		t.Errorf("the checkpoint when the ledger accepts writes: %+v, %v", c, err)
 	}
 	stop()
 	<-ended
@@ -502,7 +502,7 @@ func TestWitness(t *testing.T) {
 	for range 2 {
 		c := mustCheckpoint(t, log, fill(t, store, 2))
 		if seen := <-got; string(seen) != string(c.Note) {
-			t.Errorf("the witness got\n%s\nwant\n%s", seen, c.Note)
+			t.Errorf("the witness received\n%s\nwant\n%s", seen, c.Note)
 		}
 	}
 	if _, err := translog.Open(translog.Options{Dir: t.TempDir(), WitnessURL: "witness.example.com"}); err == nil || !strings.Contains(err.Error(), "https://") {
@@ -510,7 +510,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// The key is created once, with mode 0600. A key file is used only if its key is of this ledger.
+// The key is created once, with mode 0600. A key file is used only if its key has the origin of this ledger.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "secret", "key")
@@ -527,7 +527,7 @@ func TestKeys(t *testing.T) {
 	}
 	again, err := open(dir, "")
 	if err != nil || again.VKey() != log.VKey() || again.Origin() != log.Origin() {
-		t.Errorf("opened again it has another key: %v", err)
+		t.Errorf("the reopened log has another key: %v", err)
 	}
 	moved, err := open(dir, elsewhere)
 	if err != nil || moved.Origin() != log.Origin() || moved.VKey() == log.VKey() || len(moved.VKeys()) != 2 {
@@ -553,7 +553,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := open(dir, ""); err == nil || !strings.Contains(err.Error(), "holds no signing key") {
-		t.Errorf("nonsense for a key: %v", err)
+		t.Errorf("a file without a key: %v", err)
 	}
 }
 
@@ -562,7 +562,7 @@ func TestSealingWaitsForTheSignature(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	last := fill(t, store, 2)
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true}) // it does not run
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true}) // Run is not called
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"daybook/proof"
 )
 
-// The hashes that the files prove of lost events give the same tree as the events, wherever the
-// loss starts and ends. A wrong file never gives a wrong hash.
+// The hashes of lost events that the files prove give the same tree as the events, for any range of
+// lost positions. A wrong file never gives a wrong hash.
 func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	t.Parallel()
 	const size = 3*proof.TileWidth + 77
@@ -40,7 +40,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		}
 		d := &events.LedgerVolumeOpened{First: size + 1, Reason: events.VolumeDamaged, Lost: lost}
 		if d.Losses(size+1) == nil {
-			t.Errorf("%v: no event can name it", r)
+			t.Errorf("%v: the range is not valid in an event", r)
 		}
 		again := proof.NewTree(&tileFiles{dir: t.TempDir()})
 		for p := uint64(1); p <= size; p++ {
@@ -58,7 +58,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 			t.Errorf("%v: another tree of %d leaves", r, again.Size())
 		}
 	}
-	// Beyond the tree, and beyond the limit of an event, nothing is known.
+	// No hash is known after the end of the tree and above the limit of an event.
 	budget := 3
 	lost := OpenProvenLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
 	if len(lost) != 2 || len(lost[0].Hashes) != 3 || lost[0].To != size-3 || lost[1].From != size-2 || lost[1].Hashes != nil || lost[1].To != size+10 {
@@ -71,15 +71,15 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 	k := OpenProvenLeaves(dir)
 	if _, ok := k.Leaf(300); ok {
-		t.Error("a leaf is known by a file that is wrong")
+		t.Error("a leaf of a wrong file is known")
 	}
 	if h, ok := k.Leaf(600); !ok || h != leaf(600) {
-		t.Error("a leaf beside it is not")
+		t.Error("a leaf of the next file is not known")
 	}
 }
 
 // An invalid lost range is ignored.
-func TestLossesThatAreNone(t *testing.T) {
+func TestInvalidLossesAreIgnored(t *testing.T) {
 	t.Parallel()
 	hash := proof.EncodeHash(proof.HoleHash(1))
 	for name, lost := range map[string]events.Lost{
@@ -94,11 +94,11 @@ func TestLossesThatAreNone(t *testing.T) {
 	} {
 		d := &events.LedgerVolumeOpened{First: 10, Reason: events.VolumeDamaged, Lost: lost}
 		if d.Losses(10) != nil {
-			t.Errorf("%s is believed", name)
+			t.Errorf("%s: the range is accepted", name)
 		}
 	}
 	d := &events.LedgerVolumeOpened{First: 10, Reason: events.VolumeDamaged, Lost: events.Lost{{From: 2, To: 2, NamedAt: 10, Hashes: []string{hash}}}}
 	if d.Losses(10) == nil || d.Losses(11) != nil {
-		t.Error("a sound one is not, or one at another position is")
+		t.Error("a valid range is ignored, or is accepted for an event at another position")
 	}
 }

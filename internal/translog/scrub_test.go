@@ -78,17 +78,17 @@ func TestScrub(t *testing.T) {
 			t.Errorf("%s of a tile: found %v, %+v", name, found, p)
 		}
 		if now, err := os.ReadFile(tile); err != nil || !bytes.Equal(now, whole) {
-			t.Errorf("%s of a tile: it is not as it was, %v", name, err)
+			t.Errorf("%s of a tile: the repaired file differs, %v", name, err)
 		}
 	}
 }
 
-// Reach is derived from the files of the audit directory, and damaged files do not add to it.
-func TestReach(t *testing.T) {
+// HighestKnown reads the files of the audit directory and ignores damaged ones.
+func TestHighestKnown(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
 	if n, err := translog.HighestKnown(dir); n != 0 || err != nil {
-		t.Errorf("nothing reaches %d, %v", n, err)
+		t.Errorf("an empty directory: %d, %v", n, err)
 	}
 	log := start(t, store, translog.Options{Dir: dir})
 	last := fill(t, store, 20)
@@ -99,7 +99,7 @@ func TestReach(t *testing.T) {
 			break
 		}
 		if err != nil || time.Now().After(late) {
-			t.Fatalf("with a checkpoint it reaches %d, %v; want %d", n, err, last)
+			t.Fatalf("with a checkpoint: %d, %v; want %d", n, err, last)
 		}
 	}
 	if err := log.Close(); err != nil {
@@ -114,6 +114,6 @@ func TestReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := translog.HighestKnown(dir); n > log.Size() || err != nil {
-		t.Errorf("a forged checkpoint makes it reach %d, %v", n, err)
+		t.Errorf("with a forged checkpoint: %d, %v", n, err)
 	}
 }

@@ -18,7 +18,7 @@ func (damagedHeaps) VerifyHeap(_ context.Context, tenant, hash string) (events.H
 }
 
 // A damaged heap is reported as a heap and not as a damaged event.
-func TestScrubReportsHeapsByThemselves(t *testing.T) {
+func TestScrubReportsDamagedHeaps(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	log := start(t, store, translog.Options{Dir: t.TempDir()})

@@ -24,9 +24,10 @@ func grow(t *testing.T, tree *proof.Tree, size uint64) {
 // fill it, and some fill one of the level above.
 var sizes = [][2]uint64{{1, 2}, {300, 310}, {300, 511}, {300, 512}, {300, 513}, {512, 700}, {255, 256}, {700, 70_000}}
 
-// A process that ends between saving the tree and naming its size finds the tree of the size before:
-// its leaves may belong to removed events, which cannot be hashed again.
-func TestSaveThatIsCutShortKeepsTheDurableTree(t *testing.T) {
+// If a process ends after it saved the tree and before it wrote the new size, the next start loads
+// the tree of the previous size. Its leaves may belong to removed events, which cannot be hashed
+// again.
+func TestInterruptedSaveKeepsTheDurableTree(t *testing.T) {
 	t.Parallel()
 	for _, s := range sizes {
 		dir := t.TempDir()
@@ -54,7 +55,7 @@ func TestSaveThatIsCutShortKeepsTheDurableTree(t *testing.T) {
 		if l.tree.Size() != s[0] || l.tree.Root() != root {
 			t.Errorf("%d, then %d: the log has %d leaves with another root", s[0], s[1], l.tree.Size())
 		}
-		// The next save removes the files that it replaces. Files of the save that was cut short may stay.
+		// The next save removes the files that it replaces. Files of the interrupted save may stay.
 		l.confirm = nil
 		grow(t, l.tree, s[1]+1)
 		if err := l.makeDurable(); err != nil {
@@ -74,8 +75,8 @@ func TestSaveThatIsCutShortKeepsTheDurableTree(t *testing.T) {
 	}
 }
 
-// Earlier versions removed the files of a size before they named the larger size. Their directories
-// hold the same hashes in the larger files.
+// Earlier versions removed the files of a size before they wrote the larger size to the file
+// "durable". Their directories hold the same hashes in larger files.
 func TestLoadReadsLargerTiles(t *testing.T) {
 	t.Parallel()
 	for _, s := range sizes {

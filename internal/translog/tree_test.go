@@ -52,7 +52,7 @@ func (r *reference) root(t *testing.T, n int) tlog.Hash {
 
 // At every size, the tree hash equals that of package tlog, also after the tree is loaded from its
 // files.
-func TestTreeIsTheReferences(t *testing.T) {
+func TestTreeEqualsTheReference(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree, ref := translog.NewFileTree(dir), &reference{}
@@ -68,25 +68,25 @@ func TestTreeIsTheReferences(t *testing.T) {
 		size := i + 1
 		if size < 600 || size%4093 == 0 || size > 256*256-3 && size < 256*256+3 {
 			if tree.Root() != ref.root(t, size) {
-				t.Fatalf("at size %d the hash is another", size)
+				t.Fatalf("at size %d the hash differs", size)
 			}
 		}
 	}
 	for _, size := range []int{1, 255, 256, 257, 65535, 65536, 65537, n - 1, n} {
 		got, err := tree.RootAt(uint64(size))
 		if err != nil || got != ref.root(t, size) {
-			t.Errorf("the hash it had at size %d is another: %v", size, err)
+			t.Errorf("the earlier hash at size %d differs: %v", size, err)
 		}
 	}
 	if _, err := tree.RootAt(n + 1); err == nil {
-		t.Error("it has a hash for a size it never had")
+		t.Error("the tree has a hash at a larger size")
 	}
 	if err := tree.Save(); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := translog.LoadFileTree(dir, n)
 	if err != nil || loaded.Root() != tree.Root() {
-		t.Fatalf("loaded it is another: %v", err)
+		t.Fatalf("the loaded tree differs: %v", err)
 	}
 	// Saving again replaces the partial tiles.
 	for i := n; i < n+300; i++ {
@@ -99,16 +99,16 @@ func TestTreeIsTheReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if loaded.Root() != ref.root(t, n+300) {
-		t.Error("grown after loading it has another hash")
+		t.Error("the loaded tree differs after further leaves")
 	}
 	partial, err := filepath.Glob(filepath.Join(dir, "tile", "*", "*.p", "*"))
 	if err != nil || len(partial) > 3 {
-		t.Errorf("partial tiles are left behind: %v %v", partial, err)
+		t.Errorf("replaced partial tiles remain: %v %v", partial, err)
 	}
 }
 
 // Tiles of any width equal those of package tlog.
-func TestTilesAreTheReferences(t *testing.T) {
+func TestTilesEqualTheReference(t *testing.T) {
 	t.Parallel()
 	const n = 70_000
 	tree, ref := translog.NewFileTree(t.TempDir()), &reference{}
@@ -128,7 +128,7 @@ func TestTilesAreTheReferences(t *testing.T) {
 		}
 		got, err := tree.Read(tile)
 		if err != nil || string(got) != string(want) {
-			t.Errorf("%s is another: %v", tile.Path(), err)
+			t.Errorf("%s differs: %v", tile.Path(), err)
 		}
 	}
 	for _, tile := range []proof.Tile{
