@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// TileLeaves is the largest number of leaves that one hash of a LostRange covers.
-const TileLeaves = 256
+// tileLeaves is the largest number of leaves that one hash of a LostRange covers.
+const tileLeaves = 256
 
 // MaxLostHashes limits the hashes of lost events in one event. Further hashes are
 // dropped so that the event does not exceed its size limit.
@@ -76,8 +76,8 @@ func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) err
 	next := r.Hashes
 	for from := r.From; from <= r.To; {
 		to := from
-		if len(r.Hashes) > 0 && (from-1)%TileLeaves == 0 && r.To-from >= TileLeaves-1 {
-			to = from + TileLeaves - 1
+		if len(r.Hashes) > 0 && (from-1)%tileLeaves == 0 && r.To-from >= tileLeaves-1 {
+			to = from + tileLeaves - 1
 		}
 		var hash []byte
 		if len(next) > 0 {
