@@ -15,12 +15,12 @@ import (
 
 // Limits of the values that clients set.
 const (
-	// MaxCustomKeys is the maximum number of values of a context. MaxCustomBytes is the
+	// maxCustomKeys is the maximum number of values of a context. maxCustomBytes is the
 	// maximum size of all values as JSON, including their keys.
-	MaxCustomKeys  = 100
-	MaxCustomBytes = 32 << 10
-	// MaxCustomKeyChars is the maximum length of a key, in characters.
-	MaxCustomKeyChars = 128
+	maxCustomKeys  = 100
+	maxCustomBytes = 32 << 10
+	// maxCustomKeyChars is the maximum length of a key, in characters.
+	maxCustomKeyChars = 128
 	// MaxMaxResults is the maximum of max_results.
 	MaxMaxResults = 1000
 
@@ -111,12 +111,12 @@ func languageTag(s string) bool {
 func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 	shown := ledger.Excerpt(name)
 	switch {
-	case name == "" || utf8.RuneCountInString(name) > MaxCustomKeyChars:
-		return ledger.Invalid("custom", "a key of custom must have 1 to %d characters", MaxCustomKeyChars)
+	case name == "" || utf8.RuneCountInString(name) > maxCustomKeyChars:
+		return ledger.Invalid("custom", "a key of custom must have 1 to %d characters", maxCustomKeyChars)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		return ledger.Invalid("custom", `a key of custom must be visible text: "%s" is not`, shown)
-	case len(raw) > MaxCustomBytes:
-		return tooLarge("custom.%s is %d bytes; all of custom may be %d: keep an id or a summary instead", shown, len(raw), MaxCustomBytes)
+	case len(raw) > maxCustomBytes:
+		return tooLarge("custom.%s is %d bytes; all of custom may be %d: keep an id or a summary instead", shown, len(raw), maxCustomBytes)
 	}
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -159,15 +159,15 @@ func (s *Store) findSecret(name string, v any, levels int) (found string, deep b
 }
 
 func checkSize(custom map[string]json.RawMessage) error {
-	if len(custom) > MaxCustomKeys {
-		return tooLarge("custom would have %d keys; %d are possible: set some to null", len(custom), MaxCustomKeys)
+	if len(custom) > maxCustomKeys {
+		return tooLarge("custom would have %d keys; %d are possible: set some to null", len(custom), maxCustomKeys)
 	}
 	total := 0
 	for name, v := range custom {
 		total += len(name) + len(v)
 	}
-	if total > MaxCustomBytes {
-		return tooLarge("custom would be %d bytes; %d are possible: set some keys to null, or keep ids and summaries", total, MaxCustomBytes)
+	if total > maxCustomBytes {
+		return tooLarge("custom would be %d bytes; %d are possible: set some keys to null, or keep ids and summaries", total, maxCustomBytes)
 	}
 	return nil
 }

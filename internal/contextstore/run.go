@@ -32,7 +32,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-flush.C:
 			s.Flush(ctx)
 		case <-sweep.C:
-			if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
 				s.opts.Logger.WarnContext(ctx, "sweep of idle contexts failed", "err", err)
 			}
 		case <-ctx.Done():
@@ -82,9 +82,9 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 }
 
-// Sweep expires the contexts that are idle for longer than IdleTTL, and evicts contexts
+// sweep expires the contexts that are idle for longer than IdleTTL, and evicts contexts
 // if the Go heap is too large.
-func (s *Store) Sweep(ctx context.Context) error {
+func (s *Store) sweep(ctx context.Context) error {
 	s.evictUnderPressure()
 	now := s.opts.Now()
 	since := now.Add(-s.opts.IdleTTL)
