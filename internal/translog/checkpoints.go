@@ -106,7 +106,7 @@ func splitNotes(raw []byte) [][]byte {
 
 // NewestCheckpoint returns the newest checkpoint in an audit directory that one of its keys signed.
 func NewestCheckpoint(dir string) (proof.Checkpoint, bool) {
-	keys, err := VKeys(dir)
+	keys, err := readVKeys(dir)
 	if err != nil {
 		return proof.Checkpoint{}, false
 	}

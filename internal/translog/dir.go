@@ -14,7 +14,7 @@ import (
 type Dir string
 
 // VKeys reads the verification keys, the newest last.
-func (d Dir) VKeys() ([]string, error) { return VKeys(string(d)) }
+func (d Dir) VKeys() ([]string, error) { return readVKeys(string(d)) }
 
 // Checkpoints reads all checkpoints, unverified, oldest first. It skips a note cut short by a
 // crash.
@@ -50,7 +50,7 @@ func HighestKnown(dir string) (uint64, error) {
 			reach = d.size
 		}
 	}
-	keys, err := VKeys(dir)
+	keys, err := readVKeys(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return reach, nil
 	}

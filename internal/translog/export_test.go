@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -35,3 +36,6 @@ func (t *FileTree) Save() error { return errors.Join(t.files.save(t.Tree), t.fil
 
 // SplitNotes splits a file of checkpoints into notes.
 var SplitNotes = splitNotes
+
+// RunPass reads the events that are in the tree at its start once.
+func (s *Scrub) RunPass(ctx context.Context) error { return s.runPass(ctx) }

@@ -125,7 +125,7 @@ func makeKey(path, name string) (skey string, err error) {
 // keepVKey adds a verification key to the file of all keys that the ledger has had, the newest last.
 // With this file, old checkpoints can still be verified.
 func keepVKey(dir, vkey string) ([]string, error) {
-	known, err := VKeys(dir)
+	known, err := readVKeys(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func keepVKey(dir, vkey string) ([]string, error) {
 	return known, nil
 }
 
-// VKeys reads the verification keys in an audit directory, the newest last.
-func VKeys(dir string) ([]string, error) {
+// readVKeys reads the verification keys in an audit directory, the newest last.
+func readVKeys(dir string) ([]string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileVKey))
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func OpenProvenLeaves(dir string) *ProvenLeaves {
 	if d, err := readDurable(dir); err == nil && d.size > 0 {
 		try(d.size, d.root)
 	}
-	if keys, err := VKeys(dir); err == nil {
+	if keys, err := readVKeys(dir); err == nil {
 		if c, err := lastCheckpoint(dir, keys); err == nil && c.Size > 0 {
 			try(c.Size, c.Root)
 		}

@@ -71,8 +71,7 @@ type Scrub struct {
 // scrubBatch is the number of events per read: those of a tile.
 const scrubBatch = proof.TileWidth
 
-// NewScrub returns a Scrub of the events in the tree. The caller MUST call Run or Round to start
-// it.
+// NewScrub returns a Scrub of the events in the tree. The caller MUST call Run to start it.
 func (l *Log) NewScrub(opts ScrubOptions) *Scrub {
 	if opts.EventsPerSecond == 0 {
 		opts.EventsPerSecond = 2000
@@ -107,7 +106,7 @@ func (s *Scrub) note(change func(p *ScrubProgress)) {
 // ends a pass, not Run.
 func (s *Scrub) Run(ctx context.Context) error {
 	for {
-		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
+		if err := s.runPass(ctx); err != nil && ctx.Err() == nil {
 			s.log.log.WarnContext(ctx, "a pass of the scrub ended early", "err", err)
 		}
 		timer := time.NewTimer(s.opts.Pause)
@@ -120,8 +119,8 @@ func (s *Scrub) Run(ctx context.Context) error {
 	}
 }
 
-// Round reads the events that are in the tree at its start once.
-func (s *Scrub) Round(ctx context.Context) error {
+// runPass reads the events that are in the tree at its start once.
+func (s *Scrub) runPass(ctx context.Context) error {
 	end := s.log.Size()
 	s.note(func(p *ScrubProgress) { p.Position, p.End = 0, end })
 	if s.opts.Before != nil {

@@ -49,7 +49,7 @@ func TestScrub(t *testing.T) {
 				found = append(found, first)
 			},
 		})
-		if err := s.Round(t.Context()); err != nil {
+		if err := s.RunPass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return found, s.Progress()

@@ -39,7 +39,7 @@ func TestScrubReportsDamagedHeaps(t *testing.T) {
 		Found:     func(first, last uint64, what string) { t.Errorf("found at %d to %d: %s", first, last, what) },
 		FoundBlob: func(b events.LostBlob, _ error) { found = append(found, b) },
 	})
-	if err := s.Round(t.Context()); err != nil {
+	if err := s.RunPass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if want := (events.LostBlob{Tenant: events.DefaultTenant, Kind: "heap", SHA256: heap}); len(found) != 1 || found[0] != want || s.Progress().Findings != 1 {
