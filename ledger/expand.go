@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// MaxAddedEntries is the maximum number of catalog entries that one expansion adds.
-const MaxAddedEntries = 1000
+// maxAddedEntries is the maximum number of catalog entries that one expansion adds.
+const maxAddedEntries = 1000
 
 // Reasons for a break in the continuity of a session.
 const (
@@ -101,7 +101,7 @@ func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionRes
 	t.Actor = sanitizeActor(t.Actor)
 	var done ExpansionResult
 	err = retry(ctx, "expand session "+t.Session, func() error {
-		s, err := l.LogicalSession(ctx, t.Tenant, t.Session)
+		s, err := l.readSession(ctx, t.Tenant, t.Session)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (l *Ledger) ExpandSession(ctx context.Context, t Expansion) (_ ExpansionRes
 }
 
 // expand records the entries that are new to the session.
-func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done *ExpansionResult) error {
+func (l *Ledger) expand(ctx context.Context, s logicalSession, t Expansion, done *ExpansionResult) error {
 	done.NewSymbolSpace = len(s.Entries) == 0
 	if done.NewSymbolSpace && s.lastBreak != nil {
 		done.BreakReason, done.StateLost = s.lastBreak.Reason, s.lastBreak.Next.Reset
@@ -141,9 +141,9 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done
 	switch {
 	case len(done.Added) == 0:
 		return nil
-	case len(done.Added) > MaxAddedEntries:
+	case len(done.Added) > maxAddedEntries:
 		return &Error{Code: CodeTooLarge, Field: "seeds", Message: fmt.Sprintf(
-			"seeds stand for %d new entries, more than %d: name the tools that are needed, not whole servers", len(done.Added), MaxAddedEntries)}
+			"seeds stand for %d new entries, more than %d: name the tools that are needed, not whole servers", len(done.Added), maxAddedEntries)}
 	}
 	binding := s.Binding
 	if binding.Primary == "" {
@@ -164,7 +164,7 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Expansion, done
 
 // continuityBreak returns why a session cannot continue as it is (empty if it can), its
 // head, and whether that heap cannot be restored.
-func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expansion) (reason string, h sessionHead, lost bool, err error) {
+func (l *Ledger) continuityBreak(ctx context.Context, s logicalSession, t Expansion) (reason string, h sessionHead, lost bool, err error) {
 	reason, h, err = l.headUnavailable(ctx, t.Tenant, s)
 	switch {
 	case err != nil || reason != "":
@@ -189,7 +189,7 @@ func (l *Ledger) continuityBreak(ctx context.Context, s LogicalSession, t Expans
 // headUnavailable returns why the session head cannot be restored (empty if it can), and
 // the head. While a started run can still replace the head, it treats the head as
 // intact. While runs only wait for their turns, the head is that of the first such turn.
-func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s LogicalSession) (reason string, h sessionHead, err error) {
+func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSession) (reason string, h sessionHead, err error) {
 	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
 	if next.Reset || next.After == "" {
 		h.heap = next.Heap
@@ -235,7 +235,7 @@ func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (s
 }
 
 // rebind records a break and applies it to the session.
-func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Expansion, reason string, from sessionHead, lost bool) (seq uint64, err error) {
+func (l *Ledger) rebind(ctx context.Context, s *logicalSession, t Expansion, reason string, from sessionHead, lost bool) (seq uint64, err error) {
 	d := &events.SessionRebound{
 		SessionID: s.ID, Reason: reason, PreviousHeap: from.heap, PreviousExecutionID: from.from, Next: s.Next, Actor: t.Actor,
 	}

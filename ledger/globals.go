@@ -14,8 +14,8 @@ import (
 
 // Limits of the globals of a submission.
 const (
-	// MaxGlobals is the maximum number of values.
-	MaxGlobals = 16
+	// maxGlobals is the maximum number of values.
+	maxGlobals = 16
 	// MaxGlobalsBytes is the maximum length of all names and their JSON values in bytes.
 	MaxGlobalsBytes = 16 << 20
 )
@@ -24,8 +24,8 @@ const (
 var globalForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}$`)
 
 func checkGlobals(globals map[string]json.RawMessage) error {
-	if len(globals) > MaxGlobals {
-		return Invalid("globals", "globals must be at most %d, not %d", MaxGlobals, len(globals))
+	if len(globals) > maxGlobals {
+		return Invalid("globals", "globals must be at most %d, not %d", maxGlobals, len(globals))
 	}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(globals)) {

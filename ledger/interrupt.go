@@ -24,9 +24,9 @@ func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, e
 	})
 }
 
-// Interrupt ends a run whose client was connected to a process that has exited, unless
+// interrupt ends a run whose client was connected to a process that has exited, unless
 // the run has ended. It returns the position of the terminal event.
-func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq uint64, err error) {
+func (l *Ledger) interrupt(ctx context.Context, tenant, execution string) (seq uint64, err error) {
 	h, err := l.history(ctx, tenant, execution)
 	if err != nil {
 		return 0, err
@@ -51,8 +51,9 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	return e.Seq, err
 }
 
-// InterruptSession is Interrupt for the run that has the last turn of a session. It
-// returns 0 if there is no such run.
+// InterruptSession ends the run that has the last turn of a session, unless the run has
+// ended. Its client was connected to a process that has exited. It returns the position of
+// the terminal event, or 0 if there is no such run.
 func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
@@ -67,7 +68,7 @@ func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (
 	if err != nil || next.ExecutionID == "" {
 		return 0, err
 	}
-	seq, err = l.Interrupt(ctx, tenant, next.ExecutionID)
+	seq, err = l.interrupt(ctx, tenant, next.ExecutionID)
 	if CodeOf(err) == CodeNotFound {
 		return 0, nil // its turn was queued, and its request was never recorded
 	}

@@ -10,8 +10,8 @@ import (
 	"daybook/events"
 )
 
-// MaxIntentBytes is the maximum length of an intent in bytes.
-const MaxIntentBytes = 512
+// maxIntentBytes is the maximum length of an intent in bytes.
+const maxIntentBytes = 512
 
 // Opening holds the arguments of OpenSession.
 type Opening struct {
@@ -119,8 +119,8 @@ func CheckIntent(intent string) error {
 	switch {
 	case intent == "":
 		return Invalid("intent", "intent must not be empty: choose a text that identifies the task and does not change")
-	case len(intent) > MaxIntentBytes:
-		return Invalid("intent", "intent must be 1 to %d bytes, not %d", MaxIntentBytes, len(intent))
+	case len(intent) > maxIntentBytes:
+		return Invalid("intent", "intent must be 1 to %d bytes, not %d", maxIntentBytes, len(intent))
 	case !utf8.ValidString(intent):
 		return Invalid("intent", "intent must be valid UTF-8")
 	}
@@ -158,8 +158,8 @@ func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, er
 	return id, err
 }
 
-// LogicalSession is the state of a logical or ACP session, derived from its events.
-type LogicalSession struct {
+// logicalSession is the state of a logical or ACP session, derived from its events.
+type logicalSession struct {
 	ID       string
 	Kind     events.SessionKind
 	Intent   string
@@ -182,12 +182,12 @@ type LogicalSession struct {
 	lastBreak *events.SessionRebound
 }
 
-// LogicalSession reads a session from the ledger. The error is CodeNotFound for an
+// readSession reads a session from the ledger. The error is CodeNotFound for an
 // unknown session.
-func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ LogicalSession, err error) {
+func (l *Ledger) readSession(ctx context.Context, tenant, id string) (_ logicalSession, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	var s LogicalSession
+	var s logicalSession
 	if err := checkTenant(tenant); err != nil {
 		return s, err
 	}
@@ -207,7 +207,7 @@ func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ Logic
 	return s, nil
 }
 
-func (s *LogicalSession) apply(e events.Event) error {
+func (s *logicalSession) apply(e events.Event) error {
 	next, err := nextTurn(e)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestTenantsHaveSeparateSessions(t *testing.T) {
 	}
 	_, err = b.Submit(t.Context(), ledger.Submission{Tenant: "other", LogicalSession: mine, Actor: alice})
 	wantCode(t, err, ledger.CodeNotFound, "open_session")
-	_, err = b.LogicalSession(t.Context(), "other", mine)
+	_, err = b.ReadSession(t.Context(), "other", mine)
 	wantCode(t, err, ledger.CodeNotFound)
 	_, err = b.ExpandSession(t.Context(), ledger.Expansion{Tenant: "other", Session: mine, Entries: []events.TaughtEntry{{ID: "a"}}})
 	wantCode(t, err, ledger.CodeNotFound)
@@ -146,7 +146,7 @@ func TestConcurrentExpansions(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	got, err := books[0].LogicalSession(t.Context(), tenant, s)
+	got, err := books[0].ReadSession(t.Context(), tenant, s)
 	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Entries) != 10 {
 		t.Errorf("recorded: %+v, %v", got, err)
 	}

@@ -413,11 +413,11 @@ func TestOpenSession(t *testing.T) {
 		t.Fatalf("a session without an intent was opened as %+v, %v", two, err)
 	}
 	b.plan(b.turn(two.SessionID), "", heapA)
-	got, err := elsewhere.LogicalSession(t.Context(), tenant, two.SessionID)
+	got, err := elsewhere.ReadSession(t.Context(), tenant, two.SessionID)
 	if err != nil || got.Kind != events.SessionACP || got.Parent != one.SessionID || got.Next.Turn != 1 {
 		t.Errorf("recorded: %+v, %v", got, err)
 	}
-	_, err = b.LogicalSession(t.Context(), "other", two.SessionID)
+	_, err = b.ReadSession(t.Context(), "other", two.SessionID)
 	wantCode(t, err, ledger.CodeNotFound, "open_session")
 
 	for name, c := range map[string]struct {

@@ -18,19 +18,19 @@ const (
 	MaxRequestBytes = 3*MaxCodeBytes + 1<<20
 	// MaxCodeBytes is the maximum length of the source in bytes.
 	MaxCodeBytes = 16 << 20
-	// MaxTags, MaxTagKeyBytes and MaxTagValueBytes limit the tags of one heap.
-	MaxTags          = 64
-	MaxTagKeyBytes   = 256
-	MaxTagValueBytes = 4 << 10
-	// MaxTagsJSONBytes limits a map of tags as JSON. The largest map of ordinary text
+	// maxTags, maxTagKeyBytes and maxTagValueBytes limit the tags of one heap.
+	maxTags          = 64
+	maxTagKeyBytes   = 256
+	maxTagValueBytes = 4 << 10
+	// maxTagsJSONBytes limits a map of tags as JSON. The largest map of ordinary text
 	// fits. Only a map that is both very large and mostly control characters exceeds the
 	// limit.
-	MaxTagsJSONBytes = 320 << 10
+	maxTagsJSONBytes = 320 << 10
 	// MaxTimeoutSecs is the maximum wall-clock limit in seconds.
 	MaxTimeoutSecs = 300
-	// MinHeapMemoryMB is the least heap limit of a V8 isolate in MiB. A smaller limit is
+	// minHeapMemoryMB is the least heap limit of a V8 isolate in MiB. A smaller limit is
 	// raised to it.
-	MinHeapMemoryMB = 8
+	minHeapMemoryMB = 8
 
 	maxSessionChars  = 128
 	maxFileNameChars = 255
@@ -122,8 +122,8 @@ func checkContext(c *events.ContextRef) error {
 // checkTags checks every map of tags that reaches the ledger, so that a recorded edit
 // always fits an event.
 func checkTags(tags map[string]string) error {
-	if len(tags) > MaxTags {
-		return Invalid("tags", "tags must be at most %d, not %d", MaxTags, len(tags))
+	if len(tags) > maxTags {
+		return Invalid("tags", "tags must be at most %d, not %d", maxTags, len(tags))
 	}
 	for k, v := range tags {
 		switch {
@@ -135,18 +135,18 @@ func checkTags(tags map[string]string) error {
 			return Invalid("tags", `tags: key "%s" must not contain control characters such as line breaks, tabs and NUL`, Excerpt(k))
 		case strings.Contains(k, ","):
 			return Invalid("tags", `tags: key "%s" must not contain a comma, which separates keys when tags are deleted`, Excerpt(k))
-		case len(k) > MaxTagKeyBytes:
-			return Invalid("tags", `tags: key "%s" is longer than %d bytes`, Excerpt(k), MaxTagKeyBytes)
-		case len(v) > MaxTagValueBytes:
-			return Invalid("tags", `tags: the value of "%s" is longer than %d bytes`, Excerpt(k), MaxTagValueBytes)
+		case len(k) > maxTagKeyBytes:
+			return Invalid("tags", `tags: key "%s" is longer than %d bytes`, Excerpt(k), maxTagKeyBytes)
+		case len(v) > maxTagValueBytes:
+			return Invalid("tags", `tags: the value of "%s" is longer than %d bytes`, Excerpt(k), maxTagValueBytes)
 		case !utf8.ValidString(k):
 			return Invalid("tags", `tags: key "%s" must be valid UTF-8`, Excerpt(k))
 		case !utf8.ValidString(v):
 			return Invalid("tags", `tags: the value of "%s" must be valid UTF-8`, Excerpt(k))
 		}
 	}
-	if n := jsonLen(tags); n > MaxTagsJSONBytes {
-		return Invalid("tags", "tags take %d bytes as JSON, more than %d: shorten the values, or use fewer control characters", n, MaxTagsJSONBytes)
+	if n := jsonLen(tags); n > maxTagsJSONBytes {
+		return Invalid("tags", "tags take %d bytes as JSON, more than %d: shorten the values, or use fewer control characters", n, maxTagsJSONBytes)
 	}
 	return nil
 }
@@ -167,10 +167,10 @@ func (l *Ledger) resolveLimits(s Submission) (lim events.Limits, warnings []stri
 	if m := s.HeapMemoryMaxMB; m != nil {
 		switch {
 		case *m < 1 || *m > l.opts.HeapMemoryCeilingMB:
-			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be 1 to %d (less than %d counts as %[2]d), not %[3]d", l.opts.HeapMemoryCeilingMB, MinHeapMemoryMB, *m)
-		case *m < MinHeapMemoryMB:
+			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be 1 to %d (less than %d counts as %[2]d), not %[3]d", l.opts.HeapMemoryCeilingMB, minHeapMemoryMB, *m)
+		case *m < minHeapMemoryMB:
 			warnings = append(warnings, "heap_memory_max_mb was raised to 8, the least an isolate starts with")
-			lim.HeapMemoryMaxMB = MinHeapMemoryMB
+			lim.HeapMemoryMaxMB = minHeapMemoryMB
 		default:
 			lim.HeapMemoryMaxMB = *m
 		}
