@@ -52,12 +52,12 @@ type AgentSession struct {
 // AgentSessionFilter selects ACP sessions. The zero value selects the newest ones.
 type AgentSessionFilter struct {
 	Cwd    string // empty: any
-	Limit  int    // 1 to MaxListLimit; 0: DefaultAgentSessions
+	Limit  int    // 1 to MaxListLimit; 0: 50
 	Cursor string // from a previous page
 }
 
-// DefaultAgentSessions is the default length of a page of ACP sessions.
-const DefaultAgentSessions = 50
+// defaultAgentSessions is the default length of a page of ACP sessions.
+const defaultAgentSessions = 50
 
 // AgentSessionPage is a page of ACP sessions, the last used first.
 type AgentSessionPage struct {
@@ -121,7 +121,7 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	page := AgentSessionPage{Sessions: []AgentSession{}}
 	limit := f.Limit
 	if limit == 0 {
-		limit = DefaultAgentSessions
+		limit = defaultAgentSessions
 	}
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)

@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// ContextSchemaVersion is the version of the JSON form of Context.
-const ContextSchemaVersion = 1
+// contextSchemaVersion is the version of the JSON form of Context.
+const contextSchemaVersion = 1
 
 // Context is a conversation context as clients see it: what the server remembers of a
 // session. Its JSON form is documented.
@@ -153,7 +153,7 @@ func (s *Store) IdleContexts(ctx context.Context, since time.Time, limit int) ([
 // NewContext returns a conversation context in which nothing has happened yet.
 func NewContext(sessionID, at string) Context {
 	return Context{
-		SchemaVersion: ContextSchemaVersion, SessionID: sessionID, CreatedAt: at, LastUpdatedAt: at,
+		SchemaVersion: contextSchemaVersion, SessionID: sessionID, CreatedAt: at, LastUpdatedAt: at,
 		RecentToolCalls: []ToolCallRecord{}, FetchedResources: []FetchedResource{}, Custom: map[string]json.RawMessage{},
 	}
 }

@@ -68,7 +68,7 @@ func (b *contextBody) isEmpty() bool {
 // toState returns the row as a ContextState.
 func (r *contextRow) toState() ContextState {
 	c := Context{
-		SchemaVersion: ContextSchemaVersion, SessionID: r.SessionID,
+		SchemaVersion: contextSchemaVersion, SessionID: r.SessionID,
 		CreatedAt: formatMillis(r.createdAt), LastUpdatedAt: formatMillis(r.updatedAt),
 		UserPreferences: r.Preferences, RecentToolCalls: make([]ToolCallRecord, len(r.Calls)),
 		FetchedResources: append([]FetchedResource{}, r.Resources...), Custom: r.Custom,

@@ -79,8 +79,8 @@ type LogicalSessionPage struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// DefaultLogicalSessions is the default length of a page of logical sessions.
-const DefaultLogicalSessions = 100
+// defaultLogicalSessions is the default length of a page of logical sessions.
+const defaultLogicalSessions = 100
 
 const logicalColumns = `session_id, kind, intent, intent_sha256, opened_at, used_at, actor, parent, head, turns, last_execution,
 	revision, primary_source, catalog_sha256, broken, opened_seq`
@@ -124,13 +124,13 @@ func (s *Store) LogicalSession(ctx context.Context, tenant, id string) (LogicalS
 }
 
 // LogicalSessions lists logical sessions of any kind, the last opened first. limit is 1
-// to MaxListLimit, or 0 for DefaultLogicalSessions. from is the NextCursor of the
+// to MaxListLimit, or 0 for 100. from is the NextCursor of the
 // previous page, or empty.
 func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, from string) (LogicalSessionPage, error) {
 	page := LogicalSessionPage{Sessions: []LogicalSession{}}
 	switch {
 	case limit == 0:
-		limit = DefaultLogicalSessions
+		limit = defaultLogicalSessions
 	case limit < 1 || limit > MaxListLimit:
 		return page, badQuery("limit must be 1 to %d, not %d", MaxListLimit, limit)
 	}

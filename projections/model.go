@@ -112,7 +112,7 @@ type ExecutionFilter struct {
 	Since time.Time
 	// Text omits executions whose source does not contain it, ignoring case; empty for
 	// no condition. If the source is stored in a blob, only its preview is searched.
-	// One page searches at most maxSearched executions, so it may hold fewer than its
+	// One page searches at most 20,000 executions, so it may hold fewer than its
 	// limit, or none, and still have a cursor. A script's name from a stack trace
 	// (main.ts#1a2b3c4d) also selects the executions of that source.
 	Text string
@@ -135,21 +135,21 @@ type ExecutionPage struct {
 // bound.
 type OutputQuery struct {
 	LineOffset int64  // from 1; 0: 1
-	LineLimit  int64  // 0: DefaultLineLimit; at most MaxLineLimit
+	LineLimit  int64  // 0: DefaultLineLimit; at most 10,000
 	ByteOffset *int64 // from 0
-	ByteLimit  int64  // 0: DefaultByteLimit; at most MaxPageBytes
+	ByteLimit  int64  // 0: DefaultByteLimit; at most 16 MiB
 }
 
 // Defaults and bounds of an output page.
 const (
 	DefaultLineLimit = 100
 	DefaultByteLimit = 4096
-	// MaxLineLimit is the largest length of a page in line mode, in lines.
-	MaxLineLimit = 10_000
-	// MaxPageBytes is the largest size of a page in either mode, in bytes of data. A
+	// maxLineLimit is the largest length of a page in line mode, in lines.
+	maxLineLimit = 10_000
+	// maxPageBytes is the largest size of a page in either mode, in bytes of data. A
 	// page in line mode ends before the line that would exceed it, but holds at least
 	// one line.
-	MaxPageBytes = 16 << 20
+	maxPageBytes = 16 << 20
 )
 
 // OutputPage is a page of an execution's output. Data is exactly the bytes [StartByte,

@@ -77,7 +77,7 @@ func checkOutputQuery(q *OutputQuery) error {
 		if q.ByteLimit < 1 {
 			return badQuery("byte_limit %d is below 1", q.ByteLimit)
 		}
-		q.ByteLimit = min(q.ByteLimit, MaxPageBytes)
+		q.ByteLimit = min(q.ByteLimit, maxPageBytes)
 		return nil
 	}
 	if q.LineOffset == 0 {
@@ -92,7 +92,7 @@ func checkOutputQuery(q *OutputQuery) error {
 	if q.LineLimit < 1 {
 		return badQuery("line_limit %d is below 1", q.LineLimit)
 	}
-	q.LineLimit = min(q.LineLimit, MaxLineLimit)
+	q.LineLimit = min(q.LineLimit, maxLineLimit)
 	return nil
 }
 
@@ -181,9 +181,9 @@ func linePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int6
 			end := bytes.IndexByte(text, '\n')
 			if end < 0 {
 				data = append(data, text...)
-				return len(data) > MaxPageBytes && line > offset
+				return len(data) > maxPageBytes && line > offset
 			}
-			if line > offset && len(data)+end+1 > MaxPageBytes {
+			if line > offset && len(data)+end+1 > maxPageBytes {
 				return true
 			}
 			data = append(data, text[:end+1]...)
@@ -196,7 +196,7 @@ func linePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int6
 		return err
 	}
 	atEnd := start+int64(len(data)) == w.bytes
-	if line <= last && line == w.lines && atEnd && (line == offset || len(data) <= MaxPageBytes) {
+	if line <= last && line == w.lines && atEnd && (line == offset || len(data) <= maxPageBytes) {
 		ends, line = len(data), line+1 // the last line has no end and never gets one
 	}
 	page.Data = string(data[:ends])
@@ -276,12 +276,11 @@ func bytePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int6
 	return nil
 }
 
-// MaxHeadBytes is the largest size of OutputHead.Output, in bytes.
-const MaxHeadBytes = 16 << 10
+// maxHeadBytes is the largest size of OutputHead.Output, in bytes.
+const maxHeadBytes = 16 << 10
 
 // OutputHead is the beginning of an execution's output, shown together with the
-// execution. It ends with a complete line, unless the first line alone exceeds
-// MaxHeadBytes.
+// execution. It ends with a complete line, unless the first line alone exceeds 16 KiB.
 type OutputHead struct {
 	Output string `json:"output" doc:"The first 16 KiB of the console output, in whole lines where a line fits."`
 	// NextLineOffset and NextByteOffset are the offsets of the next page.
@@ -292,7 +291,7 @@ type OutputHead struct {
 
 // HeadQuery returns the query for the page that HeadOf takes.
 func HeadQuery() OutputQuery {
-	return OutputQuery{ByteOffset: new(int64), ByteLimit: MaxHeadBytes}
+	return OutputQuery{ByteOffset: new(int64), ByteLimit: maxHeadBytes}
 }
 
 // HeadOf returns the head of the output from the result of HeadQuery.

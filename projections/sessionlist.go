@@ -38,8 +38,8 @@ type Session struct {
 	Parent *string `json:"parent,omitempty"`
 }
 
-// Label returns a human-readable name of a session: its name, or its id if it has none.
-func (s Session) Label() string {
+// label returns a human-readable name of a session: its name, or its id if it has none.
+func (s Session) label() string {
 	if s.Name != nil && *s.Name != "" {
 		return *s.Name
 	}
@@ -49,12 +49,12 @@ func (s Session) Label() string {
 // SessionFilter selects sessions. The zero value selects the newest of every kind.
 type SessionFilter struct {
 	Kind   events.SessionKind // empty: every kind
-	Limit  int                // 1 to MaxListLimit; 0: DefaultSessions
+	Limit  int                // 1 to MaxListLimit; 0: 100
 	Cursor string             // from a previous page
 }
 
-// DefaultSessions is the default length of a page of sessions.
-const DefaultSessions = 100
+// defaultSessions is the default length of a page of sessions.
+const defaultSessions = 100
 
 // SessionPage is a page of sessions, the last used first.
 type SessionPage struct {
@@ -112,7 +112,7 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	page := SessionPage{Items: []Session{}}
 	limit := f.Limit
 	if limit == 0 {
-		limit = DefaultSessions
+		limit = defaultSessions
 	}
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", f.Limit, MaxListLimit)
@@ -360,7 +360,7 @@ func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) (
 		return s.Entries(ctx, tenant, *of.Name)
 	}
 	list, err := s.readEntries(ctx, tenant, `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
-		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.Label())
+		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.label())
 	if err != nil {
 		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
 	}

@@ -113,7 +113,7 @@ func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn 
 		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
 	if of.Kind == events.SessionLog {
 		if err := s.waitForEntries(ctx, sessionKey{tenant, of.SessionID}); err != nil {
-			return fmt.Errorf("read session %q: %w", of.Label(), err)
+			return fmt.Errorf("read session %q: %w", of.label(), err)
 		}
 		query = `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
 			FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
@@ -154,7 +154,7 @@ func (s *Store) visitEntry(ctx context.Context, tenant string, of Session, r ent
 			return err
 		}))
 		if err != nil {
-			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.Label(), err)
+			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.label(), err)
 		}
 		r.Code = *code
 		return fn(r.Entry)
@@ -170,14 +170,14 @@ type entryRow struct {
 func (s *Store) entryPage(ctx context.Context, query, tenant string, of Session, next int64) (list []entryRow, err error) {
 	rows, err := s.reader.QueryContext(ctx, query, tenant, of.SessionID, next, entryBatchSize)
 	if err != nil {
-		return nil, fmt.Errorf("read session %q: %w", of.Label(), err)
+		return nil, fmt.Errorf("read session %q: %w", of.label(), err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r entryRow
 		var completed int64
 		if err := rows.Scan(&r.Index, &r.ExecutionID, &r.Status, &r.InputHeap, &r.OutputHeap, &completed, &r.source); err != nil {
-			return nil, fmt.Errorf("read session %q: %w", of.Label(), err)
+			return nil, fmt.Errorf("read session %q: %w", of.label(), err)
 		}
 		if err := budget.Take(ctx, entryBytes+len(r.source.String)); err != nil {
 			return nil, err

@@ -1,0 +1,7 @@
+package projections
+
+// The bounds of an output page.
+const (
+	MaxLineLimit = maxLineLimit
+	MaxPageBytes = maxPageBytes
+)
