@@ -107,31 +107,3 @@ func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin,
 	}
 	return list, nil
 }
-
-// Producers returns the runs that left a heap, in the order of their ends, at most
-// MaxListLimit. Several runs leave the same heap if they do the same from the same
-// heap. It returns events.ErrNotFound for a heap that no known run left.
-func (s *Store) Producers(ctx context.Context, tenant, heap string) ([]HeapOrigin, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT output_heap, execution_id, input_heap, completed_at FROM executions WHERE tenant = ? AND output_heap = ? ORDER BY completed_at, id LIMIT ?", tenant, heap, MaxListLimit)
-	if err != nil {
-		return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
-	}
-	defer rows.Close()
-	var list []HeapOrigin
-	for rows.Next() {
-		var o HeapOrigin
-		var created int64
-		if err := rows.Scan(&o.Heap, &o.ExecutionID, &o.Parent, &created); err != nil {
-			return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
-		}
-		o.CreatedAt = formatMillis(created)
-		list = append(list, o)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
-	}
-	if len(list) == 0 {
-		return nil, notFound("heap", heap)
-	}
-	return list, nil
-}

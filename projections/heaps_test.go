@@ -264,7 +264,7 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 	first := grow(b, 1, 11, 0)
 	second := grow(b, 2, 12, 11)
 	third := grow(b, 3, 13, 12)
-	again := grow(b, 4, 12, 11) // the same heap again
+	grow(b, 4, 12, 11) // the same heap again
 	b.add(tagged(heap(12), tags{"k": "v"}, events.EditSet, 0))
 	b.addFor("another", requested(9), ended(9, events.StatusCompleted, leaving(heap(99), heap(13))))
 	apply(t, s, b)
@@ -285,16 +285,10 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 	if diff := cmp.Diff(origins, line); diff != "" || err != nil {
 		t.Errorf("%s, error %v", diff, err)
 	}
-	made, err := s.Producers(t.Context(), tenant, heap(12))
-	both := []projections.HeapOrigin{origins[1], {Heap: heap(12), ExecutionID: id(4), Parent: ptr(heap(11)), CreatedAt: at(again)}}
-	if diff := cmp.Diff(both, made); diff != "" || err != nil {
-		t.Errorf("%s, error %v", diff, err)
-	}
 	for _, unknown := range []string{heap(99), heap(98)} {
 		for name, ask := range map[string]func() error{
-			"Heap":      func() error { _, err := s.Heap(t.Context(), tenant, unknown); return err },
-			"Lineage":   func() error { _, err := s.Lineage(t.Context(), tenant, unknown); return err },
-			"Producers": func() error { _, err := s.Producers(t.Context(), tenant, unknown); return err },
+			"Heap":    func() error { _, err := s.Heap(t.Context(), tenant, unknown); return err },
+			"Lineage": func() error { _, err := s.Lineage(t.Context(), tenant, unknown); return err },
 		} {
 			if err := ask(); !errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%s of an unknown heap: %v", name, err)

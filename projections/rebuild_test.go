@@ -229,8 +229,6 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 		add(h, err)
 		line, err := s.Lineage(t.Context(), who, heap(n))
 		add(line, err)
-		made, err := s.Producers(t.Context(), who, heap(n))
-		add(made, err)
 		given, err := s.HeapTags(t.Context(), who, heap(n))
 		add(given, err)
 		history, err := s.TagHistory(t.Context(), who, heap(n), 1000, "")

@@ -352,21 +352,6 @@ func (s *Store) sessionResets(ctx context.Context, tenant, session string, since
 	return list, rows.Err()
 }
 
-// SessionEntries returns the log of a session of any kind. The log of a named session
-// is its entries. The log of any other session is its ended turns, each with the index
-// turn minus 1.
-func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) ([]Entry, error) {
-	if of.Kind == events.SessionLog {
-		return s.Entries(ctx, tenant, *of.Name)
-	}
-	list, err := s.readEntries(ctx, tenant, `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
-		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.label())
-	if err != nil {
-		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
-	}
-	return list, nil
-}
-
 // SessionsOfExecution returns the sessions of an execution: the name of its named
 // session and the id of the session in which it has a turn. An unknown execution has
 // none.

@@ -105,8 +105,9 @@ func (s *Store) readEntries(ctx context.Context, tenant, query, id, name string)
 // entryBatchSize is the number of entries that ForEachEntry reads and holds at a time.
 const entryBatchSize = 32
 
-// ForEachEntry calls fn for each entry in the log of a session of any kind, in order.
-// It is SessionEntries for logs of any length: it holds a few entries at a time, and no
+// ForEachEntry calls fn for each entry in the log of a session of any kind, in order. The
+// log of a named session is its entries. The log of any other session is its ended turns,
+// each with the index turn minus 1. ForEachEntry holds a few entries at a time, and no
 // query is open while fn runs. It returns an error of fn unchanged.
 func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
 	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
