@@ -31,7 +31,7 @@ func (s *Store) checkpoint(ctx context.Context) {
 	mover.SetMaxOpenConns(1)
 	tick := time.NewTicker(checkpointInterval)
 	defer tick.Stop()
-	start := s.Stats().Events
+	start := s.appliedEvents()
 	log := logEstimate{emptiedAt: start, movedAt: start, perEvent: initialPagesPerEvent}
 	for {
 		select {
@@ -39,7 +39,7 @@ func (s *Store) checkpoint(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		now := s.Stats().Events
+		now := s.appliedEvents()
 		if !log.isDue(now) {
 			continue
 		}

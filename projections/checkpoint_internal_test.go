@@ -40,7 +40,7 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("the file has %d bytes after %d events", info.Size(), s.Stats().Events)
+			t.Fatalf("the file has %d bytes after %d events", info.Size(), s.appliedEvents())
 		}
 		time.Sleep(time.Millisecond) // polls the file
 	}

@@ -29,8 +29,7 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 	defer mover.Wait()
 	defer stop()
 	for {
-		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
-			s.noteKnown(last)
+		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, _ uint64) error {
 			return s.Apply(ctx, batch)
 		})
 		switch {

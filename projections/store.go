@@ -83,7 +83,8 @@ type Store struct {
 	checkpointMu sync.Mutex
 
 	mu         sync.Mutex
-	stats      Stats
+	applied    uint64 // position of the last applied event
+	events     uint64 // number of events applied since Open
 	damage     error
 	stallError error         // why no event can be applied now
 	commitCh   chan struct{} // closed and replaced at every commit
@@ -91,7 +92,7 @@ type Store struct {
 	// endWatchers wait for ends only.
 	endWatchers    watchers
 	pendingEntries pendingEntries
-	usages         map[string]Usage // by tenant, as of stats.Applied; some tenants are missing
+	usages         map[string]Usage // by tenant, as of applied; some tenants are missing
 }
 
 // Open opens the file of a Store, or creates it. The caller MUST call Close after Run
@@ -169,10 +170,9 @@ func (s *Store) open(ctx context.Context) error {
 	if s.stmts, err = prepare(ctx, s.writer); err != nil {
 		return err
 	}
-	if err := s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.stats.Applied); err != nil {
+	if err := s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.applied); err != nil {
 		return err
 	}
-	s.stats.Known = s.stats.Applied
 	if err := s.markOpen(); err != nil && (!s.opts.DiskFull || !isUnwritable(err)) {
 		return err
 	}
@@ -286,26 +286,16 @@ func (s *Store) Close() error {
 
 // Applied returns the position of the last applied event.
 func (s *Store) Applied() uint64 {
-	return s.Stats().Applied
-}
-
-// Stats holds the progress of the applier. It is available without a query.
-type Stats struct {
-	// Applied is the position of the last applied event, Known that of the newest event
-	// that the feed has reported.
-	Applied, Known uint64
-	// Events and Commits count from Open.
-	Events, Commits uint64
-}
-
-// Lag returns the number of events that are known and not applied yet.
-func (s Stats) Lag() uint64 { return s.Known - s.Applied }
-
-// Stats returns the progress of Run.
-func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stats
+	return s.applied
+}
+
+// appliedEvents returns the number of events applied since Open.
+func (s *Store) appliedEvents() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
 }
 
 // NextCommit returns a channel that is closed at the next commit.
@@ -337,7 +327,7 @@ func (s *Store) StallError() error {
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
-		applied, damage, stalled, changed := s.stats.Applied, s.damage, s.stallError, s.commitCh
+		applied, damage, stalled, changed := s.applied, s.damage, s.stallError, s.commitCh
 		s.mu.Unlock()
 		switch {
 		case applied >= seq:
@@ -359,23 +349,14 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 func (s *Store) advance(batch []events.Event, a *applier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	applied := batch[len(batch)-1].Seq
-	s.stats.Applied, s.stats.Known = applied, max(s.stats.Known, applied)
-	s.stats.Events += uint64(len(batch))
-	s.stats.Commits++
+	s.applied = batch[len(batch)-1].Seq
+	s.events += uint64(len(batch))
 	s.stallError = nil
 	s.addUsage(a)
 	s.wake()
 	s.pendingEntries.applyChanges(a.logChanges)
 	s.watchers.signalBatch(batch)
 	s.endWatchers.signalEnds(batch)
-}
-
-// noteKnown updates the newest known position.
-func (s *Store) noteKnown(last uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stats.Known = max(s.stats.Known, last)
 }
 
 // SetDamage sets the error of Damage: results are incomplete because Run stopped

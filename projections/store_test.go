@@ -43,8 +43,8 @@ func TestWaitMakesEventsReadable(t *testing.T) {
 			t.Fatalf("read right after the wait for %d: %v", seq, err)
 		}
 	}
-	if st := s.Stats(); st.Applied != 20 || st.Known != 20 || st.Lag() != 0 || st.Events != 20 || st.Commits == 0 {
-		t.Errorf("stats %+v", st)
+	if n := s.Applied(); n != 20 {
+		t.Errorf("applied up to %d, want 20", n)
 	}
 }
 

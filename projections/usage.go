@@ -38,7 +38,7 @@ const maxCachedUsages = 4096
 func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
 	s.mu.Lock()
 	u, isCached := s.usages[tenant]
-	u.Applied = s.stats.Applied
+	u.Applied = s.applied
 	s.mu.Unlock()
 	if isCached {
 		return u, nil
@@ -57,7 +57,7 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 func (s *Store) cacheUsage(tenant string, u Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u.Applied != s.stats.Applied {
+	if u.Applied != s.applied {
 		return
 	}
 	if s.usages == nil || len(s.usages) >= maxCachedUsages {
