@@ -30,22 +30,21 @@
 //   - auth.go: the callers of requests, their scopes and limits
 //   - progress.go: the minimum speed of clients, and the memory of request bodies
 //   - heavyreads.go: permits of operations that cost far more than their request
-//   - request.go: the data of a request that handlers use
-//   - strictjson.go, optional.go: decodes bodies and parameters strictly
-//   - accept.go: the stream type that an Accept header asks for
-//   - errors.go: error responses, and the mapping of errors to them
-//   - readyourwrites.go, late.go: reads that wait for a position; counts late reads
+//   - request.go: the data of a request that handlers use; the stream type that its Accept
+//     header asks for
+//   - strictjson.go: decodes bodies strictly; parameters that may be absent
+//   - errors.go: error responses, and the mapping of errors to them; logs responses that
+//     ended early
+//   - readyourwrites.go: reads that wait for a position; counts late reads
 //   - exec.go, wait.go: submissions, and requests that wait for the end of a run
-//   - executions.go, executiontext.go, calls.go: executions, their texts and host calls
+//   - executions.go, executiontext.go: executions, their host calls and texts
 //   - largetext.go, array.go: encodes large responses in pieces
 //   - output.go: output by page, and the stream of output to one client
-//   - outputfeed.go: reads and encodes lines once for all followers
+//   - outputfeed.go: reads and encodes lines once for all followers; the rate of deliveries
+//     to followers
 //   - sse.go, eventstreams.go: writes server-sent events and JSON lines
-//   - brokeoff.go: logs responses that ended early
-//   - cloudevent.go: events in responses
 //   - ledgerevents.go, livefeed.go: events of the ledger, read once for all followers
-//   - sharedpages.go, readlimiter.go: shares pages of stored events and lines; limits the
-//     rate of deliveries
+//   - sharedpages.go: shares pages of stored events and lines
 //   - ledger.go, tiles.go: checkpoints, proofs, exports, blobs, and the tiles of the tree
 //   - volumes.go: lists, seals and removes volumes
 //   - damage.go, anomalies.go: damage, the scrub, and anomalies
@@ -57,6 +56,6 @@
 //   - replay.go, replayschedule.go: sends the events of a session again, with their pauses
 //   - webhooks.go: webhooks and their dead letters
 //   - service.go, readiness.go: version, health, and routes outside of the document
-//   - pages.go, eventspage.go, markdown.go: the HTML pages
+//   - pages.go, eventspage.go: the HTML pages
 //   - schemas.go: completes the schemas of the document
 package httpapi

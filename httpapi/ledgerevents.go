@@ -378,3 +378,8 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	}
 	return nil
 }
+
+// CloudEvent is the form of an event in responses.
+type CloudEvent = events.CloudEvent
+
+func cloudEvent(e events.Event) (CloudEvent, error) { return events.Structured(e) }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/yuin/goldmark"
 
 	"daybook/events"
 	"daybook/internal/web"
@@ -234,4 +235,19 @@ func typeName(s *huma.Schema) string {
 func number(f float64) string {
 	raw, _ := json.Marshal(f)
 	return string(raw)
+}
+
+// markdown renders a text of the OpenAPI document, which is CommonMark according to the
+// specification, as HTML. A single paragraph is returned without its p element, so that
+// it fits into a line or a cell. HTML in the text is removed.
+func markdown(text string) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := goldmark.Convert([]byte(text), &b); err != nil {
+		return "", err
+	}
+	page := strings.TrimSpace(b.String())
+	if inner, ok := strings.CutPrefix(page, "<p>"); ok && strings.Count(page, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
+		page = strings.TrimSuffix(inner, "</p>")
+	}
+	return template.HTML(page), nil //nolint:gosec // rendered from texts of this repository, without their HTML
 }
