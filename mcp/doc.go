@@ -38,18 +38,18 @@
 //   - format.go: answers as text in a client's preferred format
 //   - resources.go, watch.go, updates.go: resources by address, subscriptions to them, and
 //     the notifications
-//   - notifications.go, loglevel.go: console output and progress of a run, while it executes
+//   - notifications.go: console output and progress of a run, while it executes
 //   - tasks.go: the two forms of tasks
 //   - taskcalls.go, taskmethods.go: calls that are answered with a task; the methods tasks/*
 //   - taskwire.go: rewrites messages for the SDK
 //   - params.go, unknown.go: checks params and names before the SDK does
-//   - http.go, problem.go: Streamable HTTP, and the form of its errors
+//   - http.go: Streamable HTTP, and the form of its errors
 //   - batch.go: JSON-RPC batches
 //   - legacy.go: the HTTP+SSE transport
 //   - transportsessions.go, boundsession.go: limits for transport sessions and for what a
 //     request leaves in one
 //   - sentevents.go: messages that a client can receive again after a broken connection
 //   - stdio.go, lineconn.go, linecalls.go: one client over a pair of streams
-//   - account.go, escapes.go, largecode.go: the memory of answers and of large requests
+//   - account.go, largecode.go: the memory of answers and of large requests
 //   - fixtures.go: tools and resources of protocol test suites
 package mcp
