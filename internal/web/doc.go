@@ -7,10 +7,9 @@
 //
 // The files, in reading order:
 //
-//   - guard.go: Guard, which refuses requests with a foreign host or origin
-//   - strictjson.go: the members of an object, strings and lists, without silent corrections
+//   - guard.go: Guard, which refuses requests with a foreign host or origin; the addresses
+//     that clients see
+//   - strictjson.go: the members of an object, strings, lists and whole numbers, without
+//     silent corrections; the limit for the number of values in a request
 //   - jsonmembers.go: the members of a large object, without copies
-//   - jsonbounds.go: the limit for the number of values in a request
-//   - number.go: whole numbers
-//   - resource.go: the base URL and the path of the metadata of protected resources
 package web

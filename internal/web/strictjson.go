@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+
+	"daybook/ledger"
 )
 
 // largeJSON is the size in bytes above which values are read without copies.
@@ -180,4 +183,83 @@ func Strings(raw []byte) ([]string, error) {
 		list[i] = s
 	}
 	return list, nil
+}
+
+// MaxJSONValues is the maximum number of values in the JSON of one request, counting
+// members and items at any depth. Reading a value costs far more than reading a byte of
+// text.
+const MaxJSONValues = 20_000
+
+// ErrTooManyValues is the error of every interface for a request with more than
+// MaxJSONValues values.
+var ErrTooManyValues = &ledger.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf(
+	"the JSON of the request has more than %d values; send less at once, or send the value as one text", MaxJSONValues)}
+
+// TooManyValues reports whether a JSON text has more than MaxJSONValues values. The
+// text need not be well-formed.
+func TooManyValues(text []byte) bool {
+	count := func() int {
+		return bytes.Count(text, []byte{','}) + bytes.Count(text, []byte{'['}) + bytes.Count(text, []byte{'{'})
+	}
+	if len(text) <= MaxJSONValues || count() < MaxJSONValues {
+		return false
+	}
+	values := 1
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case ',', '[', '{':
+			if values++; values > MaxJSONValues {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxWholeNumber is 2^53. Every JSON reader represents integers up to it exactly.
+const maxWholeNumber = 1 << 53
+
+// WholeNumber parses a JSON number without a fraction, from -2^53 to 2^53, ends
+// included. 5.0 and 5e0 are 5, as in JSON Schema. It reports false for other numbers,
+// and never rounds. Every interface reads integers with it.
+func WholeNumber(number string) (int64, bool) {
+	mantissa, exponent, scaled := strings.Cut(strings.ToLower(number), "e")
+	shift := 0
+	if scaled {
+		var err error
+		if shift, err = strconv.Atoi(exponent); err != nil || shift > 400 || shift < -400 {
+			return 0, false
+		}
+	}
+	unsigned := strings.TrimPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(unsigned, ".")
+	digits, point := whole+fraction, len(whole)+shift
+	switch {
+	case whole == "" || strings.Trim(digits, "0123456789") != "":
+		return 0, false
+	case point < len(digits):
+		if strings.Trim(digits[max(point, 0):], "0") != "" || point < 0 && strings.Trim(digits, "0") != "" {
+			return 0, false
+		}
+		digits = digits[:max(point, 0)]
+	default:
+		digits += strings.Repeat("0", point-len(digits))
+	}
+	if digits == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > maxWholeNumber {
+		return 0, false
+	}
+	if unsigned != mantissa {
+		n = -n
+	}
+	return n, true
 }

@@ -101,3 +101,39 @@ func FuzzLoneSurrogate(f *testing.F) {
 		}
 	})
 }
+
+func TestTooManyValues(t *testing.T) {
+	t.Parallel()
+	const n = web.MaxJSONValues
+	for name, c := range map[string]struct {
+		text string
+		want bool
+	}{
+		"nothing":           {"", false},
+		"a list":            {"[" + strings.Repeat("1,", n-2) + "1]", false},
+		"a longer list":     {"[" + strings.Repeat("1,", n) + "1]", true},
+		"members":           {"{" + strings.Repeat(`"a":1,`, n) + `"b":1}`, true},
+		"empty objects":     {"[" + strings.Repeat("{}", n) + "]", true},
+		"commas in a text":  {`{"code":"` + strings.Repeat(`a,\"[{`, n) + `"}`, false},
+		"commas behind one": {`["\\",` + strings.Repeat("1,", n) + "1]", true},
+		"an open text":      {`["` + strings.Repeat(",", 2*n) + `\`, false},
+	} {
+		if got := web.TooManyValues([]byte(c.text)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestWholeNumber(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"5": 5, "5.0": 5, "5e0": 5, "-0.5e1": -5, "9007199254740992": 1 << 53, "1e3": 1000, "0.0": 0, "-0": 0, "500e-2": 5, "0.005e3": 5, "0e-9": 0, "-9007199254740992": -(1 << 53)} {
+		if got, ok := web.WholeNumber(text); !ok || got != want {
+			t.Errorf("%s is %d, %t, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"5.5", "1e-1", "9007199254740993", "1e300", "99999999999999999999", "", "x", "1e-400", "5.0000000000000000000001", "5.000e-4", "1e9999999999999999999", "-", ".5"} {
+		if got, ok := web.WholeNumber(text); ok {
+			t.Errorf("%q is taken for %d", text, got)
+		}
+	}
+}

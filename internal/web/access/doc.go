@@ -17,8 +17,8 @@
 //
 //   - identity.go: Identity, and the interface of authenticators
 //   - scope.go: the scopes
-//   - bearer.go: reads the token from the headers of a request
-//   - token.go: the form of tokens, and the records of a token file
+//   - token.go: reads the token from the headers of a request; the form of tokens, and the
+//     records of a token file
 //   - file.go: TokenFile, which authenticates with a token file
 //   - edit.go: creates and revokes tokens in a file
 //   - oidc.go: Issuer, which authenticates with tokens of an OpenID Connect provider

@@ -10,6 +10,5 @@
 //   - client.go: Client, Answer, how a request is sent and an answer is read
 //   - errors.go: Error, ErrNoServer
 //   - stream.go: streams of server-sent events, which continue after a broken connection
-//   - executions.go, events.go, heaps.go, sessions.go, context.go, ledger.go, webhooks.go:
-//     the requests
+//   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests
 package client
