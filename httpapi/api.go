@@ -21,7 +21,8 @@ import (
 )
 
 // api is the state that the handlers share. It is immutable except for wrote, late and
-// the shared pages. The fields of optional parts are nil if their option is not set.
+// the shared pages. The field of an optional part without a default is nil if its option
+// is not set.
 type api struct {
 	cmd    Commands
 	q      Queries
@@ -45,7 +46,7 @@ type api struct {
 	catalog   Catalog
 	shredder  Shredder
 	replay    Publisher
-	audit     *audit.Local // nil unless Audit and Proofs are set, as proofs
+	audit     *audit.Local // like proofs, nil unless Audit and Proofs are both set
 	proofs    Proofs
 	blobs     Blobs
 	info      Version

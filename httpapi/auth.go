@@ -163,7 +163,7 @@ func isStream(r *http.Request) bool {
 func (g *gatekeeper) holdStream(r *http.Request) (_ *http.Request, release func(), _ *failure) {
 	done := func() {}
 	id, known := access.From(r.Context())
-	if !known { // no path that needs no token is a stream
+	if !known { // only on public paths, none of which is a stream
 		return r, done, nil
 	}
 	if g.quotas != nil {

@@ -51,7 +51,7 @@ type FieldError struct {
 // failure is an error response.
 type failure struct {
 	problem Problem
-	// retryAfter is sent as Retry-After, in seconds; 0 sends none.
+	// retryAfter is sent as Retry-After, in seconds. 0 sends none.
 	retryAfter int
 	// challenge is sent as WWW-Authenticate; empty sends none.
 	challenge string
@@ -68,7 +68,8 @@ const (
 // a field, both in bytes. A client chooses the names in its request.
 const maxRepeated, maxField = 2 << 10, 200
 
-// truncateText cuts a text that an error repeats to at most most bytes.
+// truncateText returns a text that an error repeats. If the text has more than most bytes,
+// it is cut there and ends with three dots.
 func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -409,9 +410,9 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	_ = json.NewEncoder(w).Encode(f.problem)
 }
 
-// brokeOff logs why a response ended early. The level is DEBUG for a client that
-// disconnects or is cut off because it is too slow: clients can cause any number of
-// such lines.
+// brokeOff logs an error that the client does not see, for example because the response has
+// started. The level is WARN, or DEBUG if the client disconnects or is cut off because it
+// is too slow: clients can cause any number of such lines.
 func (a *api) brokeOff(ctx context.Context, what string, err error, attrs ...any) {
 	level := slog.LevelWarn
 	if ctx.Err() != nil || isClientFault(err) {

@@ -13,7 +13,7 @@ import (
 // request. See package reads.
 const heavyKey = "weight"
 
-// heavy returns the operation with the mark.
+// heavy returns the operation, marked as heavy.
 func heavy(op huma.Operation) huma.Operation {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}

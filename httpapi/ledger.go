@@ -118,9 +118,9 @@ func (a *api) checkProofs() error {
 	return nil
 }
 
-// newestCheckpoint returns the newest checkpoint. It causes no signature, but waits up to
-// positionTimeout for a due checkpoint that covers the position covers. The returned
-// checkpoint may not cover it.
+// newestCheckpoint returns the newest checkpoint. It causes no signature. If a checkpoint
+// that includes the position covers is due, it waits for it, up to positionTimeout. The
+// returned checkpoint may not include the position.
 func (a *api) newestCheckpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	if err := a.checkProofs(); err != nil {
 		return proof.Checkpoint{}, err

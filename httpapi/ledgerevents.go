@@ -29,8 +29,9 @@ const eventStreamBytes = 3 << 20
 // eventPageBytes is the same for /api/events, whose pages are smaller and shared.
 const eventPageBytes = 1 << 20
 
-// lastSequence is the header of an NDJSON response with the newest position at its
-// start. A client continues after this position, also if a filter left out events.
+// lastSequence is the header of an NDJSON response that has the newest position at the
+// start of the response. A client continues after this position, also if a filter left
+// out events.
 const lastSequence = "Daybook-Last-Sequence"
 
 func (a *api) ledgerRoutes(r *router) {

@@ -25,7 +25,7 @@ const answerCopies = 3
 func (a *api) withChecks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
 		w := newResponse(raw, a.pace)
-		defer a.recoverPanic(r.Context(), w, r.Method, r.URL.Path) // does not hold the request: its header may be large
+		defer a.recoverPanic(r.Context(), w, r.Method, r.URL.Path) // its arguments do not hold the request, whose header may be large
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())

@@ -40,9 +40,9 @@ type Executions interface {
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)
-	// Lines returns complete lines from the number from on, at most limit, and the status
-	// at the time of the read. If the status is terminal and there are no lines, no more
-	// lines follow.
+	// Lines returns at most limit complete lines, starting at the line number from, and the
+	// status at the time of the read. If the status is terminal and there are no lines, no
+	// more lines follow.
 	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 }
 
@@ -120,10 +120,10 @@ type Proofs interface {
 	Lost() events.Lost
 	// Latest returns the newest checkpoint, or false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
-	// Newest returns the newest checkpoint. It causes no signature, but waits for a due
-	// checkpoint that covers the position covers.
+	// Newest returns the newest checkpoint. It causes no signature. If a checkpoint that
+	// includes the position covers is due, Newest waits for it.
 	Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Fresh returns a checkpoint that covers the position covers and all events up to
+	// Fresh returns a checkpoint that includes the position covers and all events up to
 	// last, except checkpoints at the end. It signs a new one if necessary.
 	Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error)
 	// Covers reports whether a checkpoint covers all events up to last, except checkpoints
@@ -179,7 +179,7 @@ type Options struct {
 	// Replay serves POST /api/sessions/{name}/replay.
 	Replay Publisher
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
-	// SessionOf of Audit is not used.
+	// The field SessionOf of Audit is ignored.
 	Audit  *audit.Local
 	Proofs Proofs
 	// Blobs serves /api/ledger/blobs.

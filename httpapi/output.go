@@ -187,7 +187,7 @@ type end struct {
 	Status      events.Status `json:"status"`
 }
 
-// streamLines sends the lines from the number from on until the run has ended.
+// streamLines sends the lines, starting at the line number from, until the run has ended.
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
 	written, err := a.q.Output(ctx, r.tenant, id, projections.OutputQuery{LineLimit: 1})
 	if err != nil {

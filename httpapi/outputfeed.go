@@ -58,8 +58,8 @@ func newOutputFeed(q Queries) *outputFeed {
 	return &outputFeed{q: q, runs: map[runKey]*followedRun{}}
 }
 
-// join adds a follower that reads lines from the number from on. The caller MUST call
-// leave. If it was the last follower, leave stops the reading and waits for its end.
+// join adds a follower that reads lines starting at the line number from. The caller MUST
+// call leave. If it was the last follower, leave stops the reading and waits for its end.
 func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f *followedRun, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	}
 }
 
-// lines reads and encodes up to lineBatch lines from the number from on.
+// lines reads and encodes up to lineBatch lines, starting at the line number from.
 func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outputLine, events.Status, error) {
 	// The lines are shared: they are not counted against the budget of one client.
 	list, status, err := o.q.Lines(budget.Without(ctx), run.tenant, run.execution, from, lineBatch)
@@ -173,9 +173,9 @@ func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Statu
 	}
 }
 
-// linesFrom returns kept lines from the number from on. If there are none and the
-// status is not terminal, changed is closed when there are new lines, another status or
-// an error. It reports false if the follower is behind the kept lines and MUST read
+// linesFrom returns kept lines, starting at the line number from. If there are none and
+// the status is not terminal, changed is closed when there are new lines, another status
+// or an error. It reports false if the follower is behind the kept lines and MUST read
 // stored lines.
 func (o *outputFeed) linesFrom(f *followedRun, from int64) (lines []outputLine, status events.Status, changed <-chan struct{}, ok bool, err error) {
 	o.mu.Lock()

@@ -15,8 +15,7 @@ import (
 )
 
 // Pace is the minimum speed of a client that sends a body or receives a response. Only
-// the time counts in which the server waits for the client, so idle streams are not
-// cut.
+// time in which the server waits for the client counts, so idle streams are not cut.
 type Pace struct {
 	// Bytes is the number of bytes that a client must send or receive in each Window.
 	// Default: 64 KiB. If it is negative, any number of bytes is enough.
@@ -50,7 +49,8 @@ func (p *progress) deadline(now time.Time) time.Time {
 	return now.Add(max(p.pace.Window-p.waited, 0))
 }
 
-// note adds n bytes that the server waited for since start. Enough bytes start a new window.
+// note adds n bytes that the server waited for since start. Once the window has pace.Bytes
+// bytes, a new window starts.
 func (p *progress) note(start time.Time, n int) {
 	p.waited += time.Since(start)
 	p.moved += int64(n)
@@ -229,7 +229,7 @@ func (b *body) take() error {
 		b.taken = b.size
 		return nil
 	}
-	// Without a length, the memory is doubled as the buffer of the body is.
+	// Without a known length, the memory is doubled each time, like the buffer of the body.
 	whole := max(b.length, min(2*b.size, maxBody))
 	need := b.account.Limit(whole*bodyCopies) - b.account.Held()
 	_ = b.w.rc.SetReadDeadline(time.Time{}) // the server waits, not the client

@@ -73,7 +73,7 @@ func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, e
 			}
 		}
 		if out, err = handler(); err != nil {
-			reads.From(ctx).Yield() // it may wait for memory
+			reads.From(ctx).Yield() // the next try may first wait for memory
 		}
 		return err
 	}
@@ -138,8 +138,8 @@ func (r *router) bounds(method, path, param string, low, high float64, def any) 
 	panic("httpapi: no parameter " + param + " on " + path)
 }
 
-// document is the complete OpenAPI document. Its two forms are created on first use:
-// together they take as long as the rest of the routes.
+// document is the complete OpenAPI document. Its two forms are created on first use,
+// because creating them takes as long as registering all routes.
 type document struct {
 	api *huma.OpenAPI
 	// json returns the document as indented JSON, page the HTML reference.

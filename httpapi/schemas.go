@@ -107,7 +107,7 @@ func refine(schemas map[string]*huma.Schema) {
 			return name == "output" || name == "next_line_offset" || name == "next_byte_offset" || name == "has_more"
 		})
 	}
-	// The parameter fields can leave out every member.
+	// A member of an entry is absent if it was not requested, and null if there is no heap.
 	if e := schemas["Entry"]; e != nil {
 		for _, field := range []string{"input_heap", "output_heap"} {
 			e.Properties[field].Nullable = true

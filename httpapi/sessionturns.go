@@ -145,7 +145,8 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	return run, nil
 }
 
-// cutTo returns the beginning of a text: complete characters, at most most bytes.
+// cutTo returns a text. If the text has more than most bytes, it is cut there, or before
+// the character that would be divided.
 func cutTo(text *string, most int) *excerpt {
 	if text == nil {
 		return nil
