@@ -196,7 +196,7 @@ func (p property) decodeList(raw json.RawMessage) ([]string, error) {
 }
 
 // decodeAny decodes an object with values of any type. The values are recorded
-// unchanged, so every reader must take them for the same.
+// unchanged, so every reader must decode them to the same values.
 func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if half := web.LoneSurrogate(raw); half != "" {
 		return nil, ledger.Invalid(p.name, "%s contains %s, half of a surrogate pair, which is not a character", p.name, half)

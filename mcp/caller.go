@@ -25,19 +25,19 @@ type caller struct {
 	delivery link.Delivery
 	// listener receives notifications about the run that the call waits for.
 	listener listener
-	// earlier receives an equal run before the one that the call requests.
+	// earlier receives an earlier run that is equal to the one that the call requests.
 	earlier *earlierRun
 }
 
-// earlierRun is set when a run is submitted.
+// earlierRun holds an earlier equal run. It is set when a run is submitted.
 type earlierRun struct{ before *priorRun }
 
 // transportStdio is the recorded transport of clients on a pair of streams.
 const transportStdio = "mcp-stdio"
 
 // origin holds the properties of a connection. The SDK derives the contexts of all calls
-// on a connection from the context of the request that opened it. So values that are put
-// there once hold for the connection: from initialize on in revisions with transport
+// on a connection from the context of the request that opened it. So values in that
+// context hold for the connection: from initialize on in revisions with transport
 // sessions, for one request in the others. Headers of later requests of a session change
 // nothing.
 type origin struct {

@@ -23,7 +23,7 @@ type contextUse struct {
 	prior     *priorRun
 }
 
-// priorRun reports an equal call before, and its outcome.
+// priorRun reports an earlier equal call and its outcome.
 type priorRun struct {
 	Note        string        `json:"note"`
 	CalledAt    string        `json:"called_at"`
@@ -55,7 +55,7 @@ const (
 func (t tool) isNoted() bool { return !t.readOnly || t.reportsRepeats }
 
 // beginContextUse prepares the use of the context by a call: it applies the preferences
-// and looks up an equal call before. It returns nil if there is no context.
+// and looks up an earlier equal call. It returns nil if there is no context.
 func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a arguments) *contextUse {
 	if s.opts.Contexts == nil || t.skipContext || t.submit != nil {
 		return nil
@@ -121,8 +121,8 @@ func (h heapsAnswer) count() int   { return len(h.Results) }
 func (e entriesAnswer) count() int { return len(e.Entries) }
 
 // endContextUse notes a call in its context. It returns body, with a member added if an
-// equal call returned the same answer before. Calls that only read are not noted; nor
-// are refused calls, for which it is not called.
+// equal call returned the same answer before. Calls that only read are not noted. It is
+// not called for refused calls, so these are not noted either.
 func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
 	if u == nil || !t.isNoted() {
 		return body
@@ -206,7 +206,7 @@ func oneLine(s string) string {
 	return collapse(s)
 }
 
-// runContext sets the context of a submission. It returns an equal run before in that
+// runContext sets the context of a submission. It returns an earlier equal run in that
 // context, or nil.
 func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *priorRun {
 	if s.opts.Contexts == nil {
@@ -294,8 +294,8 @@ type fetchedMeta struct {
 	Unchanged *bool `json:"unchanged,omitempty"`
 }
 
-// noteRead notes a read resource in the context of the connection. It returns what the
-// context holds of an earlier read, or nil.
+// noteRead notes a read resource in the context of the connection. It returns the report of
+// an earlier read, or nil.
 func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fetchedMeta {
 	if s.opts.Contexts == nil || r.skipContext {
 		return nil

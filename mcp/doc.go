@@ -14,7 +14,7 @@
 // Tools of one kind share a file. A run can also be started as a task: the task is the
 // execution, under the same id.
 //
-// The package decides no rules: commands go to the ledger, and questions to the
+// The package decides no rules: it passes commands to the ledger and reads from the
 // projections. It contains no NATS, SQLite or V8, and does not authenticate callers.
 //
 // The files, in reading order:

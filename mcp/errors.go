@@ -70,7 +70,7 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 			return err.Error(), false // names the limit and the time of the next try
 		}
 		if known, ok := errors.AsType[*ledger.Error](err); ok && known.RetryAfter > 0 {
-			return err.Error(), false // likewise
+			return err.Error(), false // names the time of the next try
 		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:

@@ -121,7 +121,7 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	ans.seq = 0 // a question records no event
+	ans.seq = 0 // a read records no event
 	return ans, nil
 }
 

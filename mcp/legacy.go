@@ -149,7 +149,7 @@ type legacyConn struct {
 	closed bool
 }
 
-// pendingMessage is what an unanswered message takes of the limits.
+// pendingMessage is the share of the limits that an unanswered message uses.
 type pendingMessage struct {
 	bytes   int
 	account *budget.Account

@@ -134,7 +134,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			switch {
 			case errors.Is(err, errEnded), err != nil && ctx.Err() != nil:
 				return nil, err
-			case errors.Is(err, errSameID): // an answer with the id would be taken for the answer to the other call
+			case errors.Is(err, errSameID): // the client would take an answer with the id as that to the other call
 				err = c.answerUnreadable(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 			case err != nil: // the client waits for an answer
 				err = c.refuse(req.ID, &jsonrpc.Error{Code: codeLimited, Message: err.Error()})

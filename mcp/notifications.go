@@ -204,7 +204,7 @@ func (s *Server) notifyTaskOutput(l listener, r ledger.Receipt) {
 		return
 	}
 	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
-	// The context of the call does not fit: its stream ends with the answer, and later
+	// The context of the call cannot be used: its stream ends with the answer, and later
 	// notifications belong to the stream of the session.
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()

@@ -58,7 +58,7 @@ type submittedAnswer struct {
 	// Status is running if the client waited, else empty.
 	Status   events.Status `json:"status,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
-	// AlreadyTried reports an equal run before in the same context.
+	// AlreadyTried reports an earlier equal run in the same context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 	// RunJSDescription replaces the description of run_js. Empty keeps the built-in text.
 	RunJSDescription string
 	// CallsServers reports whether scripts of a tenant can call MCP servers, which may
-	// change anything. The hints of run_js say so to clients. Nil means that no script can.
+	// change anything. The hints of run_js then declare that. Nil means that no script can.
 	CallsServers func(tenant string) bool
 	// SessionID is the session name of stdio connections without a name of their own. Empty
 	// means that their runs are in no session log.
@@ -54,8 +54,8 @@ type Options struct {
 	// requests without a token. Streams are served to the user of this process, without a
 	// token.
 	Auth access.Authenticator
-	// Quotas count what one request or connection uses beyond its first message, which the
-	// HTTP server counts. Nil means no limits.
+	// Quotas counts the messages that the HTTP server does not count: those of a request
+	// after its first one, and those of streams. Nil means no limits.
 	Quotas *access.Quotas
 	// PublicURL is the URL under which clients know the service, if a proxy changes it.
 	// Empty means the URL of the request.

@@ -39,7 +39,7 @@ type tool struct {
 
 	// Calls of a tool with skipContext are not noted in the conversation context.
 	skipContext bool
-	// A heavy tool reads far more than its answer shows; see package reads.
+	// A heavy tool reads far more than its answer shows. See package reads.
 	heavy bool
 	// A tool with reportsRepeats says in its answer if it returned the same answer for the
 	// same arguments before.
@@ -63,7 +63,7 @@ func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
 type answer struct {
 	// value encodes to a JSON object that satisfies the tool's output schema.
 	value any
-	// seq is the position of the event that a command recorded; 0 for a question.
+	// seq is the position of the event that a command recorded; 0 for a read.
 	seq uint64
 	// failed marks an answer that reports a failure in its documented form.
 	failed bool
@@ -188,16 +188,16 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 }
 
 // untilClose cancels the context of a call when the server closes. The cause errClosing
-// tells this apart from a cancellation by the client.
+// distinguishes this from a cancellation by the client.
 func (s *Server) untilClose(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.serverCtx, func() { cancel(errClosing) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// awaitReadable waits up to most until the event at seq is readable, so that the
-// client's next question sees it. A timeout is only logged, because the event is
-// recorded.
+// awaitReadable waits until the event at seq is readable, so that the next read of the
+// client includes it. It waits no longer than most. A timeout is only logged, because the
+// event is recorded.
 func (s *Server) awaitReadable(ctx context.Context, seq uint64, most time.Duration) {
 	wait, stop := context.WithTimeout(ctx, most)
 	defer stop()

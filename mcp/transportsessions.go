@@ -74,8 +74,8 @@ type transportSession struct {
 	released  bool
 }
 
-// sessionLimitError is returned if a session cannot be opened. status tells a limit of
-// the caller from one of the server.
+// sessionLimitError is returned if a session cannot be opened. status distinguishes a limit
+// of the caller from a limit of the server.
 type sessionLimitError struct {
 	message string
 	status  int
@@ -135,9 +135,9 @@ func (u *userSessions) leastRecentlyUsed() *transportSession {
 	return nil
 }
 
-// victim returns the session of a tenant to close for a user with asking sessions: an
-// idle one of the user with the most sessions. It returns nil if every user with an idle
-// session has fewer than asking.
+// victim returns the session of a tenant to close for a user that opens another one: an
+// idle one of the user with the most sessions. asking is the number of sessions of the
+// user that opens one. If every user with an idle session has fewer, victim returns nil.
 func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, u := range t.users {
@@ -148,9 +148,10 @@ func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	return victim
 }
 
-// victim returns the session of the server to close for a tenant with asking sessions:
-// an idle one of the tenant with the most sessions. It returns nil if every tenant with
-// an idle session has fewer than asking.
+// victim returns the session of the server to close for a tenant that opens another one:
+// an idle one of the tenant with the most sessions. asking is the number of sessions of
+// the tenant that opens one. If every tenant with an idle session has fewer, victim
+// returns nil.
 func (p *transportSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, t := range p.tenants {

@@ -30,7 +30,7 @@ func (u *updates) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		// The SDK cancels ctx when the handler returns.
 		u.send(context.WithoutCancel(ctx), req.GetSession(), p.URI, func(ctx context.Context) {
-			_, _ = next(ctx, method, req) // an error means that the session is ending, which forgets the client
+			_, _ = next(ctx, method, req) // an error means that the session is ending, which also ends its subscriptions
 		})
 		return nil, nil
 	}

@@ -31,7 +31,7 @@ type fullAnswer struct {
 	executionAnswer
 	// OutputHead is nil until the run has ended, and if its content is shredded.
 	*projections.OutputHead
-	// AlreadyTried belongs to run_js and reports an equal run before in the same context.
+	// AlreadyTried belongs to run_js and reports an earlier equal run in the same context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 

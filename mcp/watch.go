@@ -186,7 +186,7 @@ func (s *Server) pollWatched() {
 		}
 		next := max(minWatchInterval, watchPauseFactor*time.Since(began))
 		select {
-		case <-changed: // an empty list is noticed here, too
+		case <-changed: // if no address is watched any more, the next round ends the loop
 		case <-s.serverCtx.Done():
 		}
 		pause.Reset(next)
