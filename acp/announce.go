@@ -20,8 +20,8 @@ const problemTimeout = 3 * time.Second
 
 // announce sends the first updates of an opened session: the directories and servers
 // that are not available, and the commands. It waits until the request that opened the
-// session is answered. A reattached client gets the commands only, because the owner
-// before sent it the rest; /tools lists the current state of the servers.
+// session is answered. A reattached client gets the commands only, because the earlier
+// owner has sent it the rest; /tools lists the current state of the servers.
 func (c *client) announce(ctx context.Context, n *session, where events.AgentWorkspace) {
 	defer close(n.announced)
 	problems := directoryProblems(where)

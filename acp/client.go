@@ -48,7 +48,7 @@ type client struct {
 	server *Server
 	rpc    *sdk.Connection
 
-	writing  sync.Mutex // guards the next three
+	writing  sync.Mutex // guards out, writeErr and the closing of broken
 	out      io.Writer
 	writeErr error         // the first error of a write
 	broken   chan struct{} // closed when writeErr is set
@@ -420,7 +420,7 @@ func (c *client) whenIdle() <-chan struct{} {
 }
 
 // drainRequests waits until the requests before the end of the input are answered, for
-// at most eofGrace.
+// at most eofTimeout.
 func (c *client) drainRequests(ctx context.Context) {
 	timer := time.NewTimer(eofTimeout)
 	defer timer.Stop()

@@ -63,9 +63,8 @@ func commandsUpdate() sdk.SessionUpdate {
 	return sdk.SessionUpdate{AvailableCommandsUpdate: &sdk.SessionAvailableCommandsUpdate{AvailableCommands: list}}
 }
 
-// command performs a command and records its answer. An error that the ledger answers to
-// its caller becomes the answer, because the prompt itself was valid. command returns other
-// errors.
+// command performs a command and records its answer. A *ledger.Error or events.ErrNotFound
+// becomes the answer, because the prompt itself was valid. command returns other errors.
 func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.PromptResponse, error) {
 	answer := reply{text: r.parsed.note}
 	if answer.text == "" {

@@ -30,5 +30,5 @@
 //   - render.go: recorded events as updates of the protocol
 //   - replay.go: sends the whole conversation of a loaded session
 //   - tools.go: the MCP servers of a session
-//   - calls.go: calls of their tools by runs, and the permission of the user
+//   - calls.go: calls of the tools of a session by its runs, and the permission of the user
 package acp

@@ -145,8 +145,8 @@ func run(code string, globals map[string]json.RawMessage, config events.AgentCon
 }
 
 // contextOf returns the conversation context of a session, which shows its runs to
-// other clients of the session. It logs an error and returns nil: no prompt fails for
-// want of a context.
+// other clients of the session. It logs an error and returns nil, because a prompt can
+// run without a context.
 func (c *client) contextOf(ctx context.Context, session string) *events.ContextRef {
 	if c.server.opts.Contexts == nil {
 		return nil

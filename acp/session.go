@@ -20,8 +20,8 @@ type session struct {
 	// the client's name.
 	unusableServers map[string]string
 	// answered is closed when the request that opened the session is answered,
-	// announced when the first updates of the session are sent. closing cancels the
-	// wait for both.
+	// announced when the first updates of the session are sent. cancelAnnounce ends the
+	// announcement without these updates.
 	answered, announced chan struct{}
 	// reattached is set for a session that the client opened at another owner.
 	reattached     bool
@@ -109,8 +109,9 @@ func (s *Server) endSession(id string, by *client) {
 	before.end(s)
 }
 
-// removeFromLink removes a session that client to has taken or closed from the link of the
-// client that had it open, which then does not resume it at the next owner.
+// removeFromLink removes a session from the link of the client that had it open. The link
+// then does not resume the session at the next owner. to is the client that has taken or
+// closed the session.
 func (n *session) removeFromLink(to *client) {
 	if n != nil && n.client != to {
 		go n.client.forget(n.id) // blocks while that client does not read
