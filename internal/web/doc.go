@@ -1,4 +1,4 @@
-// Package web holds what REST and MCP share in reading a request: strict JSON, the
+// Package web has the functions by which REST and MCP read a request: strict JSON, the
 // check of hosts and origins, and the addresses that clients see. Package access
 // identifies the caller of a request.
 //

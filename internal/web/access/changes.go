@@ -98,8 +98,8 @@ type Applied interface {
 // zero value is ready to use. It is safe for concurrent use.
 type Changes struct {
 	share share
-	// held counts the changes that waited to be applied, refused those that waited too
-	// long.
+	// held counts the changes that waited until earlier ones were applied, refused those
+	// that waited too long.
 	held, refused atomic.Uint64
 
 	mu       sync.Mutex
@@ -206,7 +206,7 @@ func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(s
 }
 
 // add adds a change to the backlog of its tenant. If the backlog is full, add returns
-// nil and the number of its changes. With must, the backlog may be twice as long.
+// nil and the number of its changes. If must is set, the backlog may be twice as long.
 func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *change, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -48,7 +48,7 @@ func KeptBy(data events.Data) Kept {
 	return Kept{}
 }
 
-// CheckKept is Allows, and counts a refusal.
+// CheckKept does what Allows does, and counts a refusal.
 func (q *Quotas) CheckKept(ctx context.Context, tenant string, k Kept) error {
 	err := q.Allows(ctx, tenant, k)
 	if over, limited := errors.AsType[*LimitError](err); limited {

@@ -28,7 +28,7 @@ const (
 	keysFresh = 5 * time.Minute
 	keysDue   = 10 * time.Minute
 	keysStale = time.Hour
-	// keyTimeout bounds how long a request waits for the issuer, maxWaiting how many
+	// keyTimeout bounds how long a request waits for the issuer, maxKeyWaiters how many
 	// requests wait.
 	keyTimeout    = 2 * time.Second
 	maxKeyWaiters = 256
@@ -112,7 +112,7 @@ func isUsable(key jose.JSONWebKey, algorithm string) bool {
 
 // find returns the keys with an id, or all keys if id is empty. It renews keys older
 // than keysFresh in the background and returns the known ones meanwhile. A caller waits
-// for the issuer, for at most patience, if no known key has the id, if the keys are
+// for the issuer, for at most keyTimeout, if no known key has the id, if the keys are
 // older than keysDue although the issuer answers, or if there are no keys.
 func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	waited := false
@@ -148,7 +148,7 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	}
 }
 
-// wait waits until the running request to the issuer has ended, for at most k.patience.
+// wait waits until the running request to the issuer has ended, for at most k.keyTimeout.
 func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 	defer func() {
 		k.mu.Lock()

@@ -76,7 +76,7 @@ type Quotas struct {
 	rates    map[string]*rate.Limiter // by tenant
 	streams  map[string]int           // by user
 	accounts map[string]*account      // by tenant
-	// dropAccountsAt is the number of accounts from which some are dropped. forgotten is
+	// dropAccountsAt is the number of accounts from which some are dropped. droppedUpTo is
 	// the position up to which the meter counts the runs of dropped accounts.
 	dropAccountsAt int
 	droppedUpTo    uint64

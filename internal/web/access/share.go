@@ -29,8 +29,8 @@ const (
 	// appendTime is the time that must be left of the request's deadline after a change
 	// waited.
 	appendTime = 500 * time.Millisecond
-	// settleInterval is the minimum time between two payments. longestPause is the maximum
-	// time between two checks of a waiting change.
+	// settleInterval is the minimum time between two payments. maxPause is the maximum time
+	// between two checks of a waiting change.
 	settleInterval, maxPause = 5 * time.Millisecond, 50 * time.Millisecond
 )
 
@@ -195,8 +195,8 @@ func (s *share) counts() (held, refused uint64) {
 	return s.held, s.refused
 }
 
-// register starts a change of a tenant. If the change may be made at once, ask adds its cost
-// and returns nil. Otherwise the caller must call leave.
+// register starts a change of a tenant. If the change may be made at once, register adds
+// its cost and returns nil. Otherwise the caller must call leave.
 func (s *share) register(tenant string, cost time.Duration, now time.Time) *debt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *share) pass(d *debt, cost time.Duration, now time.Time) time.Duration {
 	return min(max(time.Duration(float64(s.owed(d)-freeDebt)/payRate()), settleInterval), maxPause)
 }
 
-// leave ends a wait that ask started.
+// leave ends a wait that register started.
 func (s *share) leave(d *debt, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package client is a typed client of the REST interface. The commands use it, and tests
-// that look at a running server. It has the requests that these make and no others.
+// that look at a running server. It has only the requests that these make.
 //
 // The bodies of answers are the types that the server encodes, so a renamed member breaks
-// the build of the client. The few types that package httpapi keeps to itself are declared
-// here once more, each with the members that a caller reads.
+// the build of the client. The few types that package httpapi does not export are declared
+// here again, each with the members that a caller reads.
 //
 // The files, in reading order:
 //

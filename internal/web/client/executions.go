@@ -70,8 +70,8 @@ func (c *Client) Execution(ctx context.Context, id string) (Answer[Execution], e
 // MaxWait is the longest time that Await accepts.
 const MaxWait = 60 * time.Second
 
-// Await returns an execution once it has ended, or as it is after a time of at most
-// MaxWait, of which whole seconds count.
+// Await returns an execution once it has ended, or its state after the time most, which is
+// cut to whole seconds. The time MUST NOT be longer than MaxWait.
 func (c *Client) Await(ctx context.Context, id string, most time.Duration) (Answer[Execution], error) {
 	return call[Execution](ctx, c, http.MethodGet, executionPath(id)+query("wait", strconv.Itoa(int(most/time.Second))), nil)
 }
@@ -153,8 +153,8 @@ func (c *Client) Calls(ctx context.Context, id string) (Answer[Calls], error) {
 	return call[Calls](ctx, c, http.MethodGet, executionPath(id)+"/calls", nil)
 }
 
-// Output returns output of an execution from a byte on, at most the given number of
-// bytes.
+// Output returns output of an execution, starting at the byte offset, which counts from 0.
+// It returns at most most bytes.
 func (c *Client) Output(ctx context.Context, id string, offset, most int64) (Answer[OutputPage], error) {
 	window := "?byte_offset=" + strconv.FormatInt(offset, 10) + "&byte_limit=" + strconv.FormatInt(most, 10)
 	return call[OutputPage](ctx, c, http.MethodGet, executionPath(id)+"/output"+window, nil)

@@ -31,7 +31,7 @@ type HeapFilter struct {
 	Cursor string
 }
 
-// Heaps returns a page of heaps, newest first.
+// Heaps returns a page of heaps: newest first, or ordered by key if f has tags.
 func (c *Client) Heaps(ctx context.Context, f HeapFilter) (Answer[HeapPage], error) {
 	params := withTags([]string{"limit", number(f.Limit), "cursor", f.Cursor}, f.Tags)
 	return call[HeapPage](ctx, c, http.MethodGet, "/api/heaps"+query(params...), nil)
@@ -44,12 +44,12 @@ func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {
 	return call[Heap](ctx, c, http.MethodGet, heapPath(key), nil)
 }
 
-// Lineage are a heap and the heaps that it was made from, newest first.
+// Lineage is the chain of runs from a heap back to a fresh isolate, newest first.
 type Lineage struct {
 	Lineage []projections.HeapOrigin `json:"lineage"`
 }
 
-// Lineage returns the origin of a heap.
+// Lineage returns the lineage of a heap.
 func (c *Client) Lineage(ctx context.Context, key string) (Answer[Lineage], error) {
 	return call[Lineage](ctx, c, http.MethodGet, heapPath(key)+"/lineage", nil)
 }
@@ -76,7 +76,7 @@ func (c *Client) SetTags(ctx context.Context, key string, tags map[string]string
 	return call[OK](ctx, c, http.MethodPut, heapPath(key)+"/tags", map[string]any{"tags": tags})
 }
 
-// DeleteTags deletes tags of a heap; without keys all of them.
+// DeleteTags deletes tags of a heap, or all of them if keys is empty.
 func (c *Client) DeleteTags(ctx context.Context, key string, keys []string) (Answer[OK], error) {
 	return call[OK](ctx, c, http.MethodDelete, heapPath(key)+"/tags"+query("keys", strings.Join(keys, ",")), nil)
 }

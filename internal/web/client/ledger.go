@@ -20,7 +20,7 @@ type Damage = httpapi.DamageReport
 // Scrub is the progress of the scrub.
 type Scrub = httpapi.ScrubReport
 
-// Anomalies are the events that answers ignore.
+// Anomalies are the intact events whose effect is missing from answers.
 type Anomalies = httpapi.AnomalyReport
 
 const volumesPath = "/api/ledger/volumes"
@@ -58,7 +58,7 @@ func (c *Client) Scrub(ctx context.Context) (Answer[Scrub], error) {
 	return call[Scrub](ctx, c, http.MethodGet, "/api/ledger/scrub", nil)
 }
 
-// Anomalies returns the events that answers ignore.
+// Anomalies returns the intact events whose effect is missing from answers.
 func (c *Client) Anomalies(ctx context.Context) (Answer[Anomalies], error) {
 	return call[Anomalies](ctx, c, http.MethodGet, "/api/ledger/anomalies", nil)
 }

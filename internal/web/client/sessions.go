@@ -18,7 +18,7 @@ type Session = projections.Session
 // SessionEntry is an ended run of a session.
 type SessionEntry = projections.Entry
 
-// Shredded is the report of the destruction of content.
+// Shredded is the result of shredding the content of a session.
 type Shredded = retention.ShredResult
 
 // SessionList is a page of sessions, the last used first.
@@ -81,7 +81,7 @@ type Turn struct {
 	Output      Excerpt       `json:"output"`
 	Result      *Excerpt      `json:"result"`
 	Error       *Excerpt      `json:"error"`
-	// Erased is true if the content of the run was erased.
+	// Erased is true if the content of the run was shredded.
 	Erased bool `json:"erased,omitempty"`
 }
 
@@ -148,7 +148,7 @@ func (c *Client) ResetSession(ctx context.Context, name, heap, key string) (Answ
 	return call[Reset](ctx, c, http.MethodPost, sessionPath(name)+"/reset", body, keyHeader(key)...)
 }
 
-// Shred destroys the content of the runs of a session. With force it also deletes heaps
+// Shred shreds the content of the runs of a session. With force it also deletes heaps
 // that runs outside of the session use.
 func (c *Client) Shred(ctx context.Context, name string, force bool) (Answer[Shredded], error) {
 	forced := ""

@@ -61,8 +61,8 @@ type Retried struct {
 	Retrying int `json:"retrying"`
 }
 
-// RetryWebhook requests new deliveries of dead letters, by their positions; without
-// positions of the oldest ones.
+// RetryWebhook requests new deliveries of the dead letters with the given positions, or of
+// the oldest ones if sequences is empty.
 func (c *Client) RetryWebhook(ctx context.Context, id string, sequences []string) (Answer[Retried], error) {
 	body := struct {
 		Sequences []string `json:"sequences,omitempty"`

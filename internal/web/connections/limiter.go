@@ -79,7 +79,7 @@ type Limiter struct {
 	busy         int
 	closedCount  uint64
 	refusedCount uint64
-	// requests counts the requests being served. ending is true after the server began
+	// requests counts the requests being served. isEnding is true after the server began
 	// to shut down.
 	requests int
 	isEnding bool

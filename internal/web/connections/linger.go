@@ -18,8 +18,8 @@ const (
 )
 
 // linger ends the answer, discards what the client still sends, and closes the
-// connection. Without it, the close would reset the connection, and the client could
-// lose the answer. linger waits for the client only while the server shuts down;
+// connection. A connection that is closed with unread bytes is reset, and the client
+// could lose the answer. linger waits for the client only while the server shuts down;
 // otherwise a goroutine does. The request takes no memory meanwhile. The connection
 // counts as idle and may be closed for a new one. above is the connection that the
 // answer was written to.
@@ -51,8 +51,8 @@ func (c *conn) linger(above net.Conn) {
 }
 
 // answer writes the answer to an HTTP/1 request with a body. The answer does not wait
-// for the rest of the body; it closes the connection instead. Without it, net/http
-// would wait for up to 256 KiB.
+// for the rest of the body; it closes the connection instead. net/http alone would wait
+// for up to 256 KiB of the rest.
 type answer struct {
 	http.ResponseWriter
 	conn    *requestConn

@@ -35,7 +35,7 @@ type waiter struct {
 	since  time.Time
 }
 
-// take takes a place: at once if always is true, otherwise when fewer than most are
+// take takes a place: at once if always is true, otherwise when fewer than s.max are
 // taken. It returns false if the stream is refused or done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()

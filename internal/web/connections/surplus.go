@@ -42,11 +42,11 @@ const (
 	portionBurst = 250
 )
 
-// surplus counts such work of a connection.
+// surplus counts the work that the client of a connection causes without answered requests.
 type surplus struct {
 	work   int
 	at     time.Time // time up to which the free rate is subtracted
-	parts  int       // divides freeWork and freeRate, see pace.parts; 0 means 1
+	parts  int       // divides freeWork and freeRate, see turnQueue.parts; 0 means 1
 	earned int       // bytes of credit for frames
 }
 
