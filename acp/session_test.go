@@ -139,8 +139,8 @@ func (p *peer) list(params obj) (r listed) {
 	return r
 }
 
-// TestACP11_12_Directories: the directories that a client names replace all earlier
-// ones, also if cwd differs (ACP-13), which is accepted and recorded.
+// TestACP11_12_13_Directories: the directories that a client names replace all earlier
+// ones. Another cwd is accepted and recorded too.
 func TestACP11_12_13_Directories(t *testing.T) {
 	t.Parallel()
 	p := shared(t)

@@ -245,9 +245,9 @@ func TestPermissions(t *testing.T) {
 		want                     string
 	}{
 		{"allowed", "ask", "allow", call, 2, "destroyed"},
-		{"allowed for good", "ask", "allow_always", call, 1, "destroyed"},
+		{"always allowed", "ask", "allow_always", call, 1, "destroyed"},
 		{"rejected", "ask", "reject", call, 2, "refused: tools.destroy: not called: its user did not allow it"},
-		{"rejected for good", "ask", "reject_always", call, 1, "refused: tools.destroy: not called: its user did not allow it"},
+		{"always rejected", "ask", "reject_always", call, 1, "refused: tools.destroy: not called: its user did not allow it"},
 		{"an unknown choice", "ask", "whatever", call, 2, "refused: tools.destroy: not called: its user did not allow it"},
 		{"says nothing of itself", "ask", "allow", `await mcp.tools["silent-about-itself"]({})`, 2, "done"},
 		{"destroys nothing", "ask", "reject", `await mcp.tools.write({})`, 0, "written"},

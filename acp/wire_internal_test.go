@@ -92,11 +92,11 @@ func FuzzPrompt(f *testing.F) {
 			return
 		case a.command == "help":
 			if !strings.Contains(strings.ToLower(s), "help") && !strings.Contains(s, "?") {
-				t.Errorf("%q is taken for /help", s)
+				t.Errorf("%q is parsed as /help", s)
 			}
 		case a.command != "":
 			if !strings.Contains(s, "/"+a.command) {
-				t.Errorf("%q is taken for /%s", s, a.command)
+				t.Errorf("%q is parsed as /%s", s, a.command)
 			}
 		case a.note != "":
 			if !strings.Contains(s, "```") || a.code != "" {

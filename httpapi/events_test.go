@@ -135,18 +135,18 @@ func TestFollowEvents(t *testing.T) {
 	for range stored {
 		m := r.must()
 		if m.name != "" {
-			t.Fatalf("%+v before the live edge", m)
+			t.Fatalf("%+v before the newest event", m)
 		}
 		ids = append(ids, m.id)
 	}
 	edge := r.must()
 	if want := strconv.FormatUint(stored, 10); edge.name != "caught-up" || edge.id != want || edge.data != `{"sequence":"`+want+`"}` {
-		t.Errorf("at the live edge: %+v", edge)
+		t.Errorf("at the newest event: %+v", edge)
 	}
 	third := s.submit(`{"code":"3"}`)
 	live := r.must()
 	if !strings.Contains(live.data, third) || live.id != strconv.FormatUint(stored+1, 10) {
-		t.Errorf("live: %+v", live)
+		t.Errorf("the new event: %+v", live)
 	}
 	ids = append(ids, live.id)
 	r.resp.Body.Close()
@@ -262,7 +262,7 @@ func TestFollowLines(t *testing.T) {
 				after = e.Sequence
 				if edge = e.Type == httpapi.TypeCaughtUp; edge {
 					if e.Sequence != strconv.FormatUint(stored, 10) || e.SpecVersion != "1.0" || len(e.Data) != 0 {
-						t.Errorf("at the live edge: %+v", e)
+						t.Errorf("at the newest event: %+v", e)
 					}
 					break
 				}

@@ -72,7 +72,7 @@ func TestHeavyReadsQueue(t *testing.T) {
 		t.Errorf("a reset to a heap, which reads the whole session: %s %s", a.Status, a.body)
 	}
 	if a := reset(`{}`); a.StatusCode != http.StatusOK {
-		t.Errorf("a reset to nothing: %s %s", a.Status, a.body)
+		t.Errorf("a reset to a fresh isolate: %s %s", a.Status, a.body)
 	}
 	for _, path := range []string{"/api/executions/" + id, "/api/executions/" + id + "/output", "/healthz"} {
 		if a := s.do("GET", path, ""); a.StatusCode != http.StatusOK {

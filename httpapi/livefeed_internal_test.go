@@ -62,7 +62,7 @@ func TestLiveFeed(t *testing.T) {
 		}
 		expected := slices.DeleteFunc(slices.Clone(want[tenant]), func(seq uint64) bool { return seq <= start })
 		if !slices.Equal(got, expected) {
-			return fmt.Errorf("a follower of %s is given %d, want %d", tenant, got, expected)
+			return fmt.Errorf("a follower of %s gets %d, want %d", tenant, got, expected)
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func TestLiveFeed(t *testing.T) {
 		f.leave()
 	}
 	if feed.reading != nil || len(feed.audiences) != 0 || feed.size != 0 || len(feed.order) != 0 {
-		t.Errorf("left behind: %d bytes, %d tenants", feed.size, len(feed.audiences))
+		t.Errorf("kept without followers: %d bytes, %d tenants", feed.size, len(feed.audiences))
 	}
 	// The next follower starts another reading.
 	again := feed.join(t.Context(), "b", last)
@@ -187,7 +187,7 @@ func TestLiveFeedExpires(t *testing.T) {
 			}
 		}
 		if list, end, _, ok := w.next(last); !ok || len(list) > 0 || end != last {
-			t.Errorf("a follower at the end is given %d events, %d, %v", len(list), end, ok)
+			t.Errorf("a follower at the end gets %d events, %d, %v", len(list), end, ok)
 		}
 		feed.mu.Lock()
 		if feed.size != 0 || len(feed.order) != 0 || cap(feed.order) != 0 {

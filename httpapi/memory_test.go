@@ -130,7 +130,7 @@ func TestStalledReaderIsCutOff(t *testing.T) {
 	<-took
 	waitUntil(t, func() bool { return b.Stats().Answers.Used == 0 })
 	if n, _ := io.Copy(io.Discard, conn); n >= size {
-		t.Errorf("%d bytes came all the same", n)
+		t.Errorf("%d bytes are received nevertheless", n)
 	}
 }
 
@@ -175,7 +175,7 @@ func waitUntil(t *testing.T, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come to pass")
+			t.Fatal("the condition did not become true")
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestReadinessIsCheckedOnce(t *testing.T) {
 		for range 200 {
 			crowd.Go(func() {
 				if err := s.do(t.Context()); !errors.Is(err, answer) {
-					t.Errorf("one of the crowd: %v", err)
+					t.Errorf("one of the clients: %v", err)
 				}
 			})
 		}

@@ -60,7 +60,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 			t.Errorf("the pending event: %+v", p)
 		}
 		if q := p.Pending; q == nil || q.From != end || q.To != end || len(q.LeafHashes) != 1 || q.LeafHashes[0] != leaf(end) {
-			t.Errorf("what is pending: %+v", p.Pending)
+			t.Errorf("the pending range: %+v", p.Pending)
 		}
 		p = s.proof(fmt.Sprintf("seq=3&size=%d", end))
 		if p.Size != c.Size || p.Pending == nil || p.Pending.To != end || len(p.Hashes) == 0 {
@@ -135,7 +135,7 @@ func TestSigningOnDemand(t *testing.T) {
 	}
 	signer := bearer(k.token("acme", "signer", access.Sign))
 	if a := s.do("GET", "/api/ledger/proof?seq=1", "", signer...); a.StatusCode != http.StatusForbidden {
-		t.Errorf("who may sign may read: %s", a.Status)
+		t.Errorf("a token with the scope sign cannot read: %s", a.Status)
 	}
 	s.sign(signer...)
 	before := s.lastSeq()
@@ -156,7 +156,7 @@ func TestSigningOnDemand(t *testing.T) {
 		t.Errorf("its position is %q of %d", a.Header.Get("Daybook-Sequence"), s.lastSeq())
 	}
 	if a := s.do("POST", "/api/ledger/checkpoint", "", append(signer, "Daybook-Min-Sequence", "100000")...); a.StatusCode != http.StatusNotFound {
-		t.Errorf("of a position that is not there: %s %s", a.Status, a.body)
+		t.Errorf("of a position that is not recorded: %s %s", a.Status, a.body)
 	}
 }
 

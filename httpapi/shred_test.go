@@ -32,10 +32,10 @@ func TestShredSession(t *testing.T) {
 		status      int
 		want        []string
 	}{
-		{"erased", "", erased, nil, http.StatusOK, []string{`"seq":7`, `"executions":2`, `"heaps":1`, `"kept":3`, erased.At}},
+		{"shredded", "", erased, nil, http.StatusOK, []string{`"seq":7`, `"executions":2`, `"heaps":1`, `"kept":3`, erased.At}},
 		{"with force", "?force=true", erased, nil, http.StatusOK, []string{`"seq":7`}},
 		{"malformed force", "?force=perhaps", erased, nil, http.StatusUnprocessableEntity, []string{"force"}},
-		{"refused", "", retention.ShredResult{}, &retention.RefusedError{Message: "runs go on"}, http.StatusConflict, []string{"runs go on", `"code":"conflict"`}},
+		{"refused", "", retention.ShredResult{}, &retention.RefusedError{Message: "runs are in progress"}, http.StatusConflict, []string{"runs are in progress", `"code":"conflict"`}},
 		{"unknown", "", retention.ShredResult{}, fmt.Errorf("session: %w", events.ErrNotFound), http.StatusNotFound, []string{`"code":"not_found"`}},
 		{"failed", "", retention.ShredResult{}, errors.New("disk on fire"), http.StatusInternalServerError, []string{`"code":"internal"`}},
 	} {

@@ -150,10 +150,10 @@ func TestTenants(t *testing.T) {
 			t.Errorf("%s: the other tenant is shown %s", revision, text)
 		}
 		if text, refused := call(t, bob, "get_execution", map[string]any{"execution_id": run.ID}); !refused || strings.Contains(text, "secret") {
-			t.Errorf("%s: the other tenant is told %s", revision, text)
+			t.Errorf("%s: the other tenant gets %s", revision, text)
 		}
 		if text, _ := call(t, ada, "get_execution", map[string]any{"execution_id": run.ID}); !strings.Contains(text, run.ID) {
-			t.Errorf("%s: its own tenant is told %s", revision, text)
+			t.Errorf("%s: its own tenant gets %s", revision, text)
 		}
 		events, err := b.ledger.History(t.Context(), "acme", run.ID)
 		if err != nil {
@@ -161,7 +161,7 @@ func TestTenants(t *testing.T) {
 		}
 		raw, err := json.Marshal(events[0].Data)
 		if err != nil || !strings.Contains(string(raw), `"actor":{"principal":"ada","transport":"mcp-http","client":"test/1","address":"127.0.0.1"}`) {
-			t.Errorf("%s: the actor on record: %s, %v", revision, raw, err)
+			t.Errorf("%s: the recorded actor: %s, %v", revision, raw, err)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestSessionsAreBound(t *testing.T) {
 			continue
 		}
 		if never, _, same := post(t, url+"/mcp", ping, append(bearer(i), "Mcp-Session-Id", strings.Repeat("A", len(session)))...); never != status || same != body {
-			t.Errorf("token %d: a session that never was is answered with %d %q, that of token 0 with %d %q", i, never, same, status, body)
+			t.Errorf("token %d: an unknown session is answered with %d %q, that of token 0 with %d %q", i, never, same, status, body)
 		}
 	}
 	// The scopes are those of the request's token, not of the token that opened the session.
@@ -255,10 +255,10 @@ func TestNewsStayInTheTenant(t *testing.T) {
 		select {
 		case uri := <-news:
 			if uri != address {
-				t.Errorf("%s was told of %s", who, uri)
+				t.Errorf("%s is notified of %s", who, uri)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%s was not told", who)
+			t.Fatalf("%s is not notified", who)
 		}
 	}
 	submit("acme")
@@ -267,7 +267,7 @@ func TestNewsStayInTheTenant(t *testing.T) {
 	told("bob", bobs)
 	select {
 	case <-bobs:
-		t.Error("bob was told twice of one run of his tenant")
+		t.Error("bob is notified twice of one run of his tenant")
 	default:
 	}
 	// The notification for the second run of acme follows all that bob's run could have
@@ -276,7 +276,7 @@ func TestNewsStayInTheTenant(t *testing.T) {
 	told("ada", adas)
 	select {
 	case <-adas:
-		t.Error("ada was told three times of two runs of her tenant")
+		t.Error("ada is notified three times of two runs of her tenant")
 	default:
 	}
 }

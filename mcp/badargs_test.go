@@ -202,7 +202,7 @@ func TestNullIsAbsent(t *testing.T) {
 			t.Errorf("%s: with nulls %v, without %v", tool.Name, got, want)
 		}
 		if strings.Contains(fmt.Sprint(got), "must be") {
-			t.Errorf("%s: null was taken for a value: %v", tool.Name, got)
+			t.Errorf("%s: null counts as a value: %v", tool.Name, got)
 		}
 	}
 }

@@ -329,7 +329,7 @@ func TestPollsAreNotNoted(t *testing.T) {
 		tools = append(tools, c.Tool)
 	}
 	if diff := cmp.Diff([]string{"run_js", "set_heap_tags", "query_heaps_by_tags"}, tools); diff != "" {
-		t.Errorf("the context tells of (-want +got):\n%s", diff)
+		t.Errorf("the notes in the context (-want +got):\n%s", diff)
 	}
 }
 

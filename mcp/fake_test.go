@@ -31,7 +31,7 @@ type fakeStack struct {
 
 func (f *fakeStack) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
 	if f.submit == nil {
-		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "nobody is home"}
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "no server"}
 	}
 	return f.submit(ctx, s)
 }

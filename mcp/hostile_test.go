@@ -113,7 +113,7 @@ var wrongLists = map[string]string{
 
 // acceptsValue reports for each argument that is a text which hostile texts it accepts;
 // none, if it has a list of values. It MUST have an entry for each declared argument:
-// decide for a new argument what it does with such text.
+// for a new argument, add what it does with such text.
 var acceptsValue = map[string]func(tool, kind string) bool{
 	"code":                func(_, kind string) bool { return !strings.Contains(kind, "NUL") },
 	"heap":                none,
@@ -210,7 +210,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 		case "string":
 			takesIt := acceptsValue[name]
 			if takesIt == nil {
-				t.Fatalf("say in the table what %s does with hostile text", name)
+				t.Fatalf("the table has no entry for the argument %s", name)
 			}
 			for kind, v := range hostileTexts {
 				ok := takesIt(tool.Name, kind)
@@ -223,7 +223,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 			}
 		case "object":
 			for what, m := range hostileMaps {
-				// A question may name an object that does not exist.
+				// A read may name an object that does not exist.
 				question := tool.Annotations.ReadOnly && what != "65 keys"
 				question = question || name == "registry_aliases" // unused aliases need not be valid
 				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name, refuse: m.bad && !question, accept: !m.bad || question})
@@ -252,7 +252,7 @@ func checkMessage(t testing.TB, what, message string) {
 	case strings.ContainsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e }):
 		t.Errorf("%s: control characters in %q", what, message)
 	case goDetail.MatchString(quoted.ReplaceAllString(message, "")):
-		t.Errorf("%s: shows our insides: %q", what, message)
+		t.Errorf("%s: shows internal details: %q", what, message)
 	}
 }
 
@@ -360,7 +360,7 @@ func strike(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonsc
 			t.Errorf("%s: accepted: %.200s", what, m["result"])
 		}
 		if after := lastSeq(t, book); tool.Annotations.ReadOnly && after != before {
-			t.Errorf("%s: a question moved the ledger from %d to %d", what, before, after)
+			t.Errorf("%s: a read moved the ledger from %d to %d", what, before, after)
 		}
 		return
 	}

@@ -49,7 +49,7 @@ func TestLegacyPostDoesNotWait(t *testing.T) {
 		}
 	}
 	if code := post(notification); code != http.StatusTooManyRequests {
-		t.Errorf("a message beyond those that wait is answered %d", code)
+		t.Errorf("a message beyond the limit is answered %d", code)
 	}
 	if _, err := conn.Read(t.Context()); err != nil {
 		t.Fatal(err)

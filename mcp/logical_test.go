@@ -122,7 +122,7 @@ func openWith(p *pipe, args map[string]any) (a sessionAnswer) {
 	}
 	c := a.Meta.Continuity
 	if c.Stale == nil || c.NewSpace == nil || c.Discard == nil {
-		p.t.Fatalf("continuity is not told in full: %s", r.Meta["daybook/session"])
+		p.t.Fatalf("continuity is not reported completely: %s", r.Meta["daybook/session"])
 	}
 	if *c.NewSpace != *c.Discard || *c.Stale != (c.Previous != nil) || a.Meta.Ref != a.Ref {
 		p.t.Errorf("_meta contradicts itself: %s", r.Meta["daybook/session"])
@@ -203,13 +203,13 @@ func TestP03_SurvivesConnectionsAndRestarts(t *testing.T) {
 	q := b.connect(t)
 	two := openSession(q, "survive", "mcp.github")
 	if one.Ref != "s1" || two.Ref != "s0" || two.Table != strings.ReplaceAll(unchanged, "t2", "t2") {
-		t.Errorf("the second connection has ref %q (the first %q) and is told %q", two.Ref, one.Ref, two.Table)
+		t.Errorf("the second connection has ref %q (the first %q) and gets the table %q", two.Ref, one.Ref, two.Table)
 	}
 	after := b.restart(t, ledger.Options{})
 	r := after.connect(t)
 	three := openSession(r, "survive", "mcp.github")
 	if three.Table != unchanged {
-		t.Errorf("after a restart it is told %q", three.Table)
+		t.Errorf("after a restart the table is %q", three.Table)
 	}
 	b.runIn(r, three.Ref, `"b"`)
 	if got := b.state(t, b.id(t, "survive")); got != `"a""b"` {
@@ -416,7 +416,7 @@ func TestP16_SymbolsNeverChange(t *testing.T) {
 		}
 	}
 	if len(meaning) < len(names) {
-		t.Errorf("only %d symbols were given out", len(meaning))
+		t.Errorf("only %d symbols were assigned", len(meaning))
 	}
 }
 
@@ -472,7 +472,7 @@ func TestP20_ChangedCatalog(t *testing.T) {
 	// A tool that is added to the session's primary source changes it too.
 	b.shelf.offer("v2", "github.search", "github.star", "github.fork")
 	if got := openSession(p, "changes", "mcp.github.star"); !*got.Meta.Continuity.NewSpace {
-		t.Error("an added tool went unnoticed")
+		t.Error("an added tool is not reported")
 	}
 }
 
@@ -499,7 +499,7 @@ func TestP21_LostStateIsTold(t *testing.T) {
 		t.Errorf("the notice is %q", got.Notice)
 	}
 	if !strings.Contains(got.Table, "// t3 mcp.github.search") || !strings.Contains(got.Table, "// t4 mcp.github.star") {
-		t.Errorf("the table is not whole: %q", got.Table)
+		t.Errorf("the table is incomplete: %q", got.Table)
 	}
 	b.runIn(p, got.Ref, `"new"`)
 	if state := b.state(t, b.id(t, "breaks")); state != `"new"` {
@@ -665,7 +665,7 @@ func TestP34_RestoredIsReused(t *testing.T) {
 	q := after.connect(t)
 	got := openSession(q, "idle", "mcp.github")
 	if got.Table != unchanged || *got.Meta.Continuity.Stale || *got.Meta.Continuity.NewSpace {
-		t.Errorf("a restored state is told as %q, %s", got.Table, got.raw.Meta["daybook/session"])
+		t.Errorf("a restored state is reported as %q, %s", got.Table, got.raw.Meta["daybook/session"])
 	}
 	b.runIn(q, got.Ref, `"here"`)
 	if state := b.state(t, b.id(t, "idle")); state != `"still""here"` {
@@ -723,7 +723,7 @@ func TestP29_LongResultsAreLinked(t *testing.T) {
 		t.Errorf("a short result: %+v, %q", got, link)
 	}
 	if d, err := b.views.Execution(t.Context(), events.DefaultTenant, id); err != nil || d.Result == nil || *d.Result != long {
-		t.Errorf("the record has another result, %v", err)
+		t.Errorf("another result is recorded, %v", err)
 	}
 }
 
@@ -743,7 +743,7 @@ func TestP30_ShapingIsNotProjection(t *testing.T) {
 	}
 	end := events.EndingOf(list[len(list)-1].Data)
 	if end == nil || end.Content.Value().Result.Text != long {
-		t.Error("the ledger does not have the whole result")
+		t.Error("the ledger does not have the complete result")
 	}
 }
 

@@ -98,8 +98,8 @@ func TestConsoleIsHeard(t *testing.T) {
 		{"everything", "debug", all},
 		{"less", "info", []said{all[0], {"warning", "[WARN] careful", 4, 4}, all[2]}},
 		{"errors", "error", all[2:]},
-		{"nothing so bad", "critical", nil},
-		{"not asked", "", nil},
+		{"critical", "critical", nil},
+		{"no level", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -166,6 +166,6 @@ func TestWatchReadsNoEntries(t *testing.T) {
 	p.initialize()
 	p.send(`{"jsonrpc":"2.0","id":9,"method":"resources/subscribe","params":{"uri":"session://build"}}`)
 	if m := p.receive(); m["error"] != nil || looks == 0 {
-		t.Errorf("after %d looks: %s", looks, m["error"])
+		t.Errorf("after %d checks: %s", looks, m["error"])
 	}
 }

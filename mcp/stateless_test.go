@@ -47,7 +47,7 @@ func (r *oneRun) end(status events.Status, message *string) {
 	r.signal()
 }
 
-// The caller must hold the lock.
+// signal wakes the watcher. The caller must hold the lock.
 func (r *oneRun) signal() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -182,7 +182,7 @@ func TestStatelessWaits(t *testing.T) {
 		}
 		select {
 		case <-run.cancelled:
-			t.Error("the run was cancelled; it must stay on record and go on")
+			t.Error("the run was cancelled; it must continue")
 		default:
 		}
 	})
@@ -263,7 +263,7 @@ func TestErrorTable(t *testing.T) {
 		r := p.tool("run_js", `{"code":"1"}`)
 		checkSentence(t, c.err.Error(), r)
 		if text := r.Content[0].Text; !strings.Contains(text, c.say) || c.hide != "" && strings.Contains(text, c.hide) {
-			t.Errorf("%v: told %q", c.err, text)
+			t.Errorf("%v: the message is %q", c.err, text)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestPanicIsContained(t *testing.T) {
 	r := p.tool("run_js", `{"code":"1"}`)
 	checkSentence(t, "panic", r)
 	if strings.Contains(r.Content[0].Text, "secret") {
-		t.Errorf("told %q", r.Content[0].Text)
+		t.Errorf("the message is %q", r.Content[0].Text)
 	}
 	p.call("ping", `{}`)
 }

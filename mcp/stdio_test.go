@@ -71,7 +71,7 @@ func TestStdioSurvivesGarbage(t *testing.T) {
 			t.Errorf("%.40q: answered %s", line, m)
 		}
 		if goDetail.MatchString(e.Message) {
-			t.Errorf("%.40q: shows our insides: %q", line, e.Message)
+			t.Errorf("%.40q: shows internal details: %q", line, e.Message)
 		}
 	}
 	for _, blank := range []string{"", "  ", "\r"} {

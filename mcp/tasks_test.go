@@ -62,7 +62,7 @@ func TestTaskOutlivesServer(t *testing.T) {
 	}
 	d := book.await(t, task.TaskID)
 	if d.Status != "cancelled" || d.CancelledBy == nil || d.CancelledBy.Client != "t/1" || d.CancelledBy.Transport != "mcp-stdio" {
-		t.Errorf("on record: %s by %+v", d.Status, d.CancelledBy)
+		t.Errorf("recorded: %s by %+v", d.Status, d.CancelledBy)
 	}
 	// The other revision reads the same task.
 	p = openPipe(t, book.serve(t, mcp.Options{}), "")

@@ -84,10 +84,10 @@ func golden(t testing.TB, name string, got []byte) {
 	}
 }
 
-// TestDescriptionBudget keeps what every conversation of a model begins with
-// short: names, texts and arguments of all tools in fewer than 1,500 tokens. A
-// token is taken for four characters, which is a little more than it costs: in
-// the vocabularies o200k and cl100k these texts have 4.6 characters to a token.
+// TestDescriptionBudget bounds the names, texts and arguments of all tools, which every
+// conversation of a model begins with, to fewer than 1,500 tokens. It counts four
+// characters as a token. In the vocabularies o200k and cl100k, a token of these texts has
+// 4.6 characters, so the count is a little too high.
 func TestDescriptionBudget(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t, mcp.Options{})
@@ -158,7 +158,7 @@ func TestTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if init.Instructions != "Our instructions." || init.ServerInfo.Name != "daybook" || init.ServerInfo.Version != "1.2.3" {
-			t.Errorf("initialize tells %+v", init)
+			t.Errorf("initialize answers %+v", init)
 		}
 		_, tools := listTools(t, opts)
 		for _, tool := range tools {

@@ -57,10 +57,10 @@ func TestBusySessionsStay(t *testing.T) {
 	}
 	calls[7]()
 	if _, gone := openTransportSession(t, p, "acme", "ada", false); gone != 1 {
-		t.Errorf("%d sessions gave way, want the one whose call has ended", gone)
+		t.Errorf("%d sessions are closed, want the one whose call has ended", gone)
 	}
 	if p.count != maxUserSessions {
-		t.Errorf("%d places are taken, want %d", p.count, maxUserSessions)
+		t.Errorf("%d sessions are counted, want %d", p.count, maxUserSessions)
 	}
 }
 
@@ -78,10 +78,10 @@ func TestManyTenantsShareThePlaces(t *testing.T) {
 		}
 	}
 	if p.count != maxSessions || gone != 1+200*40-maxSessions {
-		t.Errorf("%d sessions are open and %d gave way", p.count, gone)
+		t.Errorf("%d sessions are open and %d are closed", p.count, gone)
 	}
 	if quiet.released {
-		t.Error("the only session of a tenant gave way")
+		t.Error("the only session of a tenant is closed")
 	}
 	sum := 0
 	for _, one := range p.tenants {
@@ -96,7 +96,7 @@ func TestManyTenantsShareThePlaces(t *testing.T) {
 		one.close()
 	}
 	if p.count != 0 || len(p.tenants) != 0 {
-		t.Errorf("%d places of %d tenants are left", p.count, len(p.tenants))
+		t.Errorf("%d sessions of %d tenants are counted", p.count, len(p.tenants))
 	}
 }
 

@@ -133,7 +133,7 @@ func TestWholeNumber(t *testing.T) {
 	}
 	for _, text := range []string{"5.5", "1e-1", "9007199254740993", "1e300", "99999999999999999999", "", "x", "1e-400", "5.0000000000000000000001", "5.000e-4", "1e9999999999999999999", "-", ".5"} {
 		if got, ok := web.WholeNumber(text); ok {
-			t.Errorf("%q is taken for %d", text, got)
+			t.Errorf("%q is parsed as %d", text, got)
 		}
 	}
 }

@@ -217,11 +217,11 @@ func TestBrokenFile(t *testing.T) {
 			for range 5 {
 				c.advance(time.Second)
 				if _, err := f.Authenticate(t.Context(), secret); err != nil {
-					t.Fatalf("the tokens of before are not in force: %v", err)
+					t.Fatalf("the earlier tokens are refused: %v", err)
 				}
 			}
 			if f.Check(t.Context()) == nil {
-				t.Error("Check says nothing")
+				t.Error("Check returns no error")
 			}
 			if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
 				t.Errorf("%d errors are in the log, want 1:\n%s", n, log)
@@ -398,7 +398,7 @@ func FuzzDecodeTokens(f *testing.F) {
 		}
 		back, err := access.DecodeTokens(again)
 		if err != nil || len(back) != len(list) {
-			t.Fatalf("what was read and written cannot be read again: %v", err)
+			t.Fatalf("the encoded records cannot be read again: %v", err)
 		}
 		for i := range list {
 			if back[i].ID != list[i].ID || back[i].Scopes != list[i].Scopes || back[i].SHA256 != list[i].SHA256 || back[i].Tenant != list[i].Tenant {

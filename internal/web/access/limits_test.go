@@ -57,7 +57,7 @@ func TestAdmission(t *testing.T) {
 		over   string
 	}{
 		"unlimited":      {access.Limits{}, access.Usage{Runs: 1e6, OutputBytes: gib, HeapBytes: gib}, ""},
-		"room":           {access.Limits{Runs: 3, OutputBytes: gib, HeapBytes: gib}, access.Usage{Runs: 2, OutputBytes: gib - 1, HeapBytes: gib - 1}, ""},
+		"below":          {access.Limits{Runs: 3, OutputBytes: gib, HeapBytes: gib}, access.Usage{Runs: 2, OutputBytes: gib - 1, HeapBytes: gib - 1}, ""},
 		"too many runs":  {access.Limits{Runs: 3}, access.Usage{Runs: 3}, "limit-runs"},
 		"many runs":      {access.Limits{Runs: 2_000_000}, access.Usage{Runs: 2_000_000}, "limit-runs: 2000000, 2000000 in use"},
 		"too much text":  {access.Limits{OutputBytes: gib}, access.Usage{OutputBytes: gib}, "limit-output-bytes"},
@@ -175,7 +175,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 		m.set(access.Usage{Applied: 6}) // counts the run of another tenant
 	}
 	if n := q.Accounts(); n > 1500 {
-		t.Errorf("%d tenants are kept track of", n)
+		t.Errorf("%d accounts are kept", n)
 	}
 	_, err := q.Admit(t.Context(), "pending")
 	wantLimit(t, err, "limit-runs")
@@ -212,7 +212,7 @@ func TestMeterFails(t *testing.T) {
 	}
 	m.err = nil
 	if _, err := q.Admit(t.Context(), "acme"); err != nil {
-		t.Errorf("the refused run holds its place: %v", err)
+		t.Errorf("the refused run is still counted: %v", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestManyAtOnce(t *testing.T) {
 	n := 0
 	in.Range(func(any, any) bool { n++; return true })
 	if n != limit {
-		t.Errorf("%d got in, the limit is %d", n, limit)
+		t.Errorf("%d are admitted, the limit is %d", n, limit)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestRequestRate(t *testing.T) {
 	}
 	over := wantLimit(t, q.CountRequest(acme), "limit-requests")
 	if over.RetryAfter != 500*time.Millisecond {
-		t.Errorf("to be asked again in %s, want 500ms", over.RetryAfter)
+		t.Errorf("RetryAfter is %s, want 500ms", over.RetryAfter)
 	}
 	if err := q.CountRequest(other); err != nil {
 		t.Errorf("another tenant: %v", err)

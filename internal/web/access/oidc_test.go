@@ -332,7 +332,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); authenticate(after) == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("a withdrawn key stays good")
+			t.Fatal("a withdrawn key is still accepted")
 		}
 	}
 	if err := authenticate(before); err != nil || i.asked.Load() != asked+1 {
@@ -375,7 +375,7 @@ func TestIssuerHangs(t *testing.T) {
 	}
 	<-hanging // asked once, in the background
 	var wg sync.WaitGroup
-	for range 300 { // more than maxWaiting
+	for range 300 { // more than maxKeyWaiters
 		wg.Go(func() {
 			start := time.Now()
 			_, err := a.Authenticate(t.Context(), unknown)
@@ -423,7 +423,7 @@ func TestUnknownKeysDoNotHammer(t *testing.T) {
 		t.Errorf("ten seconds later the issuer was asked %d times, want 2", n)
 	}
 	if _, err := a.Authenticate(t.Context(), rsaKey().sign(t, i.claims(c, nil))); err != nil {
-		t.Errorf("a good token meanwhile: %v", err)
+		t.Errorf("a valid token meanwhile: %v", err)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"daybook/internal/web/client"
 )
 
-// TestBodies compares the types that package httpapi keeps to itself, and that are
-// declared here once more, with the OpenAPI document of the server: each member must be
+// TestBodies compares the types that package httpapi does not export, and that are
+// declared here again, with the OpenAPI document of the server: each member must be
 // documented there.
 func TestBodies(t *testing.T) {
 	t.Parallel()

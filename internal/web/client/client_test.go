@@ -19,7 +19,7 @@ import (
 	"daybook/internal/web/client"
 )
 
-// TestClient shares one server among requests that leave each other alone.
+// TestClient shares one server among requests that do not affect each other.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	base := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}, Content: embed.ContentOptions{Erasable: true}})
@@ -314,7 +314,7 @@ func refusals(t *testing.T, c *client.Client) {
 	}
 }
 
-// The answers and errors of programs that are no server.
+// The answers and errors of programs that are not servers of Daybook.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -370,7 +370,7 @@ func TestTokenStays(t *testing.T) {
 	}
 }
 
-// Error texts of programs that are no Daybook, and limits that waiting does not lift.
+// Error texts of programs other than Daybook, and limits that do not reset with time.
 func TestAnswersThatAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -40,7 +40,7 @@ type Error struct {
 	Message string
 	// Field is the rejected part of the request; empty for none.
 	Field string
-	// Permanent is true for a limit that waiting does not lift.
+	// Permanent is true for a limit that does not reset with time.
 	Permanent bool
 	// Location is the target of a redirect, which is never followed; empty for none.
 	Location string

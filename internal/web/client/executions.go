@@ -154,7 +154,7 @@ func (c *Client) Calls(ctx context.Context, id string) (Answer[Calls], error) {
 }
 
 // Output returns output of an execution, starting at the byte offset, which counts from 0.
-// It returns at most most bytes.
+// most is the maximum number of bytes.
 func (c *Client) Output(ctx context.Context, id string, offset, most int64) (Answer[OutputPage], error) {
 	window := "?byte_offset=" + strconv.FormatInt(offset, 10) + "&byte_limit=" + strconv.FormatInt(most, 10)
 	return call[OutputPage](ctx, c, http.MethodGet, executionPath(id)+"/output"+window, nil)

@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// nats.go may start this goroutine for a stored object only after the object is
-		// stored; it then never learns that it is to end.
+		// stored; the goroutine then never ends.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 

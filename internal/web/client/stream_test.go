@@ -88,7 +88,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A stream that only ever breaks is given up.
+// After maxBroken connections without a message, follow returns an error.
 func TestStreamThatOnlyBreaks(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -117,7 +117,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What a stream sends is not collected without end.
+// A message of a stream without an end is an error once it exceeds the limit.
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	var source endless
@@ -145,7 +145,7 @@ func FuzzReadMessages(f *testing.F) {
 			return out
 		}
 		got := read(stream)
-		// Only whole events count: what follows the last empty line is cut off.
+		// Only complete events count: text after the last empty line is cut off.
 		if again := read(stream + "id: x\ndata: cut"); !slices.Equal(got, again) && strings.HasSuffix(stream, "\n") {
 			t.Errorf("%q reads %q, with a beginning of another event %q", stream, got, again)
 		}

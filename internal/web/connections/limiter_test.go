@@ -201,7 +201,7 @@ func TestBusyStays(t *testing.T) {
 	s.eventually(t, "all spare connections are taken", func(st Stats) bool {
 		return st.Open == 2+spareConnections && st.Refused == 2+2*spareConnections
 	})
-	time.Sleep(spareGrace) // what is waited for is that time itself
+	time.Sleep(spareGrace) // the test waits for this time itself
 	if code := s.dial(t).get("/healthz"); code != http.StatusOK {
 		t.Errorf("health is answered %d", code)
 	}

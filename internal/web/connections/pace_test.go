@@ -85,7 +85,7 @@ func TestClosedConnectionsLeaveTheLine(t *testing.T) {
 		}
 		wait()
 		second := wait()
-		has("an idle connection gave way", 1)
+		has("an idle connection is closed", 1)
 		l.begin(second)
 		if !wait().spare {
 			t.Fatal("a connection beyond the bound is no spare one")
