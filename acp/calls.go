@@ -133,10 +133,10 @@ var outcomes = map[sdk.PermissionOptionKind]string{
 
 // askUser asks the user for permission and returns the outcome to record.
 func (n *session) askUser(ctx context.Context, call Call) (outcome string) {
-	const gone = "cancelled"
+	const cancelled = "cancelled"
 	turn := n.client.turnOf(n.id)
 	if turn == nil {
-		return gone
+		return cancelled
 	}
 	// Cancelling the prompt cancels the question.
 	ctx, cancel := context.WithCancel(ctx)
@@ -162,11 +162,11 @@ func (n *session) askUser(ctx context.Context, call Call) (outcome string) {
 		n.client.server.opts.Logger.Warn("ask an ACP client for permission", "session", n.id, "error", err)
 		return outcomes[sdk.PermissionOptionKindRejectOnce]
 	case err != nil:
-		return gone
+		return cancelled
 	case answer.Outcome.Selected == nil:
 		// The client answers "cancelled" when it cancels the prompt.
 		turn.cancel()
-		return gone
+		return cancelled
 	}
 	switch answer.Outcome.Selected.OptionId {
 	case "allow":

@@ -27,17 +27,17 @@ func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, 
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s %s, %v", resp.Status, raw, err)
 	}
-	var told struct {
+	var answer struct {
 		SessionID string     `json:"session_id"`
 		Calls     []toldCall `json:"recent_tool_calls"`
 	}
-	if err := json.Unmarshal(raw, &told); err != nil {
+	if err := json.Unmarshal(raw, &answer); err != nil {
 		t.Fatal(err)
 	}
-	if told.SessionID != session {
-		t.Errorf("the context of %s names session %s", session, told.SessionID)
+	if answer.SessionID != session {
+		t.Errorf("the context of %s names session %s", session, answer.SessionID)
 	}
-	return string(raw), told.Calls
+	return string(raw), answer.Calls
 }
 
 type toldCall struct {

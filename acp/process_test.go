@@ -83,7 +83,7 @@ func TestACP20_Restarts(t *testing.T) {
 	mark = second.mark()
 	second.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	replayed := updates(t, second.messagesSince(mark), id)
-	if told := asJSON(t, replayed); !slices.Equal(asJSON(t, live), withoutPrompts(asJSON(t, live), told)) {
+	if replayedUpdates := asJSON(t, replayed); !slices.Equal(asJSON(t, live), withoutPrompts(asJSON(t, live), replayedUpdates)) {
 		t.Error("the replay of a new process differs from the live updates")
 	}
 	if got := second.promptTexts(id, "n + 1"); !slices.Equal(got, []string{"42"}) {
@@ -106,10 +106,10 @@ func TestACP20_Restarts(t *testing.T) {
 	if last < 0 {
 		t.Fatal("the prompt that was killed is not replayed")
 	}
-	told := strings.Join(asJSON(t, all[last:]), "\n")
+	replayedUpdates := strings.Join(asJSON(t, all[last:]), "\n")
 	for _, want := range []string{`"status":"failed"`, `"reason":"interrupted"`, `begun\n`} {
-		if !strings.Contains(told, want) {
-			t.Errorf("the updates of the run that was killed lack %s:\n%s", want, told)
+		if !strings.Contains(replayedUpdates, want) {
+			t.Errorf("the updates of the run that was killed lack %s:\n%s", want, replayedUpdates)
 		}
 	}
 	if got := third.promptTexts(id, "n"); !slices.Equal(got, []string{"41"}) {
@@ -119,9 +119,9 @@ func TestACP20_Restarts(t *testing.T) {
 
 // withoutPrompts returns the newest of the updates, as many as were sent live, without
 // the prompts.
-func withoutPrompts(live, told []string) []string {
-	told = slices.DeleteFunc(slices.Clone(told), func(u string) bool { return strings.Contains(u, `"sessionUpdate":"user_message_chunk"`) })
-	return told[max(len(told)-len(live), 0):]
+func withoutPrompts(live, replayedUpdates []string) []string {
+	replayedUpdates = slices.DeleteFunc(slices.Clone(replayedUpdates), func(u string) bool { return strings.Contains(u, `"sessionUpdate":"user_message_chunk"`) })
+	return replayedUpdates[max(len(replayedUpdates)-len(live), 0):]
 }
 
 // TestTwoProcesses: a second process works through the first.

@@ -239,17 +239,17 @@ const reasonSyntax = "syntax_error"
 func codeInFences(s string) string {
 	var code []string
 	var fence string
-	begun := false
+	started := false
 	for line := range strings.Lines(s) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case fence == "":
 			if m := fenceOpen.FindStringSubmatch(line); m != nil {
 				fence = m[1]
-			} else if plain := strings.TrimSpace(line); !begun && len(plain) >= 3 && strings.Trim(plain, "`") == "" {
+			} else if plain := strings.TrimSpace(line); !started && len(plain) >= 3 && strings.Trim(plain, "`") == "" {
 				fence = plain
 			}
-			begun = begun || strings.TrimSpace(line) != ""
+			started = started || strings.TrimSpace(line) != ""
 		case strings.HasPrefix(line, fence) && strings.Trim(line, "` \t") == "":
 			fence = ""
 		default:

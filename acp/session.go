@@ -143,15 +143,15 @@ func (n *session) end(s *Server) {
 // endSessionsOf ends every session that a client has open.
 func (s *Server) endSessionsOf(c *client) {
 	s.mu.Lock()
-	var gone []*session
+	var ended []*session
 	for id, n := range s.openSessions {
 		if n.client == c {
-			gone = append(gone, n)
+			ended = append(ended, n)
 			delete(s.openSessions, id)
 		}
 	}
 	s.mu.Unlock()
-	for _, n := range gone {
+	for _, n := range ended {
 		n.end(s)
 	}
 }

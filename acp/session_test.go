@@ -82,8 +82,8 @@ func TestACP05_SessionsAreApart(t *testing.T) {
 	if got := p.promptTexts(a, "mine + held"); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("its own session sees %q", got)
 	}
-	if told := strings.Join(p.promptTexts(b, "/history"), ""); strings.Contains(told, "held = 2") {
-		t.Errorf("the other session's history has its prompts: %s", told)
+	if history := strings.Join(p.promptTexts(b, "/history"), ""); strings.Contains(history, "held = 2") {
+		t.Errorf("the other session's history has its prompts: %s", history)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestACP15_16_17_18_Replay(t *testing.T) {
 	if more := updates(t, all[at:], id); len(more) != 0 {
 		t.Errorf("%d updates come after the answer", len(more))
 	}
-	var told []sdk.SessionUpdate
+	var agentUpdates []sdk.SessionUpdate
 	prompts, ids := 0, map[string]int{}
 	for _, u := range replayed {
 		if u.UserMessageChunk != nil {
@@ -269,17 +269,17 @@ func TestACP15_16_17_18_Replay(t *testing.T) {
 			}
 			continue
 		}
-		told = append(told, u)
+		agentUpdates = append(agentUpdates, u)
 	}
 	if prompts != 12 {
 		t.Errorf("%d prompts are replayed, want 12", prompts)
 	}
-	if diff := cmp.Diff(asJSON(t, live), asJSON(t, told)); diff != "" {
+	if diff := cmp.Diff(asJSON(t, live), asJSON(t, agentUpdates)); diff != "" {
 		t.Errorf("the replay differs from the live updates:\n%.4000s", diff)
 	}
 	// The chunks of a message follow each other, and its id is not used again.
 	seen, last := map[string]bool{}, ""
-	for _, u := range told {
+	for _, u := range agentUpdates {
 		if c := u.AgentMessageChunk; c != nil {
 			if c.MessageId == nil {
 				t.Fatal("a message has no id")

@@ -104,14 +104,14 @@ func TestFirstUpdateNamesProblems(t *testing.T) {
 		if len(updates) == 0 || updates[0].AgentMessageChunk == nil {
 			t.Fatalf("the first update of %s is not a message: %s", id, strings.Join(asJSON(t, updates), "\n"))
 		}
-		told := updates[0].AgentMessageChunk.Content.Text.Text
+		first := updates[0].AgentMessageChunk.Content.Text.Text
 		for _, want := range []string{"`/no/such/directory` does not exist", "`" + file + "` is not a directory", "`dies` is not available: it does not connect", "`bad` is not available: the url must begin"} {
-			if !strings.Contains(told, want) {
-				t.Errorf("the first update lacks %q:\n%s", want, told)
+			if !strings.Contains(first, want) {
+				t.Errorf("the first update lacks %q:\n%s", want, first)
 			}
 		}
-		if strings.Contains(told, "works") || strings.Contains(told, secret) {
-			t.Errorf("the first update has too much:\n%s", told)
+		if strings.Contains(first, "works") || strings.Contains(first, secret) {
+			t.Errorf("the first update has too much:\n%s", first)
 		}
 	}
 	id := p.newSession(params)

@@ -180,10 +180,10 @@ func TestACP31_AFailingServerFailsNothing(t *testing.T) {
 	if got := p.promptTexts(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
 		t.Errorf("the server that works returns %q", got)
 	}
-	told := strings.Join(p.promptTexts(id, "/tools"), "")
+	list := strings.Join(p.promptTexts(id, "/tools"), "")
 	for _, want := range []string{"**dies**", "**missing**", "**gone**", "**bad**", "**works**", "`mcp.works.echo(args)`", `mcp.works["silent-about-itself"](args)`} {
-		if !strings.Contains(told, want) {
-			t.Errorf("/tools does not list %s:\n%s", want, told)
+		if !strings.Contains(list, want) {
+			t.Errorf("/tools does not list %s:\n%s", want, list)
 		}
 	}
 	if got := p.promptTexts(id, `try { await mcp.dies.echo({}) } catch (e) { "refused" }`); !slices.Equal(got, []string{"refused"}) {

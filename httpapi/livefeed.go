@@ -178,12 +178,12 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 		return context.Canceled
 	}
 	f.lastRead = last // an audience created from here on starts after the batch
-	there := maps.Clone(f.audiences)
+	audiences := maps.Clone(f.audiences)
 	f.mu.Unlock()
 
 	list, now := make([]*liveEvent, 0, len(batch)), time.Now()
 	for _, e := range batch {
-		if there[e.Tenant] == nil && e.Tenant != events.LedgerTenant {
+		if audiences[e.Tenant] == nil && e.Tenant != events.LedgerTenant {
 			continue
 		}
 		l := &liveEvent{event: e, at: now}
@@ -195,18 +195,18 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for tenant, a := range there {
+	for tenant, a := range audiences {
 		if f.audiences[tenant] != a {
 			continue // its last follower has left
 		}
-		some := false
+		hasNew := false
 		for _, l := range list {
 			if l.event.Tenant == tenant || l.event.Tenant == events.LedgerTenant {
-				a.kept, f.order, f.size, some = append(a.kept, l), append(f.order, a), f.size+len(l.json), true
+				a.kept, f.order, f.size, hasNew = append(a.kept, l), append(f.order, a), f.size+len(l.json), true
 			}
 		}
 		a.end = last
-		if some {
+		if hasNew {
 			close(a.changed)
 			a.changed = make(chan struct{})
 		}

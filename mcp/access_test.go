@@ -250,7 +250,7 @@ func TestNewsStayInTheTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := func(who string, news <-chan string) {
+	expectNotified := func(who string, news <-chan string) {
 		t.Helper()
 		select {
 		case uri := <-news:
@@ -262,9 +262,9 @@ func TestNewsStayInTheTenant(t *testing.T) {
 		}
 	}
 	submit("acme")
-	told("ada", adas)
+	expectNotified("ada", adas)
 	submit("other")
-	told("bob", bobs)
+	expectNotified("bob", bobs)
 	select {
 	case <-bobs:
 		t.Error("bob is notified twice of one run of his tenant")
@@ -273,7 +273,7 @@ func TestNewsStayInTheTenant(t *testing.T) {
 	// The notification for the second run of acme follows all that bob's run could have
 	// caused for ada.
 	submit("acme")
-	told("ada", adas)
+	expectNotified("ada", adas)
 	select {
 	case <-adas:
 		t.Error("ada is notified three times of two runs of her tenant")

@@ -98,17 +98,17 @@ func TestA17_AlreadyFetched(t *testing.T) {
 			}
 		}
 		meta, text := read()
-		var told struct {
+		var fetched struct {
 			Note, Summary string
 			FetchedAt     string `json:"fetched_at"`
 			DocumentID    string `json:"document_id"`
 			Unchanged     bool
 		}
-		if err := json.Unmarshal(meta["daybook/already_fetched"], &told); err != nil {
+		if err := json.Unmarshal(meta["daybook/already_fetched"], &fetched); err != nil {
 			t.Fatalf("%v in %s", err, meta)
 		}
-		if told.Note != "document_already_fetched_this_session" || told.FetchedAt == "" || told.DocumentID != "session://a%20session" || told.Unchanged != unchanged || len([]rune(told.Summary)) > 201 || !strings.Contains(text, id) {
-			t.Errorf("%+v, %s", told, text)
+		if fetched.Note != "document_already_fetched_this_session" || fetched.FetchedAt == "" || fetched.DocumentID != "session://a%20session" || fetched.Unchanged != unchanged || len([]rune(fetched.Summary)) > 201 || !strings.Contains(text, id) {
+			t.Errorf("%+v, %s", fetched, text)
 		}
 	}
 	if err := p.close(); err != nil {

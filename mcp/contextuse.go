@@ -145,11 +145,11 @@ func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arg
 	if u.prior == nil || u.prior.sha256 != call.ResultSHA256 {
 		return body // the answer has changed since
 	}
-	told, err := withMember(body, memberTried, u.prior)
+	extended, err := withMember(body, memberTried, u.prior)
 	if err != nil {
 		return body
 	}
-	return told
+	return extended
 }
 
 // summaryOf returns a summary of an answer in one line.

@@ -54,7 +54,7 @@ type notification struct {
 }
 
 // listen returns the notifications up to the answer to a request.
-func (p *pipe) listen(id string) (heard []notification) {
+func (p *pipe) listen(id string) (received []notification) {
 	p.t.Helper()
 	start := time.Now()
 	for {
@@ -63,9 +63,9 @@ func (p *pipe) listen(id string) (heard []notification) {
 			if m["result"] == nil {
 				p.t.Errorf("request %s was answered with %s", id, m["error"])
 			}
-			return heard
+			return received
 		}
-		heard = append(heard, p.heardNotification(m, start))
+		received = append(received, p.heardNotification(m, start))
 	}
 }
 
@@ -123,18 +123,18 @@ func TestConsoleIsHeard(t *testing.T) {
 					run.write(events.LevelError, "[ERROR] bad")
 					run.end(events.StatusCompleted, nil)
 				}()
-				heard := p.listen(`"x"`)
-				if len(heard) != len(c.want) {
-					t.Fatalf("heard %+v, want %+v", heard, c.want)
+				received := p.listen(`"x"`)
+				if len(received) != len(c.want) {
+					t.Fatalf("received %+v, want %+v", received, c.want)
 				}
-				for i, n := range heard {
+				for i, n := range received {
 					d := n.Params.Data
 					got := said{n.Params.Level, d.Text, d.StartLine, d.EndLine}
 					if n.Method != "notifications/message" || got != c.want[i] || n.Params.Logger != "console" || d.ExecutionID != "one" || d.Truncated {
-						t.Errorf("heard %+v, want %+v", n, c.want[i])
+						t.Errorf("received %+v, want %+v", n, c.want[i])
 					}
-					if i > 0 && n.at-heard[i-1].at < 100*time.Millisecond {
-						t.Errorf("%v after the one before", n.at-heard[i-1].at)
+					if i > 0 && n.at-received[i-1].at < 100*time.Millisecond {
+						t.Errorf("%v after the one before", n.at-received[i-1].at)
 					}
 				}
 				if err := p.close(); err != nil {
@@ -223,7 +223,7 @@ func TestProgressTellsOutput(t *testing.T) {
 			"notifications/progress t 6.0 running, 2 lines of output",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Errorf("heard %q, want %q", got, want)
+			t.Errorf("received %q, want %q", got, want)
 		}
 		if err := p.close(); err != nil {
 			t.Error(err)
@@ -251,7 +251,7 @@ func TestConsoleOfARequest(t *testing.T) {
 				texts = append(texts, n.Params.Data.Text)
 			}
 			if got := strings.Join(texts, "\n"); got != want {
-				t.Errorf("heard %q, want %q", got, want)
+				t.Errorf("received %q, want %q", got, want)
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestConsoleOfATask(t *testing.T) {
 	for len(want) > 0 {
 		n := p.heardNotification(p.receive(), start)
 		if got := n.Params.Data.Text + n.Params.Message; got != want[n.Method] {
-			t.Errorf("heard %+v", n)
+			t.Errorf("received %+v", n)
 		}
 		if got := string(n.Params.Meta["io.modelcontextprotocol/related-task"]); got != fmt.Sprintf(`{"taskId":%q}`, task.TaskID) {
 			t.Errorf("%s is marked %s", n.Method, got)

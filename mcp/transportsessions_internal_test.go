@@ -56,8 +56,8 @@ func TestBusySessionsStay(t *testing.T) {
 		t.Errorf("beside busy sessions: %d, want 429", status)
 	}
 	calls[7]()
-	if _, gone := openTransportSession(t, p, "acme", "ada", false); gone != 1 {
-		t.Errorf("%d sessions are closed, want the one whose call has ended", gone)
+	if _, closed := openTransportSession(t, p, "acme", "ada", false); closed != 1 {
+		t.Errorf("%d sessions are closed, want the one whose call has ended", closed)
 	}
 	if p.count != maxUserSessions {
 		t.Errorf("%d sessions are counted, want %d", p.count, maxUserSessions)
@@ -70,15 +70,15 @@ func TestManyTenantsShareThePlaces(t *testing.T) {
 	t.Parallel()
 	p := newTransportSessions()
 	quiet, _ := openTransportSession(t, p, "quiet", "q", false)
-	gone := 0
+	closed := 0
 	for i := range 200 {
 		for range 40 {
 			_, n := openTransportSession(t, p, fmt.Sprintf("t%d", i), "u", false)
-			gone += n
+			closed += n
 		}
 	}
-	if p.count != maxSessions || gone != 1+200*40-maxSessions {
-		t.Errorf("%d sessions are open and %d are closed", p.count, gone)
+	if p.count != maxSessions || closed != 1+200*40-maxSessions {
+		t.Errorf("%d sessions are open and %d are closed", p.count, closed)
 	}
 	if quiet.released {
 		t.Error("the only session of a tenant is closed")
@@ -109,8 +109,8 @@ func TestIdleSessionsEndEarlier(t *testing.T) {
 		l.idleSince = l.idleSince.Add(-shortIdleTimeout)
 	}
 	p.sweptAt = time.Time{}
-	if _, gone := openTransportSession(t, p, "other", "u", false); gone != maxSessions/2+1-10 {
-		t.Errorf("%d sessions ended, want all but 10 busy ones", gone)
+	if _, closed := openTransportSession(t, p, "other", "u", false); closed != maxSessions/2+1-10 {
+		t.Errorf("%d sessions ended, want all but 10 busy ones", closed)
 	}
 }
 
