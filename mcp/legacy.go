@@ -207,7 +207,7 @@ func callID(m jsonrpc.Message) jsonrpc.ID {
 
 var (
 	errConnectionEnded   = errors.New("the connection has ended")
-	errTooManyUnanswered = fmt.Errorf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept, and %d before their turn; read the event stream, then try again", maxPending, maxPendingBytes>>20, maxUnread)
+	errTooManyUnanswered = fmt.Errorf("the connection has too many unanswered messages (limits: %d messages, %d MiB, and %d messages that the server has not read); read the event stream, then try again", maxPending, maxPendingBytes>>20, maxUnread)
 )
 
 // add counts a message. It returns errConnectionEnded, or errTooManyUnanswered beyond
