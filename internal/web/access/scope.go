@@ -14,11 +14,13 @@ type Scope string
 const (
 	// Read allows reading recorded data: executions, output, heaps, sessions, events.
 	Read Scope = "read"
-	// Run allows running code, cancelling executions and editing tags.
+	// Run allows running code, cancelling executions, and changing tags, sessions and
+	// conversation contexts.
 	Run Scope = "run"
 	// Sign allows requesting a signed checkpoint of the current ledger.
 	Sign Scope = "sign"
-	// Admin allows reading the state of the service, across tenants.
+	// Admin allows reading the metrics, changing webhooks, deleting heaps, shredding content,
+	// and sealing and removing volumes.
 	Admin Scope = "admin"
 )
 
