@@ -30,15 +30,15 @@ func ledgerWith(t *testing.T, s *stack) (first, second string) {
 	return first, second
 }
 
-func (s *stack) ndjson(query string) ([]httpapi.CloudEvent, answer) {
+func (s *stack) ndjson(query string) ([]events.CloudEvent, answer) {
 	s.t.Helper()
 	a := s.do("GET", "/api/events"+query, "")
 	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/x-ndjson" {
 		s.t.Fatalf("%s: %d %s", query, a.StatusCode, a.body)
 	}
-	var out []httpapi.CloudEvent
+	var out []events.CloudEvent
 	for raw := range bytes.Lines(a.body) {
-		var e httpapi.CloudEvent
+		var e events.CloudEvent
 		if err := json.Unmarshal(raw, &e); err != nil {
 			s.t.Fatalf("%v in %s", err, raw)
 		}
@@ -47,7 +47,7 @@ func (s *stack) ndjson(query string) ([]httpapi.CloudEvent, answer) {
 	return out, a
 }
 
-func typesOf(list []httpapi.CloudEvent) []string {
+func typesOf(list []events.CloudEvent) []string {
 	out := make([]string, len(list))
 	for i, e := range list {
 		out[i] = strings.TrimSuffix(strings.TrimPrefix(e.Type, "daybook."), ".v1")
@@ -190,7 +190,7 @@ func TestExecutionEvents(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	first, _ := ledgerWith(t, s)
-	var list []httpapi.CloudEvent
+	var list []events.CloudEvent
 	s.do("GET", "/api/executions/"+first+"/events", "").into(t, http.StatusOK, &list)
 	want := []string{"execution.requested", "execution.started", "execution.output", "execution.completed"}
 	if got := typesOf(list); !slices.Equal(got, want) {
@@ -207,7 +207,7 @@ func TestExecutionEvents(t *testing.T) {
 }
 
 // followLines reads an NDJSON response with follow=true as it arrives.
-func (s *stack) followLines(query string, header ...string) (next func() (httpapi.CloudEvent, bool), hangUp func()) {
+func (s *stack) followLines(query string, header ...string) (next func() (events.CloudEvent, bool), hangUp func()) {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), patience)
 	s.t.Cleanup(stop)
@@ -227,7 +227,7 @@ func (s *stack) followLines(query string, header ...string) (next func() (httpap
 		s.t.Fatalf("%s: %s %s", query, resp.Status, resp.Header.Get("Content-Type"))
 	}
 	dec := json.NewDecoder(resp.Body)
-	return func() (e httpapi.CloudEvent, more bool) {
+	return func() (e events.CloudEvent, more bool) {
 		s.t.Helper()
 		err := dec.Decode(&e)
 		if err != nil && !errors.Is(err, io.EOF) {

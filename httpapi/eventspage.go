@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"daybook/events"
 )
 
 //go:embed pages/events.html
@@ -53,7 +55,7 @@ type eventsView struct {
 }
 
 type eventView struct {
-	CloudEvent
+	events.CloudEvent
 	Data, Link string
 }
 
@@ -72,7 +74,7 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	after := er.after
 	view.First, view.Last = after+1, min(edge, after+positions)
 	err := er.readTo(ctx, view.Last, func(e *liveEvent) error {
-		ce, err := cloudEvent(e.event)
+		ce, err := events.Structured(e.event)
 		view.Events = append(view.Events, viewOf(ce))
 		return err
 	}, func() error { return nil })
@@ -111,7 +113,7 @@ func cloneQuery(query url.Values) url.Values {
 }
 
 // viewOf formats an event for the page.
-func viewOf(e CloudEvent) eventView {
+func viewOf(e events.CloudEvent) eventView {
 	v := eventView{CloudEvent: e, Data: string(e.Data)}
 	var b bytes.Buffer
 	if json.Indent(&b, e.Data, "", "  ") == nil {

@@ -20,7 +20,7 @@ func startSSEEvents(w http.ResponseWriter) func() (eventStream, error) {
 	}
 }
 
-func (s sseEvents) event(e CloudEvent) error { return s.sse.event(e.Sequence, "", e) }
+func (s sseEvents) event(e events.CloudEvent) error { return s.sse.event(e.Sequence, "", e) }
 
 func (s sseEvents) encoded(e *liveEvent) error {
 	if err := e.encode(); err != nil {
@@ -44,10 +44,10 @@ func (s sseEvents) beat(seq string) error {
 	return nil
 }
 
-// TypeCaughtUp is the type of the lines that mark the newest event in an NDJSON
+// typeCaughtUp is the type of the lines that mark the newest event in an NDJSON
 // response with follow=true. They have the form of events so that one parser reads
 // every line, but they are not in the ledger and have no data.
-const TypeCaughtUp = "daybook.stream.caught_up.v1"
+const typeCaughtUp = "daybook.stream.caught_up.v1"
 
 // lines writes events of the ledger as JSON lines. It buffers them until flush, so that
 // a batch costs one write.
@@ -70,7 +70,7 @@ func startLines(w http.ResponseWriter) func() (eventStream, error) {
 	}
 }
 
-func (l *lines) event(e CloudEvent) error {
+func (l *lines) event(e events.CloudEvent) error {
 	if err := l.enc.Encode(e); err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
@@ -88,11 +88,11 @@ func (l *lines) encoded(e *liveEvent) error {
 
 func (l *lines) caughtUp(seq string) error {
 	return l.enc.Encode(marker{
-		SpecVersion: "1.0", ID: "caught-up-" + seq, Source: events.Source, Type: TypeCaughtUp, Time: events.FormatTime(time.Now()), Sequence: seq,
+		SpecVersion: "1.0", ID: "caught-up-" + seq, Source: events.Source, Type: typeCaughtUp, Time: events.FormatTime(time.Now()), Sequence: seq,
 	})
 }
 
-// marker is a line of type TypeCaughtUp.
+// marker is a line of type typeCaughtUp.
 type marker struct {
 	SpecVersion string `json:"specversion"`
 	ID          string `json:"id"`

@@ -47,7 +47,7 @@ func (a *api) executionRoutes(r *router) {
 		Summary: "Get the history of an execution", Description: "All recorded events about the execution, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
-			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[CloudEvent](r).Schema}}},
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[events.CloudEvent](r).Schema}}},
 		}},
 	}), []int{http.StatusNotFound}, a.executionEvents)
 }
@@ -170,7 +170,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 		// Memory is taken before the first event, so a retry repeats no event.
 		err := budget.Retry(ctx, reads.RetryFunc(ctx, func() error {
 			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
-				ce, err := cloudEvent(e)
+				ce, err := events.Structured(e)
 				if err != nil {
 					return err
 				}

@@ -14,6 +14,12 @@ var (
 	ParseQuery       = func(raw string) bool { _, f := parseQuery(raw); return f == nil }
 )
 
+// TypeCaughtUp is the type of the marks in an NDJSON response with follow=true.
+const TypeCaughtUp = typeCaughtUp
+
+// Checkpoint is a checkpoint in a response.
+type Checkpoint = checkpoint
+
 // WritePiece is the length of the pieces that are written under one deadline, in bytes.
 const WritePiece = writePiece
 

@@ -66,7 +66,7 @@ func (a *api) proofRoutes(r *router) {
 		Summary: "Export events with their proofs",
 		Description: "One JSON object per line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is all that the checkpoint covers, " +
 			"a line with the inclusion proof follows each event. The command daybook events export writes a directory from it that can be verified without the server.",
-		Responses: map[string]*huma.Response{"200": {Description: "Events and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[ExportLine](r)}}},
+		Responses: map[string]*huma.Response{"200": {Description: "Events and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[exportLine](r)}}},
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
 	register(r, heavy(huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
@@ -83,12 +83,12 @@ func (a *api) proofRoutes(r *router) {
 func checkpointAnswers(r *router) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {
 		Description: "The checkpoint.",
-		Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[Checkpoint](r)},
+		Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[checkpoint](r)},
 	}}
 }
 
-// Pending is a range of recorded events that no checkpoint covers yet.
-type Pending struct {
+// pending is a range of recorded events that no checkpoint covers yet.
+type pending struct {
 	From       uint64   `json:"from" doc:"First position."`
 	To         uint64   `json:"to" doc:"Last position."`
 	LeafHashes []string `json:"leaf_hashes,omitempty" doc:"Leaf hashes of the first positions, at most 256, in order, in base64; in proofs only. The next checkpoint must cover them."`
@@ -97,8 +97,8 @@ type Pending struct {
 // maxPendingLeaves bounds the leaf hashes in a response.
 const maxPendingLeaves = 256
 
-// Checkpoint is a signed checkpoint as a JSON object.
-type Checkpoint struct {
+// checkpoint is a signed checkpoint as a JSON object.
+type checkpoint struct {
 	Origin   string      `json:"origin" doc:"Name of the ledger that the checkpoint is signed under."`
 	Size     uint64      `json:"size" doc:"Number of events that the checkpoint covers: positions 1 to size."`
 	RootHash string      `json:"root_hash" doc:"RFC 6962 tree hash of their leaves, in base64."`
@@ -106,7 +106,7 @@ type Checkpoint struct {
 	VKeys    []string    `json:"vkeys" doc:"Verification keys of the ledger, the newest last. Verifiers should get the key from a trusted source instead."`
 	Removed  uint64      `json:"removed,omitempty" doc:"Last position of the removed volumes; absent if there are none."`
 	Lost     events.Lost `json:"lost,omitempty" doc:"Positions that an event records as lost; absent if there are none."`
-	Pending  *Pending    `json:"pending,omitempty" doc:"Positions after those that the checkpoint covers; absent if only checkpoints follow."`
+	Pending  *pending    `json:"pending,omitempty" doc:"Positions after those that the checkpoint covers; absent if only checkpoints follow."`
 	Tenant   string      `json:"tenant,omitempty" doc:"The only tenant whose events the caller may see; absent if the caller may see all events."`
 }
 
@@ -228,14 +228,14 @@ func (a *api) showCheckpoint(ctx context.Context, c proof.Checkpoint) (*streamed
 	if err != nil {
 		return nil, err
 	}
-	body := Checkpoint{
+	body := checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
 		VKeys: a.proofs.VKeys(), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visibleTenant(ctx),
 	}
 	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
 	if !a.proofs.Covers(waiting, c, edge) {
-		body.Pending = &Pending{From: c.Size + 1, To: edge}
+		body.Pending = &pending{From: c.Size + 1, To: edge}
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
 }
@@ -283,7 +283,7 @@ type Proof struct {
 	RootHash   string   `json:"root_hash" doc:"Its hash."`
 	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64. Empty if seq or from is pending."`
 	Checkpoint string   `json:"checkpoint,omitempty" doc:"The newest checkpoint as a signed note, if it has this size."`
-	Pending    *Pending `json:"pending,omitempty" doc:"Requested positions after the newest checkpoint, where the proof ends; absent if the proof is complete."`
+	Pending    *pending `json:"pending,omitempty" doc:"Requested positions after the newest checkpoint, where the proof ends; absent if the proof is complete."`
 }
 
 func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof }, error) {
@@ -334,8 +334,8 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 }
 
 // pending returns a range of positions with the hashes of its first leaves.
-func (a *api) pending(from, to uint64) (*Pending, error) {
-	p := &Pending{From: from, To: to}
+func (a *api) pending(from, to uint64) (*pending, error) {
+	p := &pending{From: from, To: to}
 	leaves, err := a.proofs.Leaves(from, min(to, from+maxPendingLeaves-1))
 	for _, leaf := range leaves {
 		p.LeafHashes = append(p.LeafHashes, encodeHash(leaf))
@@ -404,9 +404,9 @@ type exportInput struct {
 	Session   string `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix."`
 }
 
-// ExportLine is a line of an export: an event, or the proof of the event before.
-type ExportLine struct {
-	CloudEvent
+// exportLine is a line of an export: an event, or the proof of the event before.
+type exportLine struct {
+	events.CloudEvent
 	NATSSubject string   `json:"natssubject" doc:"Subject that the event is stored under."`
 	NATSHeaders string   `json:"natsheaders" doc:"Stored headers, sorted by name, one per line."`
 	DataBase64  string   `json:"data_base64,omitempty" doc:"Payload in base64 instead of data, if it is not JSON on one line."`

@@ -36,7 +36,7 @@ const lastSequence = "Daybook-Last-Sequence"
 
 func (a *api) ledgerRoutes(r *router) {
 	const path = "/api/events"
-	one := mediaOf[CloudEvent](r)
+	one := mediaOf[events.CloudEvent](r)
 	register(r, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: path, Tags: []string{tagLedger},
 		Summary: "Read or follow the ledger",
@@ -297,7 +297,7 @@ func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r
 // eventStream writes events in the format of a stream.
 type eventStream interface {
 	// event adds an event.
-	event(CloudEvent) error
+	event(events.CloudEvent) error
 	// encoded adds an event that is shared with other clients.
 	encoded(*liveEvent) error
 	// caughtUp marks the newest event: later events are added as they are recorded.
@@ -379,8 +379,3 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	}
 	return nil
 }
-
-// CloudEvent is the form of an event in responses.
-type CloudEvent = events.CloudEvent
-
-func cloudEvent(e events.Event) (CloudEvent, error) { return events.Structured(e) }

@@ -82,7 +82,7 @@ type liveEvent struct {
 // encode sets seq and json, on the first call.
 func (e *liveEvent) encode() error {
 	e.once.Do(func() {
-		ce, err := cloudEvent(e.event)
+		ce, err := events.Structured(e.event)
 		if err != nil {
 			e.err = err
 			return

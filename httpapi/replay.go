@@ -28,7 +28,7 @@ type Publisher interface {
 
 func (a *api) replayRoutes(r *router) {
 	const path = "/api/sessions/{name}/replay"
-	one := mediaOf[CloudEvent](r)
+	one := mediaOf[events.CloudEvent](r)
 	op := func(method, id, summary, description string) huma.Operation {
 		return huma.Operation{
 			Metadata:    map[string]any{heavyKey: true},
@@ -287,7 +287,7 @@ func (re *replay) sendEvent(ctx context.Context, s eventStream, e events.Event) 
 	if err := continueReading(ctx); err != nil {
 		return err
 	}
-	ce, err := cloudEvent(e)
+	ce, err := events.Structured(e)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,15 @@ import (
 )
 
 // replayed reads a replay to its end.
-func (s *stack) replayed(method, path string) []httpapi.CloudEvent {
+func (s *stack) replayed(method, path string) []events.CloudEvent {
 	s.t.Helper()
 	a := s.do(method, path, "")
 	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/x-ndjson" {
 		s.t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)
 	}
-	var out []httpapi.CloudEvent
+	var out []events.CloudEvent
 	for raw := range bytes.Lines(a.body) {
-		var e httpapi.CloudEvent
+		var e events.CloudEvent
 		if err := json.Unmarshal(raw, &e); err != nil {
 			s.t.Fatalf("%v in %s", err, raw)
 		}
@@ -60,8 +60,8 @@ func TestReplay(t *testing.T) {
 	first, second := overlapping(t, s)
 	recorded, _ := s.ndjson("?session=s1")
 	mid := recorded[len(recorded)/2].Sequence
-	number := func(e httpapi.CloudEvent) int { n, _ := strconv.Atoi(e.Sequence); return n }
-	only := func(keep func(httpapi.CloudEvent) bool) (list []httpapi.CloudEvent) {
+	number := func(e events.CloudEvent) int { n, _ := strconv.Atoi(e.Sequence); return n }
+	only := func(keep func(events.CloudEvent) bool) (list []events.CloudEvent) {
 		for _, e := range recorded {
 			if keep(e) {
 				list = append(list, e)
@@ -69,23 +69,23 @@ func TestReplay(t *testing.T) {
 		}
 		return list
 	}
-	of := func(id string) func(httpapi.CloudEvent) bool {
-		return func(e httpapi.CloudEvent) bool { return strings.Contains(string(e.Data), id) }
+	of := func(id string) func(events.CloudEvent) bool {
+		return func(e events.CloudEvent) bool { return strings.Contains(string(e.Data), id) }
 	}
 	at, _ := strconv.Atoi(mid)
 	for _, tt := range []struct {
 		query string
-		want  []httpapi.CloudEvent
+		want  []events.CloudEvent
 	}{
 		{"", recorded},
-		{"&from=" + mid, only(func(e httpapi.CloudEvent) bool { return number(e) >= at })},
-		{"&to=" + mid, only(func(e httpapi.CloudEvent) bool { return number(e) <= at })},
-		{"&from=" + mid + "&to=" + mid, only(func(e httpapi.CloudEvent) bool { return number(e) == at })},
+		{"&from=" + mid, only(func(e events.CloudEvent) bool { return number(e) >= at })},
+		{"&to=" + mid, only(func(e events.CloudEvent) bool { return number(e) <= at })},
+		{"&from=" + mid + "&to=" + mid, only(func(e events.CloudEvent) bool { return number(e) == at })},
 		{"&from=99999", nil},
 		{"&from_entry=0&to_entry=0", only(of(second))}, // it ended first
 		{"&from_entry=1", only(of(first))},
 		{"&to_entry=1", recorded},
-		{"&from_entry=1&to=" + mid, only(func(e httpapi.CloudEvent) bool { return of(first)(e) && number(e) <= at })},
+		{"&from_entry=1&to=" + mid, only(func(e events.CloudEvent) bool { return of(first)(e) && number(e) <= at })},
 	} {
 		got := s.replayed("GET", "/api/sessions/s1/replay?speed=max"+tt.query)
 		for i := range got {
@@ -94,7 +94,7 @@ func TestReplay(t *testing.T) {
 			}
 			got[i].Replayed = false
 		}
-		if !slices.EqualFunc(got, tt.want, func(a, b httpapi.CloudEvent) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+		if !slices.EqualFunc(got, tt.want, func(a, b events.CloudEvent) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 			t.Errorf("%s: %q, want %q", tt.query, typesOf(got), typesOf(tt.want))
 		}
 	}
