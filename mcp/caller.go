@@ -73,8 +73,8 @@ func WithConnection(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, connectionKey{}, id)
 }
 
-// ConnectionOf returns the id that WithConnection put into ctx, or an empty text.
-func ConnectionOf(ctx context.Context) string {
+// connectionOf returns the id that WithConnection put into ctx, or an empty text.
+func connectionOf(ctx context.Context) string {
 	id, _ := ctx.Value(connectionKey{}).(string)
 	return id
 }

@@ -47,7 +47,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		conn.calls.openAccount = func() *budget.Account { return s.opts.Budget.Answer(s.tenant, 1) }
 	}
 	defer conn.calls.removeAll()
-	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anonymous()}), conn, nil)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(connectionOf(ctx), events.NewSessionID()), identity: access.Anonymous()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)
 	}
