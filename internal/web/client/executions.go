@@ -67,11 +67,11 @@ func (c *Client) Execution(ctx context.Context, id string) (Answer[Execution], e
 	return call[Execution](ctx, c, http.MethodGet, executionPath(id), nil)
 }
 
-// MaxWait is the longest time that Await accepts.
-const MaxWait = 60 * time.Second
+// maxWait is the longest time that Await accepts.
+const maxWait = 60 * time.Second
 
 // Await returns an execution once it has ended, or its state after the time most, which is
-// cut to whole seconds. The time MUST NOT be longer than MaxWait.
+// cut to whole seconds. The time MUST NOT be longer than 60 s.
 func (c *Client) Await(ctx context.Context, id string, most time.Duration) (Answer[Execution], error) {
 	return call[Execution](ctx, c, http.MethodGet, executionPath(id)+query("wait", strconv.Itoa(int(most/time.Second))), nil)
 }
@@ -79,7 +79,7 @@ func (c *Client) Await(ctx context.Context, id string, most time.Duration) (Answ
 // Wait returns an execution once it has ended.
 func (c *Client) Wait(ctx context.Context, id string) (Answer[Execution], error) {
 	for {
-		a, err := c.Await(ctx, id, MaxWait)
+		a, err := c.Await(ctx, id, maxWait)
 		if err != nil || a.Body.Status.Terminal() {
 			return a, err
 		}
