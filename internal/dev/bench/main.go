@@ -15,8 +15,8 @@
 //   - projection.go: applying events, and rebuilding the projections
 //   - tags.go: queries of heaps by tags
 //   - starts.go: start time and memory of an idle server
-//   - sandbox.go: the cost of confining a worker
-//   - answers.go: waiting for an answer, and the cost of TypeScript
+//   - gobenchmarks.go: what benchmarks of other packages measure: the cost of confining a
+//     worker, waiting for an answer, the cost of TypeScript
 package main
 
 import (
