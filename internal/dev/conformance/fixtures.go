@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strconv"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/mcp"
 )
 
 // scheme is the scheme of the resources' URIs.
@@ -66,4 +70,22 @@ func argument(req *sdk.CallToolRequest, name string) string {
 	}
 	s, _ := args[name].(string)
 	return s
+}
+
+// scripts returns the tools that the suite calls as tasks. Each call runs a script.
+func scripts() []mcp.Script {
+	return []mcp.Script{
+		{
+			Name: "slow_compute", About: "Takes some seconds", Texts: []string{"label"}, Integers: []string{"seconds"},
+			Code: func(text func(string) string, integer func(string) int64) string {
+				return fmt.Sprintf("await new Promise(done => setTimeout(done, %d)); %s", integer("seconds")*1000, strconv.QuoteToASCII(text("label")))
+			},
+		},
+		{
+			Name: "failing_job", About: "Throws, and has to be called as a task", TaskOnly: true,
+			Code: func(func(string) string, func(string) int64) string {
+				return `throw new Error("this job fails on purpose")`
+			},
+		},
+	}
 }

@@ -10,11 +10,10 @@
 //
 // The other files, in reading order:
 //
-//   - fixtures.go: mounts the fixtures on the server
+//   - fixtures.go: mounts the fixtures on the server; tools that the suite calls as tasks
 //   - contents.go: tools that answer with each kind of content; resources and prompts
 //   - streaming.go: tools that send messages before they answer
 //   - rounds.go: tools that answer by asking for input first
-//   - scripts.go: tools that the suite calls as tasks
 package main
 
 import (
