@@ -18,7 +18,7 @@ var plainRenames = map[string]string{
 	"embed/recovery.go":                     "it renames synced directories, then syncs their parent",
 	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
 	"internal/cli/ownerlog.go":              "it rotates a log",
-	"internal/dev/modpath/rewrite.go":       "it rewrites a source tree",
+	"internal/dev/modpath/main.go":          "it rewrites a source tree",
 }
 
 // TestRenamesAreDurable keeps renames without syncs out of new code. Only a power cut
