@@ -6,8 +6,8 @@
 //
 // The files, in reading order:
 //
-//   - files.go: Files, all documents by path
-//   - catalogue.go: Catalogue, the description of every event type and object
+//   - catalog.go: Files, all documents by path; Catalogue, the description of every event
+//     type and object
 //   - source.go: reads the doc comments and constants of package events
 //   - markdown.go: the catalog as Markdown
 //   - schema.go: JSON Schemas of the payloads
