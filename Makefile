@@ -19,13 +19,13 @@ nightly: ## run the packages whose tests do more in the nightly tier, in full
 race: ## run the tests of the concurrent packages under the race detector
 	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/...
 
-vet: ## go vet, also of the program that only a nightly test builds
+vet: ## run go vet, also on the program that only a nightly test builds
 	go vet ./... ./internal/exec/worker/testdata/foreign
 
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && $(MAKE) --no-print-directory vet && $(GOLANGCI) run
 
-check: ## vet, and test the import rules, the documents and the phrases; seconds, for before each commit
+check: ## check formatting, vet, and test the import rules, the documents and the phrases; takes seconds, for each commit
 	test -z "$$(gofmt -l .)" && $(MAKE) --no-print-directory vet && go test ./internal/dev/arch
 
 words: ## lower the counts of internal/dev/arch/testdata/old-words.txt after replacing old phrases
@@ -38,7 +38,7 @@ fuzz: ## run every fuzz target for 20 seconds
 generate: ## write the generated reference under docs/
 	go run ./internal/dev/docgen
 
-freeze: ## write the data directory and the answers of internal/dev/frozen with this version, which discards those of an earlier one
+freeze: ## replace the data directory and the answers of internal/dev/frozen by those of this version
 	go test -count=1 -v -run TestFreeze ./internal/dev/frozen -args -freeze
 	go test -count=1 ./internal/dev/frozen -args -update
 
@@ -54,17 +54,17 @@ torture-power: ## as root, cut the power of the server's disk 20 times under loa
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
 	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/exec/worker -args -starts=10000
 
-torture-limits: ## run every attack of one client on the others in full size; about half an hour
+torture-limits: ## run the attacks of one client on the server and its other clients, in full size; about half an hour
 	go test -count=1 -timeout 3h -v ./internal/dev/attack -args -attack=full
 
 torture-soak: ## share a server between three honest tenants and a hostile one for an hour, with a kill every 10 minutes
 	go test -count=1 -timeout 3h -v -run TestSoak ./internal/dev/attack -args -soak=1h
 
-module-path: ## give the module another path, in all files: make module-path PATH=example.org/you/daybook
+module-path: ## change the path of the module in all files: make module-path PATH=example.org/you/daybook
 	@$(if $(filter command line,$(origin PATH)),,echo "usage: make module-path PATH=example.org/you/daybook" >&2; exit 2;) \
 	PATH="$$(/bin/sed -zn 's/^PATH=//p' /proc/$$PPID/environ | /usr/bin/tr -d '\0')" && go run ./internal/dev/modpath '$(PATH)'
 
-bench: ## print the tables of docs/benchmarks.md
+bench: ## measure, and write docs/benchmarks.md
 	go run ./internal/dev/bench -out docs/benchmarks.md
 
 .PHONY: help build test nightly race lint check words fuzz generate freeze torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench

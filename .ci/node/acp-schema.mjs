@@ -39,7 +39,7 @@ for (const name of readdirSync(dir).filter((n) => n.endsWith(".out"))) {
     assert.equal(m.jsonrpc, "2.0");
     const method = m.method ?? asked.get(JSON.stringify(m.id));
     const [check, value] = m.method ? [ours[m.method], m.params] : m.error ? [error, m.error] : [results[method], m.result];
-    assert.ok(check, `nothing is known of ${JSON.stringify(m).slice(0, 300)}`);
+    assert.ok(check, `no schema for ${JSON.stringify(m).slice(0, 300)}`);
     assert.ok(check(value), `${method}: ${ajv.errorsText(check.errors).slice(0, 1000)}\n${JSON.stringify(m).slice(0, 1000)}`);
     if (method !== "session/fork") assert.ok(whole(m), `${ajv.errorsText(whole.errors).slice(0, 1000)}\n${JSON.stringify(m).slice(0, 1000)}`);
     const kind = m.params?.update?.sessionUpdate ?? (m.error ? "error" : method);

@@ -12,7 +12,7 @@ const agent = methods.agent;
 // input.
 async function visit(steps, signal) {
   const child = spawn(command, args, { cwd: "/", stdio: ["pipe", "pipe", "inherit"], detached: true });
-  const gone = new Promise((resolve) => child.on("exit", resolve));
+  const exited = new Promise((resolve) => child.on("exit", resolve));
   const updates = [];
   const asked = [];
   const app = client({ name: "daybook-acceptance" })
@@ -39,7 +39,7 @@ async function visit(steps, signal) {
     if (!signal || err instanceof assert.AssertionError) throw err; // otherwise the process has ended before its answer
   });
   if (!signal) child.stdin.end();
-  await gone;
+  await exited;
 }
 
 const deadline = setTimeout(() => { console.error("it takes too long"); process.exit(1); }, 120_000);
@@ -72,12 +72,12 @@ await visit(async ({ ctx, updates, prompt, said }) => {
   const loaded = await ctx.request(agent.session.load, { sessionId: session, ...base });
   assert.equal(loaded.modes.currentModeId, "auto");
   const replayed = updates.map((u) => u.update).filter((u) => !/user_message_chunk|available_commands/.test(u.sessionUpdate));
-  assert.deepEqual(replayed, live, "what is replayed is what was told live");
+  assert.deepEqual(replayed, live, "the replay differs from the live updates");
   assert.deepEqual((await prompt(session, "n")).said, ["41"]);
   await ctx.request(agent.session.close, { sessionId: session });
   const before = updates.length;
   await ctx.request(agent.session.resume, { sessionId: session, ...base });
-  assert.equal(updates.slice(before).filter((u) => u.update.sessionUpdate !== "available_commands_update").length, 0, "nothing is replayed");
+  assert.equal(updates.slice(before).filter((u) => u.update.sessionUpdate !== "available_commands_update").length, 0, "a resume replays updates");
   assert.deepEqual((await prompt(session, "n += 1")).said, ["42"]);
   const { sessionId: fork } = await ctx.request(agent.session.fork, { sessionId: session, ...base });
   await prompt(session, "n = 'elsewhere'");

@@ -1,5 +1,5 @@
-// Checks an AsyncAPI document with the official parser. The only warning that it allows is
-// that there is a newer version of AsyncAPI.
+// Checks an AsyncAPI document with the official parser. It allows one warning: that a newer
+// version of AsyncAPI exists.
 //
 // usage: node asyncapi.mjs FILE
 import assert from 'node:assert/strict';

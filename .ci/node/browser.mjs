@@ -14,7 +14,7 @@ const port = new URL(base).port;
 const natsPort = new URL(nats).port;
 const marker = "seen-only-by-those-who-may";
 
-// An honest client without an origin makes two runs, one of which continues.
+// A client without an origin starts two runs. The second one does not end before the test.
 const api = async (method, path, body) => {
   const res = await fetch(base + path, { method, headers: body && { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
   return { status: res.status, body: await res.json() };
@@ -22,19 +22,19 @@ const api = async (method, path, body) => {
 const done = (await api("POST", "/api/exec", { code: `console.log(${JSON.stringify(marker)}); ${JSON.stringify(marker)}`, session: marker, tags: { marker } })).body.execution_id;
 const ended = (await api("GET", `/api/executions/${done}?wait=30`)).body;
 assert.equal(ended.result, marker);
-const going = (await api("POST", "/api/exec", { code: "await new Promise(r => setTimeout(r, 120000))", execution_timeout_secs: 300 })).body.execution_id;
-const book = async () => {
+const endless = (await api("POST", "/api/exec", { code: "await new Promise(r => setTimeout(r, 120000))", execution_timeout_secs: 300 })).body.execution_id;
+const state = async () => {
   const list = (await api("GET", "/api/executions")).body.executions.map((e) => `${e.execution_id} ${e.status}`);
   const tags = (await api("GET", `/api/heaps/${ended.heap}/tags`)).body.tags;
   const webhooks = (await api("GET", "/api/webhooks")).body;
   return { list, tags, webhooks };
 };
-const before = await book();
-assert.deepEqual(before.list, [`${going} running`, `${done} completed`]);
+const before = await state();
+assert.deepEqual(before.list, [`${endless} running`, `${done} completed`]);
 
 // The attempts of a page. The function runs in the browser, and returns the part of each
 // answer that the page can see.
-const attack = async ({ base, natsPort, going, done, heap, marker }) => {
+const attack = async ({ base, natsPort, endless, done, heap, marker }) => {
   const seen = [];
   const note = (name, what) => seen.push({ name, what: String(what).slice(0, 300) });
   const tried = async (name, fn) => {
@@ -52,7 +52,7 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
   const requests = [
     ["GET", "/api/executions"], ["GET", `/api/executions/${done}`], ["GET", `/api/executions/${done}/output`], ["GET", `/api/executions/${done}/events`],
     ["GET", "/api/events"], ["GET", "/api/heaps"], ["GET", "/api/sessions"], ["GET", "/api/ledger/checkpoint"], ["GET", "/metrics"], ["GET", "/"], ["GET", "/openapi.json"],
-    ["POST", "/api/exec", source], ["POST", "/api/exec?session=page", "1"], ["POST", `/api/executions/${going}/cancel`, ""],
+    ["POST", "/api/exec", source], ["POST", "/api/exec?session=page", "1"], ["POST", `/api/executions/${endless}/cancel`, ""],
     ["PUT", `/api/heaps/${heap}/tags`, JSON.stringify({ tags: { by: "page" } })], ["DELETE", `/api/heaps/${heap}/tags`],
     ["POST", "/api/webhooks", JSON.stringify({ url: "http://127.0.0.1:1/" })],
     ["POST", "/mcp", hello], ["POST", "/mcp", run], ["DELETE", "/mcp"], ["POST", "/sse?sessionid=x", run],
@@ -83,7 +83,7 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
     socket.onerror = () => resolve("refused");
   }));
   await tried("sendBeacon", async () => navigator.sendBeacon(base + "/api/exec", source) && "sent");
-  // Commands of another protocol in the body of a request to its port.
+  // The body of an HTTP request to the NATS port holds NATS commands.
   await tried("no-cors POST to NATS", async () => {
     const res = await fetch(`http://127.0.0.1:${natsPort}/`, { method: "POST", mode: "no-cors", body: `CONNECT {}\r\nPUB ledger.x 1\r\nx\r\nSUB events.> 1\r\nPING\r\n` });
     return `${res.type} ${res.status} ${await res.text()}`;
@@ -104,7 +104,7 @@ const attack = async ({ base, natsPort, going, done, heap, marker }) => {
     });
   }
   for (const enctype of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]) {
-    for (const path of ["/api/exec", `/api/executions/${going}/cancel`, "/mcp"]) {
+    for (const path of ["/api/exec", `/api/executions/${endless}/cancel`, "/mcp"]) {
       await tried(`form ${enctype} to ${path}`, async () => {
         const frame = Object.assign(document.createElement("iframe"), { name: "target" });
         const form = Object.assign(document.createElement("form"), { action: base + path, method: "post", enctype, target: "target" });
@@ -142,19 +142,19 @@ try {
   for (const [name, url] of Object.entries(origins)) {
     const tab = await browser.newPage();
     refused[name] = 0;
-    // Also the answers that the browser hides from the page.
+    // Counts also the answers that the browser hides from the page.
     const network = await tab.context().newCDPSession(tab);
     await network.send("Network.enable");
     network.on("Network.responseReceivedExtraInfo", (res) => { if (res.statusCode === 403) refused[name]++; });
     await tab.route("**/page.html", (route) => route.fulfill({ contentType: "text/html", body: page }));
     await tab.goto(url);
     const target = name === "a name that was rebound" ? `http://rebound.example:${port}` : base;
-    const seen = await tab.evaluate(attack, { base: target, natsPort, going, done, heap: ended.heap, marker });
+    const seen = await tab.evaluate(attack, { base: target, natsPort, endless, done, heap: ended.heap, marker });
     if (process.env.SHOW_ATTEMPTS) console.log(seen.map((s) => `${s.name} => ${s.what.replaceAll("\n", " ").slice(0, 120)}`).join("\n"));
     for (const { name: how, what } of seen) {
       const harmless = /^(TypeError: |opaque 0 $|refused|loaded false$|out of reach|nothing within 3 s|sent|submitted|undefined)/.test(what)
         || /^(basic|cors) 403 /.test(what); // a rebound page reads the refusal of its own origin
-      // A frame of a rebound origin is the page's own: it may hold the refusal.
+      // The page can read a frame of a rebound origin, which may hold the refusal.
       const refusal = /Host|origin/i.test(what) && !what.includes(marker) && how.startsWith("iframe");
       assert.ok((harmless || refusal) && !what.includes(marker), `${name}: ${how}: the page got ${what}`);
     }
@@ -167,7 +167,7 @@ try {
   evil.close();
 }
 for (const [name, n] of Object.entries(refused)) assert.ok(n > 20, `${name}: the server refused only ${n} requests: did the page reach it?`);
-assert.deepEqual(await book(), before, "the pages changed something");
-// The refused requests succeed for an honest client.
-assert.equal((await api("POST", `/api/executions/${going}/cancel`)).status, 200);
+assert.deepEqual(await state(), before, "the pages changed something");
+// A request that was refused to the pages succeeds for a client without an origin.
+assert.equal((await api("POST", `/api/executions/${endless}/cancel`)).status, 200);
 console.log("a page of another origin reads, submits and cancels nothing");

@@ -7,9 +7,7 @@ import { createInterface } from 'node:readline';
 import { Webhook } from 'standardwebhooks';
 
 let left = Number(process.argv[2]);
-let told;
-const secret = new Promise((resolve) => { told = resolve; });
-createInterface({ input: process.stdin }).once('line', told);
+const secret = new Promise((resolve) => { createInterface({ input: process.stdin }).once('line', resolve); });
 
 const server = createServer(async (req, res) => {
   let body = '';

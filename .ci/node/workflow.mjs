@@ -1,5 +1,5 @@
-// Does the work of an agent with the official TypeScript clients: run, poll, read the
-// output, continue from the heap, tag, query; and once as a task.
+// Does the work of an agent with the official TypeScript clients: it runs scripts, polls,
+// reads output, continues from a heap, tags and queries, and runs a script as a task.
 //
 // usage: node workflow.mjs URL DAYBOOK DATA_DIR
 import assert from 'node:assert/strict';
@@ -17,9 +17,9 @@ async function workflow(client, name) {
   const call = async (tool, args) => {
     const res = await client.callTool({ name: tool, arguments: args });
     assert.ok(!res.isError, `${tool}: ${JSON.stringify(res.content)}`);
-    const said = JSON.parse(res.content[0].text);
-    assert.deepEqual(said, res.structuredContent, `${tool} says one thing twice`);
-    return said;
+    const answer = JSON.parse(res.content[0].text);
+    assert.deepEqual(answer, res.structuredContent, `${tool}: the text is not the structured content`);
+    return answer;
   };
   const ended = async (id) => {
     for (const start = Date.now(); Date.now() - start < deadline; await new Promise((r) => setTimeout(r, 50))) {
@@ -45,7 +45,7 @@ async function workflow(client, name) {
 
   const label = `${name}-${Date.now()}`;
   const second = await ended((await call('run_js', { code: 'n += 22; n', heap: first.heap, tags: { workflow: label } })).execution_id);
-  assert.equal(second.result, '42', 'the heap carried the variable');
+  assert.equal(second.result, '42', 'the heap lacks the variable');
   assert.notEqual(second.heap, first.heap);
 
   assert.deepEqual(await call('query_heaps_by_tags', { tags: { workflow: label } }), { results: [{ heap: second.heap, tags: { workflow: label } }] });
@@ -70,19 +70,19 @@ async function workflow(client, name) {
 
 const slow = 'await new Promise(r => setTimeout(r, 300)); 6 * 7';
 
-// oldTasks runs a script as a task with the client's own means.
+// oldTasks runs a script as a task with the task methods of the client.
 async function oldTasks(client) {
-  const heard = [];
-  for await (const m of client.experimental.tasks.callToolStream({ name: 'run_js', arguments: { code: slow } }, undefined, { task: {} })) heard.push(m);
-  assert.equal(heard[0].type, 'taskCreated');
-  assert.equal(heard[0].task.status, 'working');
-  const last = heard.at(-1);
+  const messages = [];
+  for await (const m of client.experimental.tasks.callToolStream({ name: 'run_js', arguments: { code: slow } }, undefined, { task: {} })) messages.push(m);
+  assert.equal(messages[0].type, 'taskCreated');
+  assert.equal(messages[0].task.status, 'working');
+  const last = messages.at(-1);
   assert.equal(last.type, 'result', JSON.stringify(last));
-  assert.equal(last.result.structuredContent.execution_id, heard[0].task.taskId);
+  assert.equal(last.result.structuredContent.execution_id, messages[0].task.taskId);
   assert.equal(last.result.structuredContent.result, '42');
 
   const { tasks } = await client.experimental.tasks.listTasks();
-  assert.ok(tasks.some((t) => t.taskId === heard[0].task.taskId && t.status === 'completed'));
+  assert.ok(tasks.some((t) => t.taskId === messages[0].task.taskId && t.status === 'completed'));
   for await (const m of client.experimental.tasks.callToolStream({ name: 'run_js', arguments: { code: 'for (;;);' } }, undefined, { task: {} })) {
     if (m.type !== 'taskCreated') continue;
     assert.equal((await client.experimental.tasks.cancelTask(m.task.taskId)).status, 'cancelled');
@@ -90,14 +90,14 @@ async function oldTasks(client) {
   }
 }
 
-// extTasks runs it with the clients' package for tasks.
+// extTasks runs the same script with the separate package for tasks.
 async function extTasks(client) {
   const runJS = (await client.listTools()).tools.find((t) => t.name === 'run_js');
   const session = createTaskSessionFromClient(client, { endpointId: 'daybook' });
   try {
     const done = await (await session.callTool('run_js', { code: slow }, { declaration: toolDeclarationFromMcpTool(runJS), task: { preference: 'require' } })).settle();
     const result = resultFromTaskOutcome(done.outcome);
-    assert.equal(result.structuredContent.status, 'completed', 'the result is that of the end: it was a task');
+    assert.equal(result.structuredContent.status, 'completed', 'the result is not that of the ended run: it was no task');
     assert.equal(result.structuredContent.result, '42');
   } finally {
     await session.close();
