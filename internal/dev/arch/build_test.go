@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A build without cgo, which Go does if there is no C compiler, fails with one line that
-// names the packages to install.
+// A build without cgo fails with one line that names the package to install. Go disables
+// cgo if there is no C compiler.
 func TestBuildWithoutCompiler(t *testing.T) {
 	t.Parallel()
 	expectBuildError(t, "needs cgo and a C++ compiler: install g++", "CGO_ENABLED=0")

@@ -18,7 +18,7 @@ import (
 // requests, the server still answers health probes and refuses other requests at once. It
 // reports no damage, and all events are signed when it has stopped.
 func TestConnections(t *testing.T) {
-	attack(t, "TestIdleGivesWay and TestBusyStays in internal/web/connections, TestSealTriesAgain in audit")
+	attack(t, "TestIdleGivesWay and TestBusyStays in internal/web/connections, TestSealTriesAgain in internal/translog")
 	s := newServer(t)
 	s.limits = []string{"--nofile=1024:1024"}
 	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("operator", "read,admin")
@@ -45,7 +45,7 @@ func TestConnections(t *testing.T) {
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	health := func(path string) {
 		t.Helper()
-		// A probe may arrive while the connections for probes are taken. One is free
+		// A probe may arrive while all connections for probes are in use. One is free
 		// within a second.
 		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			resp, err := fresh.Get(s.url() + path)
@@ -87,7 +87,8 @@ func TestConnections(t *testing.T) {
 	wait(700)
 	health("/healthz")
 	health("/readyz")
-	// Some of them were closed for others before their request was read.
+	// The server closed some of these connections for newer ones before it read their
+	// requests.
 	var resp *http.Response
 	for began := time.Now(); ; wait(20) {
 		var err error

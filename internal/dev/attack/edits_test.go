@@ -20,7 +20,7 @@ import (
 // delay the reads of another tenant, causes no log line for each edit, and uses disk space
 // of a few times the size of the tags.
 func TestTagEdits(t *testing.T) {
-	attack(t, "TestTagEditsCost in projections, TestUnapplied in embed")
+	attack(t, "TestTagEditsCost in projections, TestUnappliedChanges in internal/web/access")
 	s := startServer(t)
 	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
@@ -47,7 +47,7 @@ func TestTagEdits(t *testing.T) {
 			}
 		})
 	}
-	// The storm has started before the first run.
+	// Wait until the storm has started.
 	for edits.Load() < choose[int64](100, 1000) && !t.Failed() {
 		time.Sleep(10 * time.Millisecond) // polls another process
 	}

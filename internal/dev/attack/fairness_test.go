@@ -14,7 +14,7 @@ const probeWait = 2 * time.Second
 // While four endless runs of one tenant use the two slots, a run of another tenant does
 // not wait for their time limit.
 func TestEndlessRunsOfOneTenant(t *testing.T) {
-	attack(t, "TestExtraSlot in internal/store/jetstream and TestOrder in internal/resources/fairness")
+	attack(t, "TestExtraSlot in internal/store/queue and TestOrder in internal/resources/fairness")
 	s := startServer(t)
 	greedy, quiet := s.token("greedy", "read,run"), s.token("quiet", "read,run")
 	s.probe(quiet, 5) // starts the workers
@@ -42,7 +42,7 @@ func TestEndlessRunsOfOneTenant(t *testing.T) {
 		t.Errorf("%d endless runs have a slot after the attack, want 2", n)
 	}
 	p50, p99 := percentile(took, 50), percentile(took, 99)
-	t.Logf("behind four endless runs: p50 %v, p99 %v, most %v", p50, p99, took[len(took)-1])
+	t.Logf("beside four endless runs: p50 %v, p99 %v, most %v", p50, p99, took[len(took)-1])
 	if bound := slack(probeWait); p99 > bound {
 		t.Errorf("p99 is %v, want at most %v", p99, bound)
 	}
@@ -58,7 +58,7 @@ const turnWait = 500 * time.Millisecond
 // While many short runs of one tenant wait, a run of another tenant waits only for one
 // of them.
 func TestManyShortRunsOfOneTenant(t *testing.T) {
-	attack(t, "TestTenantsAndSessionsAreTakenInTurn in internal/store/jetstream")
+	attack(t, "TestTenantsAndSessionsAreTakenInTurn in internal/store/queue")
 	s := startServer(t)
 	greedy, quiet := s.token("greedy", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)

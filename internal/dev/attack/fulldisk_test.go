@@ -133,7 +133,7 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 	// The running server has noticed the full disk, and keeps the space for its start.
 	const ballast, noticed = "ballast", "no new runs are accepted"
-	waitUntil(t, "the ballast is there", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
+	waitUntil(t, "the ballast exists", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
 	before := strings.Count(s.log.String(), noticed)
 	junk := []string{filepath.Join(s.dir, "junk")}
 	l.fill(t, junk[0])
@@ -150,7 +150,7 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 		s.end(sig)
 		// Another program may have used that space: no byte is free.
 		if err := os.Remove(filepath.Join(s.dir, ballast)); n > 0 && err == nil {
-			t.Errorf("%v, start %d: the ballast is there", sig, n)
+			t.Errorf("%v, start %d: the ballast exists", sig, n)
 		}
 		junk = append(junk, filepath.Join(s.dir, fmt.Sprintf("junk%d", n)))
 		l.fill(t, junk[len(junk)-1])

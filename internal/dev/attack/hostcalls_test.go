@@ -79,7 +79,7 @@ func largeTools(w http.ResponseWriter, r *http.Request) {
 // The memory of the server stays within its limit while tools return many large answers
 // at once. Another tenant is answered meanwhile.
 func TestHostCalls(t *testing.T) {
-	attack(t, "TestLargeAnswersTakeMemory in toolserver")
+	attack(t, "TestLargeAnswersTakeMemory in internal/tools/toolserver")
 	runInParallel(t)
 	s := startServer(t, "--mcp-server=large="+serveLocal(t, http.HandlerFunc(largeTools))+"/mcp")
 	tokens := []string{s.token("attacker0", "read,run"), s.token("attacker1", "read,run")}[:choose(1, 2)]

@@ -188,7 +188,8 @@ func (s *server) checkGrowth(what string, idle, top int64) {
 	s.checkGrowthUpTo(maxGrowth, what, idle, top)
 }
 
-// checkGrowthUpTo is grew with another limit, for a server with a small memory budget.
+// checkGrowthUpTo is checkGrowth with another limit, for a server with a small memory
+// budget.
 func (s *server) checkGrowthUpTo(bound int64, what string, idle, top int64) {
 	s.t.Helper()
 	s.t.Logf("%s: idle %d MiB, %d MiB more", what, idle>>20, (top-idle)>>20)
@@ -249,8 +250,8 @@ func TestLargeSources(t *testing.T) {
 	s.probe(quiet, 3)
 }
 
-// A tenant that floods the server with large sources, and withholds the rest of the
-// longest body, does not prevent a large source of another tenant, in each form.
+// A tenant sends many large sources, and withholds the rest of a body of the largest size.
+// The server still accepts a large source of another tenant, in each form.
 func TestLargeSourceBesideAFlood(t *testing.T) {
 	attack(t, "TestLargeRequestsOfOthersFit in internal/resources/budget")
 	s := startServer(t)
@@ -298,8 +299,8 @@ func TestLargeSourceBesideAFlood(t *testing.T) {
 	flood.Wait()
 }
 
-// Four tenants with many clients each that send large sources and contexts and read lists
-// do not prevent a large source of a fifth tenant, which repeats refused requests.
+// Four tenants with many clients each send large sources and contexts and read lists. The
+// server still accepts a large source of a fifth tenant, which repeats refused requests.
 func TestLargeSourceBesideMany(t *testing.T) {
 	attack(t, "TestLargeAnswersTakeTurns in internal/resources/budget")
 	s := startServer(t)

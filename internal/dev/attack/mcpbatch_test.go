@@ -89,7 +89,7 @@ func TestMCPBatch(t *testing.T) {
 			t.Error("a batch over the rate names no Retry-After")
 		}
 	}
-	// Pings cost only the time to read them.
+	// Pings must cost only the time to read them.
 	before := s.cpu()
 	status, _, _ := s.mcp(loud, session, batch(200_000, pingMessage))
 	if used := s.cpu() - before; used > 2*time.Second {

@@ -12,9 +12,9 @@ import (
 // The memory of the server stays within its limit while clients repeatedly read an event
 // of each block of the stream and runs write long lines.
 func TestPolledBlocks(t *testing.T) {
-	attack(t, "TestSweeping in internal/store/jetstream")
+	attack(t, "TestSweeping in internal/store/stream")
 	if *attackSize != "full" {
-		t.Skip("the embedded NATS server keeps written blocks in memory for ten seconds: only the full attack takes several times as long")
+		t.Skip("only in full size: the embedded NATS server keeps written blocks in memory for ten seconds, and the attack must take several times as long")
 	}
 	s := startServer(t)
 	var tokens []string

@@ -37,14 +37,14 @@ func TestQueuedTurns(t *testing.T) {
 	used := s.cpu() - before
 	grown := s.memory() - idle
 	t.Logf("%d turns wait: %d MiB more than idle, %v of processor time in %v", turns, grown>>20, used, watch)
-	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // polling each wait used 81 %
+	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // it was 81 % when each waiting turn was polled
 		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
 	}
 	if most := int64(20<<20 + turns*20<<10); grown > most {
 		t.Errorf("%d turns that wait take %d MiB, more than %d", turns, grown>>20, most>>20)
 	}
 
-	// The last turns are cancelled, each at once, and the others run.
+	// Cancel the last turns while they wait. The others run.
 	left := turns / choose(10, 1)
 	began = time.Now()
 	for _, id := range ids[left:] {

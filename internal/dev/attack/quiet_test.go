@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The runs of a quiet tenant are the measure of all attacks.
+// TestQuiet measures the runs of one tenant without an attack. The other tests compare
+// with such runs.
 func TestQuiet(t *testing.T) {
 	attack(t, "runs of one tenant in embed and httpapi")
 	s := startServer(t)

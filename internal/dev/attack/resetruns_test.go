@@ -31,7 +31,7 @@ func TestResetRuns(t *testing.T) {
 		name   string
 		resets bool
 		behind int // number of further runs that are submitted before a stream is reset
-	}{{"the ordinary way", false, 0}, {"and reset at once", true, 0}, {"and reset later", true, 8}} {
+	}{{"over HTTP/1.1", false, 0}, {"and reset at once", true, 0}, {"and reset later", true, 8}} {
 		t.Run(a.name, func(t *testing.T) {
 			var sending sync.WaitGroup
 			ctx, stop := context.WithCancel(t.Context())
@@ -81,7 +81,7 @@ func TestResetRuns(t *testing.T) {
 				slices.Sort(list)
 			}
 			t.Logf("in %v the server used %v of the processors, its workers %v", lasted, used, worked)
-			t.Logf("whole p50 %v p99 %v, request p50 %v p99 %v, queue p50 %v p99 %v",
+			t.Logf("from submission to end p50 %v p99 %v, request p50 %v p99 %v, queue p50 %v p99 %v",
 				percentile(took, 50), percentile(took, 99), percentile(asked, 50), percentile(asked, 99), percentile(queued, 50), percentile(queued, 99))
 			s.compare("runs that are submitted "+a.name, alone, took)
 		})

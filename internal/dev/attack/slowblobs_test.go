@@ -74,7 +74,7 @@ func (s *server) largeHeap(token string) (hash string, size int64) {
 // is far larger in memory than on disk. Another tenant's runs are answered, and the heap
 // arrives complete.
 func TestSlowReadersOfHeaps(t *testing.T) {
-	attack(t, "budget and heaps in pieces in internal/resources/budget, internal/store/jetstream and httpapi")
+	attack(t, "budget and heaps in pieces in internal/resources/budget, internal/store/blobs and httpapi")
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)

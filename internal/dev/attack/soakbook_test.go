@@ -142,7 +142,7 @@ func (b *book) work(ctx context.Context) {
 		}
 		done()
 		b.k.pause.RUnlock()
-		sleep(ctx, 100*time.Millisecond) // the pace of a person
+		sleep(ctx, 100*time.Millisecond) // about the rate of a human user
 	}
 }
 
@@ -455,7 +455,8 @@ func (b *book) checkEvents() {
 }
 
 // wrongTurns compares the turns of acknowledged runs with the runs that queued each turn
-// of a session. A submission of one of two runs left the turn between them.
+// of a session. A turn between those of two runs must have been left by an earlier
+// submission of one of the two.
 func wrongTurns(entries []*entry, queued map[string][]string) (wrong []string) {
 	before := map[string]*entry{}
 	for _, e := range entries {
@@ -481,7 +482,8 @@ func wrongTurns(entries []*entry, queued map[string][]string) (wrong []string) {
 	return wrong
 }
 
-// TestBookOfTurns: the book accepts only gaps that a repeated submission leaves.
+// TestBookOfTurns checks that the book accepts only the gaps that a repeated submission
+// leaves.
 func TestBookOfTurns(t *testing.T) {
 	t.Parallel()
 	runs := func(turns ...int) (list []*entry) {

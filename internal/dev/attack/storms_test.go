@@ -23,8 +23,8 @@ type stormer struct {
 	answers map[string]int
 }
 
-// send sends a request and returns the answer. A status other than success and the refusals
-// for hostile clients is an error of the test.
+// send sends a request and returns the answer. Success, 404, 409 and 429 with a Retry-After
+// are expected; another status fails the test.
 func (c *stormer) send(change, method, path string, body any) string {
 	resp, err := c.s.do(c.s.t.Context(), c.token, method, path, body)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 		reset("a shared session", shared)
 	case 1:
 		reset("a session", own)
-		reset("a session that never was", "no such session")
+		reset("a session that does not exist", "no such session")
 	case 2:
 		c.send("tags of a shared heap", http.MethodPut, tags(heap), edit)
 	case 3:
@@ -91,8 +91,8 @@ func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 	}
 }
 
-// Clients of a tenant that change the same few sessions, heaps and runs as fast as they can
-// are answered or refused as too many, and do not slow another tenant.
+// Clients of a tenant change the same few sessions, heaps and runs as fast as they can.
+// Their requests succeed or are refused with 429, and another tenant is not slower.
 func TestStorms(t *testing.T) {
 	attack(t, "TestContentionIsNoOutage and TestCancelsThatMeet in ledger")
 	s := startServer(t)

@@ -99,8 +99,8 @@ func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error)
 	for range clients {
 		running.Go(func() {
 			for next.Add(1) <= int64(n) {
-				// Each run leaves another heap, because storing a heap again costs almost
-				// nothing.
+				// Each run leaves a heap of its own, because storing a known heap costs
+				// almost nothing.
 				code := fmt.Sprintf("var n = %d; 1+1", l.unique.Add(1))
 				start := time.Now()
 				e, err := l.book.Run(ctx, embed.Script{Code: code})

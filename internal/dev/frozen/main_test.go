@@ -90,8 +90,8 @@ type answer struct {
 	body   []byte
 }
 
-// ask sends one request. header is pairs of names and values. It reads a stream of events
-// up to the mark of its live edge.
+// ask sends one request. header holds pairs of names and values. Of a stream of events it
+// reads the recorded ones, up to the event caught-up.
 func (s tokens) ask(t testing.TB, book *embed.Daybook, of tenant, method, url, body string, header ...string) answer {
 	t.Helper()
 	ctx, stop := context.WithCancel(within(t))
@@ -111,7 +111,7 @@ func (s tokens) ask(t testing.TB, book *embed.Daybook, of tenant, method, url, b
 	return answer{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-// edge ends a request when the mark of the live edge of a stream was written.
+// edge ends a request when the event caught-up was written, after the recorded events.
 type edge struct {
 	*httptest.ResponseRecorder
 	stop context.CancelFunc

@@ -68,7 +68,7 @@ func TestModulePath(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if !bytes.Equal(original, content) {
-			t.Errorf("%s is another file after the way there and back", name)
+			t.Errorf("%s differs after the path was changed and changed back", name)
 		}
 	})
 }

@@ -30,7 +30,7 @@ import (
 
 var (
 	faultCount = flag.Int("faults", tier.Choose((len(faultKinds)+1)/2, 5*len(faultKinds)), "how many single faults TestFaults injects")
-	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
+	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first fault of TestFaults")
 )
 
 // A store with one fault in its files either reports that it is damaged or gives the same
@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) {
 	var running sync.WaitGroup
 	for n := range *faultCount {
 		kind := faultKinds[n%len(faultKinds)]
-		if *faultCount < len(faultKinds) { // some of every group
+		if *faultCount < len(faultKinds) { // every second kind
 			kind = faultKinds[2*n%len(faultKinds)]
 		}
 		seed := *faultSeed + uint64(n)
@@ -177,7 +177,7 @@ func startBook(t *testing.T, dir string, noRunner bool) *embed.Daybook {
 }
 
 func faultOptions(dir string, noRunner bool) embed.Options {
-	// With a listener there are credentials of subscribers, which may be damaged too.
+	// A listener creates credentials of subscribers, which some faults change.
 	return embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: noRunner}, NATS: embed.NATSOptions{NoSync: true, Addr: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -303,7 +303,7 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 	book, err := embed.Start(ctx, faultOptions(dir, true))
 	if err != nil {
 		if ctx.Err() != nil || len(err.Error()) < 20 {
-			return bad("the start ended with %v", err)
+			return bad("the start failed with %v", err)
 		}
 		return y.checkUnchanged(dir, files, refused, bad)
 	}
@@ -319,9 +319,9 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 	got, err := readEvents(book)
 	switch {
 	case !slices.Equal(got[:min(len(got), len(y.events))], y.events[:min(len(got), len(y.events))]):
-		return bad("an event was read that is not the one recorded")
+		return bad("an event differs from the recorded one")
 	case err == nil && len(got) < len(y.events) && !damaged:
-		return bad("%d of %d events are there, and nobody was told", len(got), len(y.events))
+		return bad("%d of %d events can be read, and no damage is reported", len(got), len(y.events))
 	case err != nil && !errors.Is(err, events.ErrDamaged):
 		return bad("reading the ledger: %v", err)
 	case err != nil:
@@ -344,11 +344,11 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 	damaged = book.Ready(ctx) != nil
 	switch id, err := book.Submit(ctx, embed.Script{Code: "1"}); {
 	case err == nil && damaged:
-		return bad("a damaged ledger takes a run")
+		return bad("a damaged ledger accepts a run")
 	case err != nil && !damaged:
 		return bad("a run is refused: %v", err)
 	case err == nil && !damaged && len(got) < len(y.events):
-		return bad("a run is taken, but only %d of %d events can be read", len(got), len(y.events))
+		return bad("a run is accepted, but only %d of %d events can be read", len(got), len(y.events))
 	case err == nil:
 		history, err := book.History(ctx, id)
 		if err != nil || len(history) != 1 || history[0].Seq <= uint64(len(y.events)) {

@@ -18,8 +18,8 @@ import (
 
 var (
 	kills = flag.Int("kills", tier.Choose(3, 12), "how often to kill the server")
-	round = flag.Duration("round", 900*time.Millisecond, "how long the server may live at most after its first promise")
-	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
+	round = flag.Duration("round", 900*time.Millisecond, "longest time between the first acknowledgement of a round and the kill")
+	seed  = flag.Uint64("seed", 0, "seed of the random times; 0 picks one")
 )
 
 // setSeed picks the seed of the random times unless a flag sets it.
@@ -45,14 +45,14 @@ type promises struct {
 	ended     map[string]string // execution id -> terminal status seen
 	edits     map[uint64]string // position of a tag edit -> heap
 	heaps     []string
-	// The disk was removed between began and done. A real machine without power could
-	// not have sent an acknowledgement of that time, so it does not count as a promise.
+	// The disk was shut down between began and done. A machine without power could not
+	// have sent an acknowledgement in that time, so such an acknowledgement does not count.
 	// A request that starts after done must not be acknowledged.
 	began, done time.Time
 	late        []string
 }
 
-// note records a promise for a request that started at a time. The caller must hold p.mu.
+// note records an acknowledgement of a request that started at a time. The caller must hold p.mu.
 func (p *promises) note(asked time.Time, what string, record func()) {
 	switch {
 	case p.began.IsZero():
@@ -86,7 +86,7 @@ func TestKill(t *testing.T) {
 		}
 		p.round(s, random, s.kill)
 		if n%50 == 49 {
-			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", n+1, len(p.accepted), len(p.cancelled), len(p.edits))
+			t.Logf("%d kills, %d executions, %d cancels, %d tag edits acknowledged", n+1, len(p.accepted), len(p.cancelled), len(p.edits))
 		}
 	}
 	s.start()
@@ -95,10 +95,10 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
 }
 
-// round loads a ready server with six clients, waits for a promise and then for a random
-// time, and ends the server.
+// round loads a ready server with six clients, waits for an acknowledgement and then for a
+// random time, and ends the server.
 func (p *promises) round(s *server, random *rand.Rand, end func()) {
-	// A round without a promise would test nothing.
+	// Without an acknowledgement the round would test nothing.
 	before := p.count()
 	ctx, stop := context.WithCancel(context.Background())
 	var clients sync.WaitGroup
@@ -107,9 +107,9 @@ func (p *promises) round(s *server, random *rand.Rand, end func()) {
 		clients.Go(func() { p.load(ctx, s, c, rand.New(rand.NewPCG(clientSeed, uint64(c)))) })
 	}
 	for p.count() == before {
-		time.Sleep(time.Millisecond) // until the first promise of the round
+		time.Sleep(time.Millisecond) // until the first acknowledgement of the round
 	}
-	time.Sleep(time.Duration(random.Int64N(int64(*round)))) // the random moment is the point
+	time.Sleep(time.Duration(random.Int64N(int64(*round)))) // a random time is the purpose of the test
 	end()
 	stop()
 	clients.Wait()
@@ -256,7 +256,7 @@ func (p *promises) settle(t *testing.T, s *server) {
 	}
 }
 
-// check compares the whole ledger with the promises.
+// check compares the ledger with the acknowledgements.
 func (p *promises) check(t *testing.T, s *server) {
 	t.Helper()
 	requested := map[string]int{}
@@ -295,7 +295,7 @@ func (p *promises) check(t *testing.T, s *server) {
 		}
 	}
 	for _, what := range p.late {
-		t.Errorf("%s was acknowledged although the disk was removed before the request", what)
+		t.Errorf("%s was acknowledged although the disk was shut down before the request", what)
 	}
 	for id, asked := range p.accepted {
 		if requested[id] != 1 {

@@ -10,6 +10,6 @@ func TestParseBench(t *testing.T) {
 		t.Errorf("%v, %v in %v", f, err, all)
 	}
 	if _, err := Figures(all, "Plain", "of-floor"); err == nil {
-		t.Error("a figure that is missing is no error")
+		t.Error("a missing figure gives no error")
 	}
 }
