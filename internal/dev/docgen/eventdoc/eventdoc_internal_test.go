@@ -1,4 +1,4 @@
-package eventdoc_test
+package eventdoc
 
 import (
 	"bytes"
@@ -14,14 +14,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"daybook/events"
-	"daybook/internal/dev/docgen/eventdoc"
 )
 
 const root = "../../../.."
 
-func load(t *testing.T) *eventdoc.Catalogue {
+func load(t *testing.T) *Catalogue {
 	t.Helper()
-	c, err := eventdoc.Load(filepath.Join(root, "events"))
+	c, err := Load(filepath.Join(root, "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +30,7 @@ func load(t *testing.T) *eventdoc.Catalogue {
 // The generated files under docs are current.
 func TestFilesAreCurrent(t *testing.T) {
 	t.Parallel()
-	files, err := eventdoc.Files(filepath.Join(root, "events"))
+	files, err := Files(filepath.Join(root, "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
