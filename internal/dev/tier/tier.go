@@ -8,22 +8,22 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that selects the tier: "" is the normal tier,
+// variable is the environment variable that selects the tier: "" is the normal tier,
 // "nightly" the full one.
-const Variable = "DAYBOOK_TEST_TIER"
+const variable = "DAYBOOK_TEST_TIER"
 
 const nightly = "nightly"
 
 // Nightly reports whether the nightly tier runs. It panics on an unknown tier,
 // so that a misspelled one does not pass as the normal tier.
 func Nightly() bool {
-	switch v := os.Getenv(Variable); v {
+	switch v := os.Getenv(variable); v {
 	case "":
 		return false
 	case nightly:
 		return true
 	default:
-		panic(fmt.Sprintf("%s is %q: leave it empty or set it to %s", Variable, v, nightly))
+		panic(fmt.Sprintf("%s is %q: leave it empty or set it to %s", variable, v, nightly))
 	}
 }
 
@@ -32,7 +32,7 @@ func Nightly() bool {
 func NightlyOnly(t testing.TB, covered string) {
 	t.Helper()
 	if !Nightly() {
-		t.Skipf("runs in the nightly tier (%s=%s); the normal tier: %s", Variable, nightly, covered)
+		t.Skipf("runs in the nightly tier (%s=%s); the normal tier: %s", variable, nightly, covered)
 	}
 }
 

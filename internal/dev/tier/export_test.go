@@ -1,0 +1,4 @@
+package tier
+
+// Variable is variable.
+const Variable = variable
