@@ -19,8 +19,8 @@ func main() {
 	}
 }
 
-func run(docs, catalogue string) error {
-	files, err := eventdoc.Files(catalogue)
+func run(docs, catalog string) error {
+	files, err := eventdoc.Files(catalog)
 	if err != nil {
 		return fmt.Errorf("describe the events: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// AsyncAPI returns an AsyncAPI 3 document of the messages that NATS subscribers receive.
-func (c *Catalogue) AsyncAPI() ([]byte, error) {
+// asyncAPI returns an AsyncAPI 3 document of the messages that NATS subscribers receive.
+func (c *catalog) asyncAPI() ([]byte, error) {
 	schemas, messages, channels, operations := node{}, node{}, node{}, node{}
 	for _, e := range c.Events {
 		name := string(e.Type)
@@ -58,7 +58,7 @@ func (c *Catalogue) AsyncAPI() ([]byte, error) {
 	})
 }
 
-func (c *Catalogue) channel(e *Event) node {
+func (c *catalog) channel(e *eventDoc) node {
 	ch := node{
 		"address": strings.NewReplacer("<", "{", ">", "}").Replace(e.Live), "messages": node{},
 		"description": fmt.Sprintf("Recorded under %s.", e.Subject),

@@ -12,19 +12,19 @@ import (
 	"daybook/events"
 )
 
-// Catalogue describes every event type.
-type Catalogue struct {
+// catalog describes every event type.
+type catalog struct {
 	// Events are in the order of introduction.
-	Events []*Event
+	Events []*eventDoc
 	// Objects are the objects inside payloads, in the order of their first use.
-	Objects []*Object
+	Objects []*objectDoc
 
 	source  *source
-	objects map[reflect.Type]*Object
+	objects map[reflect.Type]*objectDoc
 }
 
-// Event describes one event type.
-type Event struct {
+// eventDoc describes one event type.
+type eventDoc struct {
 	Type events.Type
 	// Meaning describes the event, a paragraph each. Appended describes when it is
 	// recorded; "" if the source does not.
@@ -34,35 +34,35 @@ type Event struct {
 	// Live is the subject on which subscribers receive it.
 	Subject, Live string
 	// Params are the parameters of Live with their values in the example.
-	Params []Param
+	Params []param
 	// About describes the CloudEvents attribute "subject": the name of a member, or
 	// the stream of the member that is a volume.
 	About string
 	// Body describes the payload.
-	Body *Object
+	Body *objectDoc
 	// Example is a recorded event of the type.
-	Example Example
+	Example example
 }
 
-// Param is a variable token of a subject.
-type Param struct{ Name, Example string }
+// param is a variable token of a subject.
+type param struct{ Name, Example string }
 
-// Example is a recorded event.
-type Example struct {
+// example is a recorded event.
+type example struct {
 	Subject string            `json:"subject"`
 	Headers map[string]string `json:"headers"`
 	Body    json.RawMessage   `json:"body"`
 }
 
-// Object describes a JSON object.
-type Object struct {
+// objectDoc describes a JSON object.
+type objectDoc struct {
 	Name    string
 	Doc     []string
-	Members []Member
+	Members []member
 }
 
-// Member describes one member of an object.
-type Member struct {
+// member describes one member of an object.
+type member struct {
 	Name string
 	Doc  string
 	// Optional members may be absent.
@@ -74,11 +74,11 @@ type Member struct {
 // Files returns every document about the catalog whose source is in dir, by its path
 // below docs.
 func Files(dir string) (map[string][]byte, error) {
-	c, err := Load(dir)
+	c, err := readCatalog(dir)
 	if err != nil {
 		return nil, err
 	}
-	schemas, err := c.Schemas()
+	schemas, err := c.schemas()
 	if err != nil {
 		return nil, err
 	}
@@ -86,22 +86,22 @@ func Files(dir string) (map[string][]byte, error) {
 	for name, raw := range schemas {
 		files["reference/events/"+name] = raw
 	}
-	if files["reference/asyncapi.json"], err = c.AsyncAPI(); err != nil {
+	if files["reference/asyncapi.json"], err = c.asyncAPI(); err != nil {
 		return nil, fmt.Errorf("encode the AsyncAPI document: %w", err)
 	}
-	if files["events.md"], err = c.Markdown(); err != nil {
+	if files["events.md"], err = c.markdown(); err != nil {
 		return nil, err
 	}
 	return files, nil
 }
 
-// Load reads the catalog whose source and fixtures are in dir.
-func Load(dir string) (*Catalogue, error) {
+// readCatalog reads the catalog whose source and fixtures are in dir.
+func readCatalog(dir string) (*catalog, error) {
 	src, err := readSource(dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalogue{source: src, objects: map[reflect.Type]*Object{}}
+	c := &catalog{source: src, objects: map[reflect.Type]*objectDoc{}}
 	for _, typ := range events.Types() {
 		e, err := c.event(dir, typ)
 		if err != nil {
@@ -112,12 +112,12 @@ func Load(dir string) (*Catalogue, error) {
 	return c, nil
 }
 
-func (c *Catalogue) event(dir string, typ events.Type) (*Event, error) {
+func (c *catalog) event(dir string, typ events.Type) (*eventDoc, error) {
 	raw, err := readFile(filepath.Join(dir, "testdata", string(typ)+".json"))
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{Type: typ}
+	e := &eventDoc{Type: typ}
 	if err := json.Unmarshal(raw, &e.Example); err != nil {
 		return nil, fmt.Errorf("read the example: %w", err)
 	}
@@ -170,13 +170,13 @@ var tokens = map[string][]string{
 }
 
 // route derives the pattern of the subjects from the example's.
-func (e *Event) route() {
+func (e *eventDoc) route() {
 	parts := strings.Split(e.Example.Subject, ".") // ledger, volume, tenant, kind, ...
 	tenant := "<tenant>"
 	if parts[2] == events.LedgerTenant {
 		tenant = parts[2]
 	} else {
-		e.Params = append(e.Params, Param{"tenant", parts[2]})
+		e.Params = append(e.Params, param{"tenant", parts[2]})
 	}
 	pattern := []string{tenant, parts[3]}
 	for i, part := range parts[4:] {
@@ -184,7 +184,7 @@ func (e *Event) route() {
 		if known := tokens[parts[3]]; i < len(known) {
 			name = known[i]
 		}
-		e.Params = append(e.Params, Param{name, part})
+		e.Params = append(e.Params, param{name, part})
 		pattern = append(pattern, "<"+name+">")
 	}
 	e.Live = "events." + strings.Join(pattern, ".")
@@ -192,7 +192,7 @@ func (e *Event) route() {
 }
 
 // object describes a struct inside payloads.
-func (c *Catalogue) object(t reflect.Type) *Object {
+func (c *catalog) object(t reflect.Type) *objectDoc {
 	if o := c.objects[t]; o != nil {
 		return o
 	}
@@ -201,8 +201,8 @@ func (c *Catalogue) object(t reflect.Type) *Object {
 	return o
 }
 
-func (c *Catalogue) build(t reflect.Type) *Object {
-	o := &Object{Name: objectName(t)}
+func (c *catalog) build(t reflect.Type) *objectDoc {
+	o := &objectDoc{Name: objectName(t)}
 	c.objects[t] = o
 	src := c.source.typeNamed(sourceName(t))
 	wire := wireNames(t)
@@ -213,7 +213,7 @@ func (c *Catalogue) build(t reflect.Type) *Object {
 	return o
 }
 
-func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
+func (c *catalog) members(o *objectDoc, t reflect.Type, wire map[string]string) {
 	src := c.source.typeNamed(sourceName(t))
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -222,7 +222,7 @@ func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
 			continue
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		m := Member{Name: name, Doc: strings.Join(paragraphs(src.fields[f.Name], wire), " "), typ: f.Type}
+		m := member{Name: name, Doc: strings.Join(paragraphs(src.fields[f.Name], wire), " "), typ: f.Type}
 		m.Optional = slices.Contains(strings.Split(opts, ","), "omitempty")
 		m.Doc = describeNil(m)
 		o.Members = append(o.Members, m)
@@ -231,7 +231,7 @@ func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
 }
 
 // visit describes the objects inside a type.
-func (c *Catalogue) visit(t reflect.Type) {
+func (c *catalog) visit(t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		c.visit(t.Elem())
@@ -245,7 +245,7 @@ func (c *Catalogue) visit(t reflect.Type) {
 var instant = reflect.TypeFor[events.Instant]()
 
 // describeNil returns the description of a member with the words of JSON for nil.
-func describeNil(m Member) string {
+func describeNil(m member) string {
 	other := "null"
 	if m.Optional {
 		other = "absent"

@@ -6,7 +6,7 @@
 //
 // The files, in reading order:
 //
-//   - catalog.go: Files, all documents by path; Catalogue, the description of every event
+//   - catalog.go: Files, all documents by path; catalog, the description of every event
 //     type and object
 //   - source.go: reads the doc comments and constants of package events
 //   - markdown.go: the catalog as Markdown

@@ -18,9 +18,9 @@ import (
 
 const root = "../../../.."
 
-func load(t *testing.T) *Catalogue {
+func load(t *testing.T) *catalog {
 	t.Helper()
-	c, err := Load(filepath.Join(root, "events"))
+	c, err := readCatalog(filepath.Join(root, "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 // A member that may be any JSON is not described as bytes.
 func TestAnyJSON(t *testing.T) {
 	t.Parallel()
-	raw, err := load(t).Markdown()
+	raw, err := load(t).markdown()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func parse(t *testing.T, raw []byte) any {
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	c := load(t)
-	schemas, err := c.Schemas()
+	schemas, err := c.schemas()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestSchemas(t *testing.T) {
 func TestSchemasInside(t *testing.T) {
 	t.Parallel()
 	c := load(t)
-	schemas, err := c.Schemas()
+	schemas, err := c.schemas()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestSchemasInside(t *testing.T) {
 func TestAsyncAPI(t *testing.T) {
 	t.Parallel()
 	c := load(t)
-	raw, err := c.AsyncAPI()
+	raw, err := c.asyncAPI()
 	if err != nil {
 		t.Fatal(err)
 	}

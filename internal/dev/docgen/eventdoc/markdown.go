@@ -21,8 +21,8 @@ A type never changes its meaning: within a version members are only added, optio
 
 `
 
-// Markdown returns the catalog as a human-readable page.
-func (c *Catalogue) Markdown() ([]byte, error) {
+// markdown returns the catalog as a human-readable page.
+func (c *catalog) markdown() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(intro)
 	c.overview(&b)
@@ -49,7 +49,7 @@ func (c *Catalogue) Markdown() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (c *Catalogue) overview(b *bytes.Buffer) {
+func (c *catalog) overview(b *bytes.Buffer) {
 	b.WriteString("| type | live subject | says |\n|---|---|---|\n")
 	for _, e := range c.Events {
 		first, _, _ := strings.Cut(joinParagraphs(e.Meaning), ". ")
@@ -64,7 +64,7 @@ func headerTable(b *bytes.Buffer, title, head string, list []header, row func(he
 	}
 }
 
-func (c *Catalogue) section(b *bytes.Buffer, e *Event) error {
+func (c *catalog) section(b *bytes.Buffer, e *eventDoc) error {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n", e.Type, strings.Join(e.Meaning, "\n\n"))
 	if e.Appended != "" {
 		fmt.Fprintf(b, "\n%s\n", e.Appended)
@@ -87,7 +87,7 @@ func (c *Catalogue) section(b *bytes.Buffer, e *Event) error {
 	return nil
 }
 
-func (c *Catalogue) table(b *bytes.Buffer, o *Object) {
+func (c *catalog) table(b *bytes.Buffer, o *objectDoc) {
 	b.WriteString("\n| member | type | meaning |\n|---|---|---|\n")
 	for _, m := range o.Members {
 		optional := ""
@@ -99,7 +99,7 @@ func (c *Catalogue) table(b *bytes.Buffer, o *Object) {
 }
 
 // typeName returns the human-readable type of a member.
-func (c *Catalogue) typeName(t reflect.Type) string {
+func (c *catalog) typeName(t reflect.Type) string {
 	switch {
 	case t == instant:
 		return "time"

@@ -10,9 +10,9 @@ import (
 // node is a JSON object. Its members are written in sorted order.
 type node = map[string]any
 
-// Schemas returns a JSON Schema (draft 2020-12) of the payload of each type, by
+// schemas returns a JSON Schema (draft 2020-12) of the payload of each type, by
 // file name.
-func (c *Catalogue) Schemas() (map[string][]byte, error) {
+func (c *catalog) schemas() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, e := range c.Events {
 		defs := node{}
@@ -38,7 +38,7 @@ var anyJSON = reflect.TypeFor[json.RawMessage]()
 
 // schema returns the schema of an object. It adds the schemas of the objects inside to
 // defs; prefix is the path of defs in references.
-func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
+func (c *catalog) schema(o *objectDoc, prefix string, defs node) node {
 	s := node{"type": "object"}
 	if len(o.Doc) > 0 {
 		s["description"] = joinParagraphs(o.Doc)
@@ -65,7 +65,7 @@ func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
 
 // value returns the schema of a value. Lists and maps that are always present may be
 // null.
-func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs node) node {
+func (c *catalog) value(t reflect.Type, nullable bool, prefix string, defs node) node {
 	kind := func(name string) any {
 		if nullable {
 			return []string{name, "null"}
