@@ -78,9 +78,9 @@ func TestKill(t *testing.T) {
 	p := newPromises()
 	var starting time.Duration
 	for n := range *kills {
-		begun := time.Now()
+		began := time.Now()
 		s.start()
-		starting += time.Since(begun)
+		starting += time.Since(began)
 		if n == 0 {
 			p.makeHeaps(t, s)
 		}

@@ -21,7 +21,7 @@ import (
 // A subscriber of one tenant cannot read events of another tenant through any API.
 // Hundreds of large consumers are refused and cost no memory, a flood of requests does not
 // slow the runs of another tenant, and no output contains a private key.
-func TestNATSDoor(t *testing.T) {
+func TestHostileSubscriber(t *testing.T) {
 	attack(t, "TestOtherTenantsAreUnreadable and others in internal/store/natsserver, TestSubscriberCredentials in embed")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -228,7 +228,7 @@ func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 }
 
 // A server that requires tokens does not listen on NATS unless a flag requests it.
-func TestNATSDoorIsClosed(t *testing.T) {
+func TestNATSIsOffWithTokens(t *testing.T) {
 	attack(t, "options of serve in internal/cli")
 	runInParallel(t)
 	s := newServer(t)
