@@ -26,7 +26,7 @@ func (c *catalog) asyncAPI() ([]byte, error) {
 			channel = c.channel(e)
 			channels[key] = channel
 			operations["receive-"+key] = node{
-				"action": "send", "summary": "Daybook publishes an event here once it is on record.",
+				"action": "send", "summary": "Daybook publishes an event here once it is recorded.",
 				"channel": node{"$ref": "#/channels/" + key}, "messages": []any{},
 			}
 		}
@@ -39,14 +39,14 @@ func (c *catalog) asyncAPI() ([]byte, error) {
 		"asyncapi": "3.0.0",
 		"info": node{
 			"title": "Daybook events", "version": "1.0.0",
-			"description": "Every event of the ledger appears live under events.> once it is accepted, at most once for each subscriber; what was refused never does. " +
-				"Whoever must miss nothing reads the streams LEDGER-0001 and on through a consumer, or /api/events, and resumes by position. Generated from the Go types; do not edit.",
+			"description": "Each recorded event is published under events.>, at most once to each subscriber. An event that the ledger refused is not published. " +
+				"A subscriber that must receive all events reads the streams LEDGER-0001, LEDGER-0002 and so on through consumers, or /api/events, and resumes by position. Generated from the Go types; do not edit.",
 			"license": node{"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		"defaultContentType": "application/json",
 		"servers": node{"local": node{
 			"host": "127.0.0.1:4222", "protocol": "nats",
-			"description": "The server that is part of \"daybook serve\". It prints its address. The command \"daybook nats credentials\" creates credentials for the events of a tenant; a server without --auth makes one for the tenant default, nats/default.creds in its data directory.",
+			"description": "The server that is part of \"daybook serve\". It prints its address. The command \"daybook nats credentials\" creates credentials for the events of a tenant; a server without --auth creates one for the tenant default: nats/default.creds in its data directory.",
 			"security":    []any{node{"$ref": "#/components/securitySchemes/subscriber"}},
 		}},
 		"channels":   channels,
@@ -80,9 +80,12 @@ var meanings = map[string]string{
 	"tenant":    "Owner of the event.",
 	"pool":      "Group of runners that may take the run.",
 	"execution": "Id of the execution.",
-	"bucket":    "First byte of a hash, in hex: many share a subject.",
+	"bucket":    "First byte of a hash in hex. Many objects share the subject.",
 	"session":   "Key of the session.",
 	"webhook":   "Id of the webhook.",
+	"intent":    "Hash of the tenant and the intent of a logical session.",
+	"holder":    "Key of the connection, session name or principal that a short name belongs to.",
+	"context":   "Key of the conversation context.",
 }
 
 func paramMeaning(name string) string {
@@ -108,23 +111,23 @@ type header struct{ name, doc, example string }
 
 var headers = []header{
 	{"ce-specversion", "Version of CloudEvents; always 1.0.", "1.0"},
-	{"ce-id", "Globally unique. All deliveries of one event share it.", "019ab3c4-6a3e-7c51-8f0e-000000000000"},
+	{"ce-id", "Globally unique. All deliveries of one event have the same id.", "019ab3c4-6a3e-7c51-8f0e-000000000000"},
 	{"ce-source", "Always daybook.", "daybook"},
 	{"ce-type", "Kind and version of the event.", "daybook.execution.requested.v1"},
 	{"ce-subject", "What the event concerns: an execution id, heap key, session key or the like.", "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
-	{"ce-time", "When the fact was established: RFC 3339, UTC, milliseconds.", "2026-11-21T09:30:00.125Z"},
+	{"ce-time", "Time of the event: RFC 3339, UTC, milliseconds.", "2026-11-21T09:30:00.125Z"},
 	{"ce-tenant", "Owner of the event.", "default"},
-	{"ce-traceparent", "W3C trace context of the request that caused it; absent if it had none.", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+	{"ce-traceparent", "W3C trace context of the request that caused the event; absent if the request had none.", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 	{"content-type", "Always application/json.", "application/json"},
 }
 
 // natsHeaders are the headers that the server adds to live events.
 var natsHeaders = []header{
 	{"Nats-Stream", "Stream that holds the event.", "LEDGER-0001"},
-	{"Nats-Subject", "Subject it is recorded under.", "ledger.0001.default.exec.019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
+	{"Nats-Subject", "Subject that the event is stored under.", "ledger.0001.default.exec.019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
 	{"Nats-Sequence", "Position in the ledger.", "1041"},
-	{"Nats-Last-Sequence", "Position of the event before it under the same subject, 0 for none.", "1037"},
-	{"Nats-Time-Stamp", "When it was stored.", "2026-11-21T09:30:00.131Z"},
+	{"Nats-Last-Sequence", "Position of the previous event on the same subject; 0 if there is none.", "1037"},
+	{"Nats-Time-Stamp", "Time when the event was stored.", "2026-11-21T09:30:00.131Z"},
 }
 
 func headersSchema() node {
@@ -138,7 +141,7 @@ func headersSchema() node {
 	for _, h := range natsHeaders {
 		properties[h.name] = node{"type": "string", "description": h.doc, "examples": []string{h.example}}
 	}
-	return node{"type": "object", "description": "CloudEvents attributes, and what the NATS server adds to live events.", "properties": properties, "required": required}
+	return node{"type": "object", "description": "CloudEvents attributes, and the headers that the NATS server adds to live events.", "properties": properties, "required": required}
 }
 
 // joinParagraphs joins paragraphs to one text.

@@ -10,14 +10,13 @@ import (
 
 const intro = `# Events
 
-Generated from the Go types in ` + "`events/`" + `; do not edit.
+Every type of event in the ledger: what it states, when it is recorded, its subjects and its members. This page is generated from the Go types in ` + "`events/`" + `; do not edit it.
 
-Everything Daybook does is an event in the ledger. This page lists every type: what it says, when it is recorded, where, and what is in it. The same as JSON Schemas
-(draft 2020-12, of the bodies) is in [reference/events](reference/events), and as an AsyncAPI 3 document in [reference/asyncapi.json](reference/asyncapi.json).
-How to receive them: [guides/subscribing.md](guides/subscribing.md).
+[reference/events](reference/events) has a JSON Schema (draft 2020-12) of the body of each type, and [reference/asyncapi.json](reference/asyncapi.json) is an AsyncAPI 3 document.
+[Subscribing to events](guides/subscribing.md) shows how to receive events.
 
-An event is a CloudEvents 1.0 event. On NATS its attributes are headers and its body is JSON; over HTTP it is one JSON object, with the body as ` + "`data`" + ` and the position as ` + "`sequence`" + `.
-A type never changes its meaning: within a version members are only added, optional. Let members and types pass that you do not know. Times are RFC 3339, UTC, with milliseconds.
+An event is a CloudEvents 1.0 event. On NATS its attributes are headers and its body is JSON. Over HTTP it is one JSON object: the attributes are members, ` + "`data`" + ` is the body and ` + "`sequence`" + ` is the position.
+The meaning of a type never changes. Within a version only optional members are added, so ignore members and types that you do not know. Times are RFC 3339, UTC, with milliseconds.
 
 `
 
@@ -33,7 +32,7 @@ func (c *catalog) markdown() ([]byte, error) {
 		}
 		return fmt.Sprintf("| `%s` | `%s` | %s |", h.name, name, h.doc)
 	})
-	headerTable(&b, "Headers of live events besides", "| header | meaning | example |", natsHeaders, func(h header) string {
+	headerTable(&b, "Further headers of live events", "| header | meaning | example |", natsHeaders, func(h header) string {
 		return fmt.Sprintf("| `%s` | %s | `%s` |", h.name, h.doc, h.example)
 	})
 	for _, e := range c.Events {
@@ -41,7 +40,7 @@ func (c *catalog) markdown() ([]byte, error) {
 			return nil, err
 		}
 	}
-	b.WriteString("\n# Objects\n\nWhat bodies are made of.\n")
+	b.WriteString("\n# Objects\n\nThe objects inside the bodies.\n")
 	for _, o := range c.Objects {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", o.Name, strings.Join(o.Doc, "\n\n"))
 		c.table(&b, o)
@@ -50,7 +49,7 @@ func (c *catalog) markdown() ([]byte, error) {
 }
 
 func (c *catalog) overview(b *bytes.Buffer) {
-	b.WriteString("| type | live subject | says |\n|---|---|---|\n")
+	b.WriteString("| type | live subject | meaning |\n|---|---|---|\n")
 	for _, e := range c.Events {
 		first, _, _ := strings.Cut(joinParagraphs(e.Meaning), ". ")
 		fmt.Fprintf(b, "| [`%s`](#%s) | `%s` | %s |\n", e.Type, anchor(string(e.Type)), e.Live, cell(strings.TrimSuffix(first, ".")))
