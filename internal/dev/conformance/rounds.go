@@ -33,7 +33,7 @@ func (s stateKey) sign(state string) string {
 func (s stateKey) verify(sealed string) (string, error) {
 	i := strings.LastIndexByte(sealed, '.')
 	if i < 0 || !hmac.Equal([]byte(s.sign(sealed[:i])), []byte(sealed)) {
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not one that was given out"}
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this server did not issue the requestState"}
 	}
 	return sealed[:i], nil
 }
