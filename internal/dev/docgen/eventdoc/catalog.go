@@ -278,5 +278,5 @@ func objectName(t reflect.Type) string {
 		return generic
 	}
 	arg = strings.TrimSuffix(arg, "]")
-	return arg[strings.LastIndex(arg, ".")+1:] + "OrSealed"
+	return arg[strings.LastIndex(arg, ".")+1:] + "OrEncrypted"
 }
