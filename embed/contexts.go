@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,37 +12,6 @@ import (
 	"daybook/internal/contextstore"
 	"daybook/internal/web/access"
 )
-
-// ContextOptions bound the conversation contexts. The zero value selects the defaults.
-type ContextOptions struct {
-	// Idle is the time without use after which a context is reset. Default: 30 min.
-	Idle time.Duration
-	// MaxSessions is the maximum number of contexts in memory, and MaxMB is their
-	// maximum total size, approximately, in MiB. Other contexts are read when they are needed. Defaults:
-	// 10,000 and 64. MaxMB is at most MaxMemoryMB.
-	MaxSessions int
-	MaxMB       int
-	// HighWaterMB is the size of the Go heap, in MiB, above which contexts are dropped
-	// from memory, at most MaxMemoryMB. Default: 512.
-	HighWaterMB int
-	// TenantScope gives all principals of a tenant the same context for a session name.
-	// Otherwise each principal with a token has its own.
-	TenantScope bool
-	// SecretKeys extends the built-in list of parts of names: a context does not store a
-	// value whose name contains one of them.
-	SecretKeys []string
-}
-
-// validate returns the errors of the fields.
-func (o ContextOptions) validate() error {
-	count, size := optionRange[int]{least: 1}, optionRange[int]{least: 1, most: MaxMemoryMB, unit: " MB"}
-	return errors.Join(
-		optionRange[time.Duration]{least: 1}.check("Contexts.Idle", o.Idle),
-		count.check("Contexts.MaxSessions", o.MaxSessions),
-		size.check("Contexts.MaxMB", o.MaxMB),
-		size.check("Contexts.HighWaterMB", o.HighWaterMB),
-	)
-}
 
 // startContexts starts the conversation contexts. When contextsRunning has ended, it has
 // tried for up to 10 s to record the remaining notes. In stateless mode there are none.

@@ -38,7 +38,7 @@
 //   - use.go: the end of an idle owner
 //   - subscribers.go, webhooks.go: receivers of events
 //   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
-//   - keys.go, retention.go: content keys and shredding, collection of heaps
+//   - keys.go: content keys and shredding, collection of heaps
 //   - volumes.go, volumeremoval.go: rotation of volumes; why a volume cannot be removed, and
 //     its removal
 //   - disk.go: disk space, and the restart of the NATS server after it ran out
