@@ -12,8 +12,8 @@ import (
 	"daybook/embed"
 )
 
-// engineFlags are the flags of the commands that own a ledger. Each group is in a file
-// of its own. Tags connect a flag to embed.Options:
+// engineFlags are the flags of the commands that own a ledger. Its groups are in
+// flags_*.go. Tags connect a flag to embed.Options:
 //
 //   - option: the field of embed.Options
 //   - example: a value for messages. Default: the default of the flag

@@ -1,10 +1,24 @@
 package cli
 
 import (
+	"math"
 	"time"
 
 	"daybook/embed"
 )
+
+// slotFlags are the flags of embed.SlotOptions.
+type slotFlags struct {
+	Slots         *int           `name:"max-concurrent-executions" option:"Slots.Total" example:"4" help:"Number of scripts that run at once. Default: the number of cores." placeholder:"N"`
+	LimitSlots    int            `name:"limit-slots" option:"Slots.PerTenant" example:"2" help:"Scripts of one tenant that run at once; 0 is unlimited." default:"0" placeholder:"N"`
+	TenantWeights map[string]int `name:"tenant-weights" option:"Slots.Weights" example:"acme=2" mapsep:"," help:"Relative shares of the slots while several tenants wait: tenant=N, 1 to 1000, or an object in the file of --config. A tenant that is not listed has 1." placeholder:"TENANT=N"`
+	ExtraSlots    int            `name:"extra-slots" option:"Slots.Extra" help:"Number of additional slots for tenants that wait while others keep all slots; 0 is none." default:"2" placeholder:"N"`
+	FairAfter     time.Duration  `name:"fair-after" option:"Slots.ExtraAfter" help:"Time that a tenant waits, while others keep all slots, before its script runs in an extra slot." default:"500ms" placeholder:"DURATION"`
+}
+
+func (f slotFlags) options() embed.SlotOptions {
+	return embed.SlotOptions{Total: optional(f.Slots), PerTenant: f.LimitSlots, Weights: f.TenantWeights, Extra: zeroIsNone(f.ExtraSlots), ExtraAfter: zeroIsNone(f.FairAfter)}
+}
 
 // runFlags are the flags of embed.RunOptions.
 type runFlags struct {
@@ -21,4 +35,62 @@ func (f runFlags) options() embed.RunOptions {
 		Stateless: f.Stateless, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
 		OutputMaxBytes: zeroIsNone(f.OutputMaxBytes), DrainWait: zeroIsNone(f.DrainWait),
 	}
+}
+
+// workerFlags are the flags of embed.WorkerOptions.
+type workerFlags struct {
+	Sandbox       string        `name:"sandbox" option:"Workers.Sandbox" help:"Action if the sandbox is incomplete: strict (refuse to start) or best-effort (log the missing layers and continue)." enum:"strict,best-effort" default:"strict"`
+	WorkerReuse   string        `name:"worker-reuse" option:"Workers.Reuse" help:"Runs that may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
+	WorkerMaxRuns int           `name:"worker-max-runs" option:"Workers.MaxRuns" help:"Number of runs after which a worker process is replaced." default:"1000" placeholder:"N"`
+	WorkerMaxAge  time.Duration `name:"worker-max-age" option:"Workers.MaxAge" help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
+}
+
+func (f workerFlags) options() embed.WorkerOptions {
+	return embed.WorkerOptions{Sandbox: f.Sandbox, Reuse: f.WorkerReuse, MaxRuns: refuseZero(f.WorkerMaxRuns), MaxAge: refuseZero(f.WorkerMaxAge)}
+}
+
+// resourceFlags are the flags of embed.ResourceOptions.
+type resourceFlags struct {
+	MemoryBudget  *int   `name:"memory-budget" option:"Resources.MemoryMB" example:"512" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 to 1048576. Default: 512, or half of the memory limit of the Go runtime if that is less." placeholder:"MIB"`
+	MinClientRate int64  `name:"min-client-rate" option:"Resources.MinClientBytes" help:"Bytes that a client must send or receive in each 30 s in which the server waits for it; 0 requires any progress." default:"65536" placeholder:"BYTES"`
+	DiskReserve   *int64 `name:"disk-reserve" option:"Resources.DiskReserve" mib:"" example:"256" after:"scrub-rate" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824; below it no new run is accepted. 0 keeps nothing free. Default: 256, at most 5 % of the disk." placeholder:"MIB"`
+}
+
+func (f resourceFlags) options() embed.ResourceOptions {
+	o := embed.ResourceOptions{MemoryMB: optional(f.MemoryBudget), MinClientBytes: zeroIsNone(f.MinClientRate)}
+	if f.DiskReserve != nil {
+		// A value that has no number of bytes becomes the largest one, which is refused.
+		o.DiskReserve = zeroIsNone(min(*f.DiskReserve, math.MaxInt64>>20) << 20)
+	}
+	return o
+}
+
+// toolFlags are the flags of embed.ToolOptions.
+type toolFlags struct {
+	MCPServers     []string `name:"mcp-server" option:"Tools.Servers" sep:"none" help:"MCP server whose tools scripts may call, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
+	MCPConfig      string   `name:"mcp-config" help:"File of MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} is replaced from the environment." placeholder:"FILE"`
+	HostCallBodies string   `name:"host-call-bodies" option:"Tools.Bodies" help:"Recorded part of host calls: arguments and results (full), or only their hashes (hash)." enum:"full,hash" default:"full"`
+}
+
+func (f toolFlags) options() embed.ToolOptions { return embed.ToolOptions{Bodies: f.HostCallBodies} }
+
+// readServers sets the tool servers. It reads the file of --mcp-config.
+func (f toolFlags) readServers(o *embed.Options) error {
+	servers, err := embed.ReadMCPServers(f.MCPServers, f.MCPConfig)
+	if err != nil {
+		return usageError{err}
+	}
+	o.Tools.Servers = servers
+	return nil
+}
+
+// mcpFlags are the flags of embed.MCPOptions.
+type mcpFlags struct {
+	SessionID        string `name:"session-id" option:"MCP.SessionID" help:"Named session to log runs over stdio MCP under." placeholder:"NAME"`
+	Instructions     string `name:"instructions" option:"MCP.Instructions" help:"Instructions for MCP clients, in place of the usual ones." placeholder:"TEXT"`
+	RunJSDescription string `name:"run-js-description" option:"MCP.RunJSDescription" help:"Description of the run_js tool, in place of the usual one." placeholder:"TEXT"`
+}
+
+func (f mcpFlags) options() embed.MCPOptions {
+	return embed.MCPOptions{SessionID: f.SessionID, Instructions: f.Instructions, RunJSDescription: f.RunJSDescription}
 }

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
@@ -131,4 +135,89 @@ func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	}
 	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", countNoun(n, "event"), time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+type acpCmd struct{ stdioFlags }
+
+// Help is shown by "daybook acp --help".
+func (c *acpCmd) Help() string {
+	return "Prompts are JavaScript or TypeScript and run on the heap of their session.\n\n" + fmt.Sprintf(ownerHelp, "") +
+		"For an editor's configuration: {\"command\": \"daybook\", \"args\": [\"acp\"]}."
+}
+
+// Run serves the Agent Client Protocol on the standard streams.
+func (c *acpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
+	return c.attach(ctx, kctx, std, true)
+}
+
+// printBanner prints the addresses of a server. It names a busy default port, because
+// clients look for the server there. It prints no secret: terminals are shared and
+// logged.
+func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
+	out.printf("Daybook %s\n", version())
+	out.printf("  data     %s\n", book.DataDir())
+	out.printf("  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
+	out.printf("  mcp      %s/mcp\n", book.URL())
+	switch at := book.NATSURL(); {
+	case at == "":
+	case opts.NATS.URL != "":
+		out.printf("  events   %s\n", withoutPassword(at))
+	case book.SubscriberCredentials() == "":
+		out.printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
+	default:
+		out.printf("  events   %s   (NATS, to read: nats --server %s --creds %s sub 'events.default.>')\n", at, at, book.SubscriberCredentials())
+	}
+	if at := book.URL(); opts.HTTP.Fallback && at != "" && hostOf(at) != opts.HTTP.Addr {
+		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTP.Addr, at)
+	}
+	if at := book.NATSURL(); opts.NATS.Fallback && at != "" && hostOf(at) != opts.NATS.Addr {
+		out.printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATS.Addr, at)
+	}
+}
+
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// withoutPassword returns a URL that can be shown.
+func withoutPassword(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "an outside NATS server"
+	}
+	return u.Redacted()
+}
+
+// serverShare is the part of the machine's memory that the Go runtime of a server may
+// use. Workers, SQLite and the page cache need the rest.
+const serverShare = 0.5
+
+// minMemoryLimit is the smallest limit, in bytes. With less, the garbage collector
+// would run all the time.
+const minMemoryLimit = 256 << 20
+
+// limitMemory sets the memory limit of the Go runtime from the cgroup of the process,
+// or from the memory of the machine if the cgroup has no limit. It keeps a limit from
+// the environment (GOMEMLIMIT) unless that is empty. It logs the limit once.
+func limitMemory(log *slog.Logger) {
+	if limit := os.Getenv("GOMEMLIMIT"); limit != "" {
+		log.Info("the memory limit of the Go runtime is set by GOMEMLIMIT", "limit", limit)
+		return
+	}
+	limit, err := memlimit.Set(
+		memlimit.WithProvider(memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)),
+		memlimit.WithRatio(serverShare), memlimit.WithMin(minMemoryLimit),
+	)
+	switch {
+	case err != nil:
+		log.Warn("the memory limit of the Go runtime is not set: the memory of the machine is not known; set GOMEMLIMIT", "err", err)
+	case limit == math.MaxInt64:
+		log.Info("the memory limit of the Go runtime is not set: the machine has none")
+	default:
+		log.Info("set the memory limit of the Go runtime", "bytes", limit)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"daybook/internal/web/client"
 )
 
 type sessionCmd struct {
@@ -125,4 +127,61 @@ func labelOf(id string, name *string) string {
 		return strconv.Quote(oneLine(*name, 60))
 	}
 	return id
+}
+
+type sessionOpenCmd struct {
+	clientFlags
+	Intent string   `arg:"" help:"Purpose of the session; the same text opens the same session." placeholder:"INTENT"`
+	Seed   []string `help:"APIs for code: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
+}
+
+// Run prints the id of the session to stdout, for "daybook run --in", and the
+// declarations that are new to the session to stderr.
+func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
+	answer, err := c.api().OpenSession(ctx, client.Opening{Intent: c.Intent, Seeds: c.Seed})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.printJSON(answer.JSON)
+	}
+	opened := answer.Body
+	if opened.StateLost && opened.Broken != nil {
+		std.err.printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *opened.Broken)
+	}
+	fmt.Fprint(std.err, opened.Declarations)
+	fmt.Fprintln(std.out, opened.SessionID)
+	return nil
+}
+
+type sessionShredCmd struct {
+	clientFlags
+	Name  string `arg:"" help:"Name of the session." placeholder:"NAME"`
+	Force bool   `help:"Also delete heaps that runs outside of the session use."`
+}
+
+// Help is shown by "daybook session shred --help".
+func (c *sessionShredCmd) Help() string {
+	return "Destroys the content keys of the session: the source, output, results, errors, tags and heaps of its runs become unreadable. This cannot be undone. " +
+		"The ledger still records that the runs existed, when, and how they ended, and every proof remains valid. Only runs recorded while the server ran with --erasable-sessions can be shredded."
+}
+
+// Run shreds the content of a session and prints a summary.
+func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
+	if err := (oneSession{c.Name}).check(); err != nil {
+		return err
+	}
+	answer, err := c.api().Shred(ctx, c.Name, c.Force)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return std.out.writeJSON(compact(answer.JSON))
+	}
+	done := answer.Body
+	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", countNoun(done.Executions, "run"), countNoun(done.Heaps, "heap"), done.At, done.Seq)
+	if done.Kept > 0 {
+		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", countNoun(done.Kept, "earlier run"))
+	}
+	return nil
 }

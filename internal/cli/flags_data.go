@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"time"
+
+	"daybook/embed"
+)
+
+// contextFlags are the flags of embed.ContextOptions.
+type contextFlags struct {
+	ContextIdle      time.Duration `name:"context-idle" option:"Contexts.Idle" help:"Idle time after which a conversation context is reset." default:"30m" placeholder:"DURATION"`
+	ContextSessions  int           `name:"context-max-sessions" option:"Contexts.MaxSessions" help:"Conversation contexts held in memory; others are read when needed." default:"10000" placeholder:"N"`
+	ContextMemory    int           `name:"context-memory" option:"Contexts.MaxMB" help:"Memory for conversation contexts, in MB." default:"64" placeholder:"MB"`
+	ContextHighWater int           `name:"context-high-water" option:"Contexts.HighWaterMB" help:"Size of the Go heap, in MB, above which conversation contexts are dropped from memory." default:"512" placeholder:"MB"`
+	ContextScope     string        `name:"context-scope" option:"Contexts.TenantScope" help:"Sharing of the conversation context of a session name with --auth: principal (each has its own) or tenant (one for all)." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
+	ContextSecrets   []string      `name:"context-secret-key" option:"Contexts.SecretKeys" help:"Part of the names whose values are kept out of conversation contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
+}
+
+func (f contextFlags) options() embed.ContextOptions {
+	return embed.ContextOptions{
+		Idle: refuseZero(f.ContextIdle), MaxSessions: refuseZero(f.ContextSessions), MaxMB: refuseZero(f.ContextMemory), HighWaterMB: refuseZero(f.ContextHighWater),
+		TenantScope: f.ContextScope == "tenant", SecretKeys: f.ContextSecrets,
+	}
+}
+
+// proofFlags are the flags of embed.ProofOptions.
+type proofFlags struct {
+	AuditKey   string `name:"audit-key" option:"Proof.KeyFile" help:"File of the signing key for checkpoints, created if it does not exist. Default: a file in the data directory." placeholder:"FILE"`
+	WitnessURL string `name:"witness-url" option:"Proof.WitnessURL" help:"URL of a witness that receives every signed checkpoint by POST." placeholder:"URL"`
+	ScrubRate  int    `name:"scrub-rate" option:"Proof.ScrubEvents" help:"Events per second that the scrub re-reads and compares with their hashes, at most 1 MiB/s; 0 turns the scrub off." default:"2000" placeholder:"N"`
+}
+
+func (f proofFlags) options() embed.ProofOptions {
+	return embed.ProofOptions{KeyFile: f.AuditKey, WitnessURL: f.WitnessURL, ScrubEvents: zeroIsNone(f.ScrubRate)}
+}
+
+// storageFlags are the flags of embed.StorageOptions.
+type storageFlags struct {
+	SealEvery    string `name:"seal-every" option:"Storage.SealEvery" help:"Schedule for volume rotation: month (UTC) or never." enum:"month,never" default:"month"`
+	SealBytes    int64  `name:"seal-bytes" option:"Storage.SealBytes" help:"Size at which a volume is sealed in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
+	AcceptDamage bool   `name:"accept-damage" option:"Storage.AcceptDamage" help:"Start although the ledger is damaged: a new volume is opened, its first event names what is lost, and the damaged files are quarantined. Needed for one start only."`
+}
+
+func (f storageFlags) options() embed.StorageOptions {
+	return embed.StorageOptions{SealEvery: f.SealEvery, SealBytes: zeroIsNone(f.SealBytes), AcceptDamage: f.AcceptDamage}
+}
+
+// contentFlags are the flags of embed.ContentOptions.
+type contentFlags struct {
+	HeapRetention        time.Duration `name:"heap-retention" option:"Content.HeapRetention" help:"Time without use after which untagged and unreferenced heaps are deleted automatically, 1h or more; 0 keeps all heaps." default:"0" placeholder:"DURATION"`
+	HeapRetentionEntries int           `name:"heap-retention-entries" option:"Content.HeapRetentionEntries" help:"Number of newest entries of each session that keep their heaps in any case." default:"100" placeholder:"N"`
+	ErasableSessions     bool          `name:"erasable-sessions" option:"Content.Erasable" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can shred it. NATS subscribers, webhooks and exports then receive ciphertext."`
+	KeyDir               string        `name:"key-dir" option:"Content.KeyDir" help:"Directory of the content keys. Default: the directory that was used last, at first keys in the data directory." placeholder:"DIR"`
+}
+
+func (f contentFlags) options() embed.ContentOptions {
+	return embed.ContentOptions{HeapRetention: f.HeapRetention, HeapRetentionEntries: zeroIsNone(f.HeapRetentionEntries), Erasable: f.ErasableSessions, KeyDir: f.KeyDir}
+}
+
+// webhookFlags are the flags of embed.WebhookOptions.
+type webhookFlags struct {
+	AllowPrivate bool `name:"webhook-allow-private" option:"Webhooks.AllowPrivate" help:"Allow webhooks to this machine and private networks, and over plain HTTP."`
+}
+
+func (f webhookFlags) options() embed.WebhookOptions {
+	return embed.WebhookOptions{AllowPrivate: f.AllowPrivate}
+}
