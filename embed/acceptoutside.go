@@ -29,8 +29,8 @@ const readBatch = 2000
 // of earlier ones.
 const maxUnreadable = 2000
 
-// maxChanged is the maximum number of intact events that differ from their hash. More
-// of them are the history of another writer rather than damage.
+// maxChanged is the maximum number of intact events that may differ from their hash. If
+// more differ, another writer has replaced the history, which is not accepted as damage.
 const maxChanged = 16
 
 // planOutsideRecovery is planRecovery for a ledger on an outside NATS server. There
@@ -83,7 +83,7 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 		return nil, err
 	}
 	if compared.changed > maxChanged {
-		return nil, restoreOutside(fmt.Errorf("%d intact events are not those that were hashed when they were recorded: %w", compared.changed, events.ErrDamaged))
+		return nil, restoreOutside(fmt.Errorf("%d intact events do not match the hashes taken when they were recorded: %w", compared.changed, events.ErrDamaged))
 	}
 	if len(bad) == 0 {
 		return nil, nil
@@ -178,7 +178,7 @@ func (d *Daybook) applyOutsideRecovery(ctx context.Context, a recoveryPlan) erro
 		return errors.Join(fmt.Errorf("%w; stop all processes that use it and start with --accept-damage again", err), os.Remove(d.acceptanceFile()))
 	}
 	if err != nil {
-		return fmt.Errorf("open what is left: %w", err)
+		return fmt.Errorf("open the intact part of the ledger: %w", err)
 	}
 	defer done()
 	if err := store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, Signed: a.Signed, Note: a.Note, Actor: systemActor}); err != nil {

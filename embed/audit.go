@@ -133,13 +133,13 @@ func (d *Daybook) localProofs() *audit.Local {
 	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
 }
 
-// auditDamage returns the reason why nothing is signed, or nil.
+// auditDamage returns the reason why no checkpoint is signed, or nil.
 func (d *Daybook) auditDamage() error {
 	if d.audit == nil {
 		return nil
 	}
 	if err := d.audit.Damage(); err != nil {
-		return fmt.Errorf("the ledger does not fit its checkpoints: %w", err)
+		return fmt.Errorf("the ledger does not match its checkpoints: %w", err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 		began := time.Now()
 		named, err := audit.ReferencedBlobs(ctx, d.store)
 		if err != nil {
-			return fmt.Errorf("find out which heaps and texts there should be: %w", err)
+			return fmt.Errorf("list the heaps and texts that events name: %w", err)
 		}
 		list := make([]events.LostBlob, 0, len(named))
 		for _, b := range named {
@@ -83,13 +83,14 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 		}
 		lost, err := d.store.FindLostBlobs(ctx, list)
 		if err != nil {
-			return fmt.Errorf("find out which heaps and texts are damaged: %w", err)
+			return fmt.Errorf("look for damaged heaps and texts: %w", err)
 		}
-		// Every loss has a finding of its own now, or was of a blob that is not needed.
+		// Now each lost blob that an event names has a finding of its own. Other blobs are
+		// not needed.
 		d.damage.EndBlobFindings(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
 		d.opts.Logger.WarnContext(ctx, "looked for damaged heaps and texts", "named", len(list), "damaged", lost, "took", time.Since(began))
 	}
-	if d.blobsSuspect { // lost blobs at the end of the files are found
+	if d.blobsSuspect { // the losses that the mark shows have findings now
 		if err := d.resetMark("mark-blobs", &d.marks.blobs); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (d *Daybook) blobRepaired(blob events.LostBlob, how string) {
 // written is found again when the blob is read.
 func (d *Daybook) rememberBlobDamage() {
 	if err := d.writeBlobDamage(); err != nil {
-		d.opts.Logger.Warn("write which blobs are damaged", slog.Any("error", err))
+		d.opts.Logger.Warn("the findings about damaged blobs are not written", slog.Any("error", err))
 	}
 }
 
@@ -156,7 +157,7 @@ func (d *Daybook) writeBlobDamage() error {
 		return err
 	}
 	if raw = append(raw, '\n'); bytes.Equal(raw, d.blobsWritten) {
-		return nil // a blob above the maximum number of findings, which is not listed
+		return nil // the new finding is above their maximum number and not in the list
 	}
 	if err := durable.WriteFile(d.blobDamageFile(), raw, 0o600); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (d *Daybook) readBlobDamage() []damage.Finding {
 		err = json.Unmarshal(raw, &known)
 	}
 	if err != nil {
-		d.opts.Logger.Warn("read which blobs are damaged", slog.Any("error", err))
+		d.opts.Logger.Warn("the findings about damaged blobs cannot be read", slog.Any("error", err))
 		return nil
 	}
 	var list []damage.Finding

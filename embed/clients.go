@@ -221,13 +221,13 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 		Protocol: protocol, Connection: h.Connection, Generation: h.Generation,
 		OnProblem: func(err error) { d.opts.Logger.Warn("a client's connection", "error", err) },
 		Pace:      d.opts.linkPace(),
-		// A client that reads again attaches again.
+		// A client that did not read is detached. It attaches again when it reads.
 		OnStall:  func() { detach(acp.ErrDetached) },
 		HoldLine: func(n int64) (func(), error) { return d.holdLine(ctx, n) },
 	})
 	defer d.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
 	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
-		defer detach(nil) // a line that waits for memory has no reader
+		defer detach(nil) // ends the wait of a line for memory: it has no reader now
 		return server(ctx, in, out)
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	if d.runsScripts() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots.Total,
-			IdleUsed:          d.opts.Slots.Total + max(d.opts.Slots.Extra, 0), // tenants that take turns find their own workers again
+			IdleUsed:          d.opts.Slots.Total + max(d.opts.Slots.Extra, 0), // so that a tenant finds its own worker again after a run of another tenant
 			MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20,
 			Stateless:         d.opts.Runs.Stateless,
 			BestEffort:        d.opts.Workers.Sandbox == sandboxBestEffort,
@@ -98,7 +98,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		return err
 	}
 	if built && last > 0 {
-		d.opts.Logger.InfoContext(ctx, "built the projections anew", "events", last)
+		d.opts.Logger.InfoContext(ctx, "rebuilt the projections", "events", last)
 	}
 	d.projections, err = projections.Open(ctx, opts)
 	if err != nil {
@@ -192,6 +192,6 @@ func (d *Daybook) prepareWork(ctx context.Context) {
 		err = d.store.PrepareWork(ctx, events.DefaultPool, tenants...)
 	}
 	if err != nil {
-		d.opts.Logger.WarnContext(ctx, "preparing the queues of tenants with unfinished runs", "error", err)
+		d.opts.Logger.WarnContext(ctx, "the queues of tenants with unfinished runs are not prepared", "error", err)
 	}
 }

@@ -19,7 +19,7 @@ type bounds struct{ http, socket, nats int }
 
 const (
 	// maxConnections is the maximum number of open HTTP connections, unless the
-	// operator sets another one: each takes some 20 KiB, and 50 KiB with the largest
+	// operator sets another one. Each takes some 20 KiB, or 50 KiB with the largest
 	// header.
 	maxConnections = 4096
 	// fewestConnections is the minimum for a listener, even with the smallest limit.
@@ -87,7 +87,7 @@ func (c *collector) connectionMetrics(out chan<- prometheus.Metric) {
 		s := l.limiter.Stats()
 		out <- prometheus.MustNewConstMetric(desc("connections", "Open connections.", "listener"), prometheus.GaugeValue, float64(s.Open), l.name)
 		out <- prometheus.MustNewConstMetric(desc("connections_busy", "Open connections that have a request.", "listener"), prometheus.GaugeValue, float64(s.Busy), l.name)
-		out <- prometheus.MustNewConstMetric(desc("connections_limit", "How many connections may be open.", "listener"), prometheus.GaugeValue, float64(l.limit), l.name)
+		out <- prometheus.MustNewConstMetric(desc("connections_limit", "Maximum number of open connections.", "listener"), prometheus.GaugeValue, float64(l.limit), l.name)
 		out <- prometheus.MustNewConstMetric(desc("connections_closed_total", "Connections without a request that were closed for new ones.", "listener"), prometheus.CounterValue, float64(s.Closed), l.name)
 		out <- prometheus.MustNewConstMetric(desc("connections_refused_total", "Connections that were refused because all others had requests.", "listener"), prometheus.CounterValue, float64(s.Refused), l.name)
 	}

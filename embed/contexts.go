@@ -38,15 +38,15 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 }
 
 // keepContext returns *access.LimitError if the context with the key is new and its
-// tenant has as many conversation contexts as it may have. It returns nil if that
-// cannot be read.
+// tenant has as many conversation contexts as it may have. It returns nil if their
+// number cannot be read.
 func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
 	err := d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return over
 	}
 	if err != nil {
-		d.opts.Logger.WarnContext(ctx, "find out whether a conversation context can be kept", "err", err)
+		d.opts.Logger.WarnContext(ctx, "the limit of conversation contexts cannot be checked", "err", err)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func (d *Daybook) streamsDir() string       { return filepath.Join(d.opts.DataDi
 func (d *Daybook) salvageDir() string       { return filepath.Join(d.opts.DataDir, "readonly") }
 func (d *Daybook) streamConfigsDir() string { return filepath.Join(d.opts.DataDir, "descriptions") }
 
-// openMarks opens the high-water marks. It resets a mark that cannot be read: other
-// records show whether anything is missing.
+// openMarks opens the high-water marks. It resets a mark that cannot be read: the
+// proofs and the projections also show whether events are missing.
 func (d *Daybook) openMarks() error {
 	for name, mark := range map[string]**damage.HighWaterMark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
 		m, err := damage.OpenMark(filepath.Join(d.opts.DataDir, name))
@@ -109,7 +109,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
-	if seen.checkpoint > accepted { // the acceptance included the damage of the proofs
+	if seen.checkpoint > accepted { // lost proofs of earlier checkpoints were accepted with the damage
 		proofs = d.diagnoseProofs(seen)
 	}
 	d.warnOfProofs(proofs)
@@ -142,7 +142,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 func (d *Daybook) highestKnown() (uint64, error) {
 	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
 	if err != nil {
-		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
+		return 0, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}
 	return max(signed, d.marks.ledger.Position()), nil
 }
@@ -165,8 +165,8 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 			report(stream, r.From, r.To, "%s", what)
 		}
 	}
-	var volume events.Volume // the newest volume so far, whose end is known
-	var end uint64
+	var volume events.Volume // the last volume so far
+	var end uint64           // its last position
 	for _, s := range streams {
 		v, ledger := events.VolumeOf(s.Name)
 		switch {
@@ -175,12 +175,12 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
 			} else if s.FirstSeq != end+1 && s.HasConfig {
 				if s.FirstSeq <= end {
-					report(s.Name, 0, 0, "the volume begins at position %d, but the one before it goes on to %d", s.FirstSeq, end)
+					report(s.Name, 0, 0, "the volume begins at position %d, but the volume before it ends at %d", s.FirstSeq, end)
 				}
-				gap(s.Name, end+1, s.FirstSeq-1, "no event is there")
+				gap(s.Name, end+1, s.FirstSeq-1, "events are missing")
 			}
 			if s.First > s.FirstSeq && s.Skipped == 0 && s.HasConfig {
-				gap(s.Name, s.FirstSeq, s.First-1, "no event is there")
+				gap(s.Name, s.FirstSeq, s.First-1, "events are missing")
 			}
 			for _, g := range s.Gaps {
 				gap(s.Name, g.From, g.To, "no event can be read")
@@ -202,7 +202,7 @@ func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint6
 	}
 	for _, s := range streams {
 		for _, f := range s.Faults {
-			// A crash may leave half a message. It was never acknowledged.
+			// A crash may leave an incomplete message, which was never acknowledged.
 			if torn := f.IsTorn && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
 				continue
 			}
@@ -300,8 +300,8 @@ func (d *Daybook) repairStreamConfigs(ctx context.Context) error {
 }
 
 // checkComplete returns an error if messages may be missing from a stream. A finding
-// without a stream may be about any stream. Without damage of the ledger it returns nil:
-// damaged records of the blob store are then moved out at the start.
+// without a stream may be about any stream. If only the blob store is damaged,
+// checkComplete returns nil: the start has moved the damaged records out of its files.
 func (d *Daybook) checkComplete(stream string) error {
 	if !d.damage.Damaged() {
 		return nil
@@ -376,9 +376,9 @@ func (d *Daybook) readableEnd(last uint64) uint64 {
 	return last
 }
 
-// checkAnswers permits reads of a damaged ledger if the projections have applied every
-// event that is known to be recorded. last is the position at which the ledger ends. Otherwise it makes all reads fail: an answer that
-// omits an event would be wrong.
+// checkAnswers makes all reads of a damaged ledger fail unless the projections have
+// applied every event that is known to be recorded: an answer that omits an event would
+// be wrong. last is the position at which the ledger ends.
 func (d *Daybook) checkAnswers(last uint64) error {
 	reach, err := d.highestKnown()
 	if err != nil {
@@ -405,8 +405,8 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 }
 
 // checkFiles returns the damage of the files of a ledger that no process uses, or nil.
-// A server that opened them might repair them. blobs reports that the blob store is
-// damaged, which is not an error.
+// It MUST be called before a NATS server opens the files, which may repair them. blobs
+// reports that the blob store is damaged, which is not an error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe})
@@ -415,7 +415,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	}
 	reach, err := translog.HighestKnown(auditDir(dataDir))
 	if err != nil {
-		return false, fmt.Errorf("read how far the ledger was signed: %w", err)
+		return false, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}
 	state := damage.NewState()
 	lost, accepted := lastAccepted(streams)
@@ -434,7 +434,7 @@ func (d *Daybook) checkReadsComplete() error {
 	if err := d.projections.Damage(); err != nil {
 		return &ledger.Error{
 			Code:    ledger.CodeUnavailable,
-			Message: fmt.Sprintf("this cannot be answered from what is left of the ledger: %v; %s", cmp.Or(d.damage.Err(), err), damage.RecoveryAdvice),
+			Message: fmt.Sprintf("the remaining events of the ledger are not enough for an answer: %v; %s", cmp.Or(d.damage.Err(), err), damage.RecoveryAdvice),
 			Err:     err, Permanent: true,
 		}
 	}

@@ -31,11 +31,11 @@ func DecryptExport(ctx context.Context, opts Options, dir, file string) (done De
 	}
 	keys, err := keyring.Read(place)
 	if err != nil {
-		return done, fmt.Errorf("%w; say where the keys are with --key-dir", err)
+		return done, fmt.Errorf("%w; name the directory of the keys with --key-dir", err)
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return done, fmt.Errorf("write what is decrypted: %w", err)
+		return done, fmt.Errorf("write the decrypted events: %w", err)
 	}
 	out := bufio.NewWriter(f)
 	defer func() { err = errors.Join(err, out.Flush(), f.Close()) }()

@@ -27,8 +27,8 @@ const (
 	// even then: the projections, the hashes and the files of the embedded server.
 	floorPart = 4
 	// The ballast is a file that only a start deletes: it gives a start on a full disk
-	// some space. A running server keeps it, because what fills the disk would take
-	// that space too.
+	// some space. A running server keeps it, because the program that fills the disk
+	// would use that space too.
 	ballastName               = "ballast"
 	leastBallast, mostBallast = 1 << 20, 4 << 20
 	ballastPart               = 16
@@ -226,8 +226,8 @@ func (k *disk) probe() error {
 	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
-// watchDisk logs when space runs out and when space is free again. It reopens the
-// embedded server for writes that failed for lack of a resource.
+// watchDisk logs when space runs out and when space is free again. If writes of the
+// embedded server failed for lack of a resource, it restarts that server.
 func (d *Daybook) watchDisk(ctx context.Context) error {
 	if d.nats == nil {
 		return nil
@@ -278,8 +278,8 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 	return nil
 }
 
-// storeBaseHeap stores the base heap if a start on a full disk could not. Until then
-// heaps are stored complete.
+// storeBaseHeap stores the base heap if a start on a full disk could not store it. Until
+// then heaps are stored complete.
 func (d *Daybook) storeBaseHeap(ctx context.Context) {
 	if d.baseHeapOf == "" {
 		return
@@ -332,13 +332,13 @@ func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 		return false
 	}
 	if err := d.nats.Reopen(ctx); err != nil {
-		d.opts.Logger.ErrorContext(ctx, "open the ledger for writing again; it is tried again", slog.Any("error", err))
+		d.opts.Logger.ErrorContext(ctx, "the ledger cannot be opened for writing again; it is tried again", slog.Any("error", err))
 		return false
 	}
 	// Everything acknowledged must be there.
 	for err := d.store.Health(ctx); err != nil; err = d.store.Health(ctx) {
 		if errors.Is(err, events.ErrDamaged) || d.nats.Writable().Err() != nil || d.disk.isOut() != nil {
-			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again", slog.Any("error", err))
+			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again and has failed", slog.Any("error", err))
 			return true
 		}
 		select {

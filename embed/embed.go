@@ -132,7 +132,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		doing string
 		do    func(context.Context) error
 	}{
-		{"look at the data directory", withOptionErrors(d.checkPlace)},
+		{"check the data directory", withOptionErrors(d.checkPlace)},
 		{"limit the memory", d.limitMemory},
 		{"set up the authentication", withOptionErrors(d.openAccess)},
 		{"bound the connections", d.boundConnections},
@@ -140,11 +140,11 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"compare the ledger", d.checkLedger},
 		{"take the data directory", withOptionErrors(d.takeDirectory)},
 		{"compare the ledger", d.checkLedger},
-		{"look at the disk", d.openDisk},
+		{"check the disk", d.openDisk},
 		{"look for damage", d.checkFilesAtStart},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
-		{"finish erasing sessions", d.startShredder},
+		{"finish shredding sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
 		{"look for lost keys", d.warnMissingKeys},
@@ -161,7 +161,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"watch for damage", d.watchDamage},
 		{"watch the disk", d.watchDisk},
 		{"watch for use", d.watchUse},
-		{"give memory back", d.startTrimming},
+		{"start to return memory", d.startTrimming},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
@@ -218,7 +218,7 @@ func (d *Daybook) close() error {
 	d.watching.end()
 	d.trimming.end()
 	d.scrubbing.end()
-	if d.stopRunner != nil { // readers can follow to the end
+	if d.stopRunner != nil { // first: clients can follow the runs to their end
 		d.stopRunner()
 		<-d.runnerDone
 	}

@@ -80,7 +80,8 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	if err := readableIn(opts.DataDir); err != nil {
 		return Exported{}, err
 	}
-	// Without a runner and listeners this Daybook only signs the events without a checkpoint.
+	// Without a runner and listeners this Daybook only signs the events that no checkpoint
+	// covers yet.
 	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
@@ -127,8 +128,8 @@ func (d *Daybook) waitApplied(ctx context.Context) error {
 	return nil
 }
 
-// resolveSession returns the session that a text means, as events.Selection.Session has
-// it. An unknown text is a name.
+// resolveSession returns the session that a text means, in the form of
+// proof.ExportSelection. It returns an unknown text unchanged, as a name.
 func (d *Daybook) resolveSession(ctx context.Context, text string) (string, error) {
 	s, err := d.projections.ResolveSession(ctx, events.DefaultTenant, text)
 	switch {
@@ -182,7 +183,7 @@ func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, e
 	return selectionOf(s.SessionID, s.Kind, s.Name), nil
 }
 
-// errNoID is the reason why an answer of a server that resolves a text is of no use.
+// errNoID is the error of an answer without the id that was asked for.
 var errNoID = errors.New("the answer has no id")
 
 // executionIDLength is the length of a complete execution id, a UUID.

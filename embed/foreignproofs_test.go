@@ -116,6 +116,6 @@ func TestAcceptDamageOfAnotherHistory(t *testing.T) {
 	runs(second, 8)
 	first.NATS.URL, first.Storage.AcceptDamage = second.NATS.URL, true
 	_, err := embed.Start(within(t), first)
-	wantError(t, err, "intact events are not those that were hashed", "restore the streams")
+	wantError(t, err, "intact events do not match the hashes", "restore the streams")
 	runs(second, 1)
 }

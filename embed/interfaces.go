@@ -118,11 +118,11 @@ func (d *Daybook) listenHTTP() error {
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
 	d.httpConns.Bind(d.http)
-	// Mistakes of clients before there is a request.
+	// The server logs errors of connections that have no request yet.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	listener := d.httpConns.Listener(d.listener)
 	if d.certificate != nil {
-		d.http.TLSConfig = d.certificate.config() // it has HTTP/2
+		d.http.TLSConfig = d.certificate.config() // its protocols include HTTP/2
 		listener = d.httpConns.SecureListener(d.listener, d.http.TLSConfig)
 	}
 	go func() {

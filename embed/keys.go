@@ -31,8 +31,8 @@ func (d *Daybook) openKeys() error {
 	_, err = os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && known != "":
-		return fmt.Errorf("sessions of this ledger are encrypted, and the directory of their keys, %s, is missing (they were in %s): bring it back, or say where it is with --key-dir; "+
-			"if the keys are lost for good, daybook rebuild --without-keys goes on without what was encrypted under them", dir, known)
+		return fmt.Errorf("sessions of this ledger are encrypted, and the directory of their keys, %s, is missing (last used: %s): restore it, or name it with --key-dir; "+
+			"if the keys are lost permanently, \"daybook rebuild --without-keys\" continues without the content that was encrypted under them", dir, known)
 	case errors.Is(err, os.ErrNotExist) && !d.opts.Content.Erasable:
 		return nil
 	}
@@ -53,7 +53,7 @@ func (d *Daybook) openKeys() error {
 func (o Options) keyDir() (dir, known string, err error) {
 	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyDirFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", "", fmt.Errorf("find out where the keys are: %w", err)
+		return "", "", fmt.Errorf("read the recorded directory of the keys: %w", err)
 	}
 	if known = strings.TrimSuffix(string(raw), "\n"); known != "" && !filepath.IsAbs(known) {
 		known = filepath.Join(o.DataDir, known)
@@ -93,7 +93,7 @@ func (o Options) forgetKeys() error {
 		return err // it exists, and it may hold some of the keys
 	}
 	if err := os.Remove(filepath.Join(o.DataDir, keyDirFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("forget where the keys were: %w", err)
+		return fmt.Errorf("delete the recorded directory of the keys: %w", err)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 		return err
 	}
 	if lost != nil {
-		d.opts.Logger.WarnContext(ctx, "keys are missing: what is encrypted under them cannot be read, and a rebuild would lose what the projections hold of it; put their files back into the directory of keys", "keys", lost.Keys, "runs", lost.Runs)
+		d.opts.Logger.WarnContext(ctx, "keys are missing: the content encrypted under them cannot be read, and a rebuild would lose the copy of it in the projections; restore their files in the directory of the keys", "keys", lost.Keys, "runs", lost.Runs)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 	return d.shredder.Finish(ctx)
 }
 
-// storedBlobs reads blobs for proofs: encrypted content stays encrypted.
+// storedBlobs reads blobs for proofs and exports, without decrypting them.
 type storedBlobs struct{ *jetstream.Store }
 
 func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
@@ -179,7 +179,7 @@ func withoutPlaintext(batch []events.Event) []events.Event {
 // Shred destroys the content of a session's runs: see retention.Shredder.Shred.
 func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
 	if d.shredder == nil {
-		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be erased: the server was not started with --erasable-sessions", session)}
+		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be shredded: the server was not started with --erasable-sessions", session)}
 	}
 	return d.shredder.Shred(ctx, tenant, session, force, actor)
 }

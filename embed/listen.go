@@ -55,7 +55,7 @@ func (d *Daybook) openHTTP() error {
 
 // whenReleased calls open, and calls it again while the address is in use and the owner
 // of the data directory is ending: the owner may use the address. It returns ErrLocked
-// if the owner stays a server.
+// if the owner does not hand over the directory.
 func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 	for deadline := time.Now().Add(takeOverWait); ; {
 		err := open()

@@ -35,8 +35,8 @@ func memoryMB(limit int64) int {
 }
 
 // MinMemoryMB and MaxMemoryMB are the bounds of Options.Resources.MemoryMB, in MiB, both
-// included. A smaller budget cannot hold one large page of output; a larger value is a
-// number of bytes by mistake. MaxMemoryMB is also the maximum of the heap limits of
+// included. A smaller budget cannot hold one large page of output; a larger value is
+// likely a number of bytes by mistake. MaxMemoryMB is also the maximum of the heap limits of
 // runs.
 const (
 	MinMemoryMB = 64

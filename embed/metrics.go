@@ -37,15 +37,15 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
 	out <- prometheus.MustNewConstMetric(desc("projection_late_reads_total", "Reads over HTTP that waited 5 s for a position that was not applied to the projections."), prometheus.CounterValue, float64(c.d.lateReads.Load()))
 	out <- prometheus.MustNewConstMetric(desc("damage", "Findings of damage of the ledger; with any the server is read-only."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfLedger)))
-	out <- prometheus.MustNewConstMetric(desc("damaged_blobs", "Heaps and texts that are known to be damaged; only what needs them fails."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfBlob)))
+	out <- prometheus.MustNewConstMetric(desc("damaged_blobs", "Heaps and texts that are known to be damaged; only requests and runs that need them fail."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfBlob)))
 	if c.d.scrub != nil {
 		p := c.d.scrub.Progress()
-		out <- prometheus.MustNewConstMetric(desc("scrub_position", "Up to where the round of the scrub has come."), prometheus.GaugeValue, float64(p.Position))
-		out <- prometheus.MustNewConstMetric(desc("scrub_rounds_total", "Rounds of the scrub that are done."), prometheus.CounterValue, float64(p.Rounds))
+		out <- prometheus.MustNewConstMetric(desc("scrub_position", "Position that the current pass of the scrub has reached."), prometheus.GaugeValue, float64(p.Position))
+		out <- prometheus.MustNewConstMetric(desc("scrub_rounds_total", "Completed passes of the scrub."), prometheus.CounterValue, float64(p.Rounds))
 		out <- prometheus.MustNewConstMetric(desc("scrub_events_total", "Events that the scrub has compared with their hashes."), prometheus.CounterValue, float64(p.Events))
 		out <- prometheus.MustNewConstMetric(desc("scrub_bytes_total", "Bytes that the scrub has read."), prometheus.CounterValue, float64(p.Bytes))
-		out <- prometheus.MustNewConstMetric(desc("scrub_findings_total", "What the scrub has found wrong."), prometheus.CounterValue, float64(p.Findings))
-		out <- prometheus.MustNewConstMetric(desc("scrub_tiles_repaired_total", "Files of hashes that were wrong and are written anew."), prometheus.CounterValue, float64(p.TilesRepaired))
+		out <- prometheus.MustNewConstMetric(desc("scrub_findings_total", "Findings of the scrub."), prometheus.CounterValue, float64(p.Findings))
+		out <- prometheus.MustNewConstMetric(desc("scrub_tiles_repaired_total", "Tiles that did not match intact events and were written again."), prometheus.CounterValue, float64(p.TilesRepaired))
 	}
 	if c.d.audit != nil {
 		signed, _ := c.d.audit.Latest()
@@ -62,13 +62,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	stats := c.d.runner.Stats()
-	out <- prometheus.MustNewConstMetric(desc("runner_in_flight", "Runs in this process's hands."), prometheus.GaugeValue, float64(stats.InFlight))
+	out <- prometheus.MustNewConstMetric(desc("runner_in_flight", "Runs that this process has taken and not finished."), prometheus.GaugeValue, float64(stats.InFlight))
 	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
-		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]+c.d.gate.Ended(status)), string(status))
+		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions that this process has ended.", "status"), prometheus.CounterValue, float64(stats.Done[status]+c.d.gate.Ended(status)), string(status))
 	}
 	queueMetrics(out, stats)
 	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))
-	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs given back because something was unavailable."), prometheus.CounterValue, float64(stats.Retried))
+	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs returned to the queue because a resource was unavailable."), prometheus.CounterValue, float64(stats.Retried))
 }
 
 // limitMetrics sends the usage of limits by the largest tenants, and the number of
@@ -94,7 +94,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		"runs": most.Runs, "output_bytes": most.OutputBytes, "heap_bytes": most.HeapBytes,
 		"sessions": most.Sessions, "contexts": most.Contexts, "tagged_heaps": most.TaggedHeaps, "short_names": most.ShortNames,
 	} {
-		out <- prometheus.MustNewConstMetric(desc("largest_tenant", "What the tenant with the most of it has, of what is limited for each tenant.", "of"), prometheus.GaugeValue, float64(n), what)
+		out <- prometheus.MustNewConstMetric(desc("largest_tenant", "Largest usage by one tenant, for each quantity that is limited per tenant.", "of"), prometheus.GaugeValue, float64(n), what)
 	}
 }
 

@@ -58,7 +58,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.AdminConn, d.nats.ExposeStream
 		sync = func() error {
 			if err := d.backupStreamConfigs(); err != nil {
-				d.opts.Logger.Warn("copy the descriptions of the streams", "err", err)
+				d.opts.Logger.Warn("the configurations of the streams are not backed up", "err", err)
 			}
 			return d.nats.Sync()
 		}
@@ -116,7 +116,8 @@ func (d *Daybook) connectFailed(err error) error {
 }
 
 // serverName returns the HOST:PORT of the address of an outside server, without
-// credentials. An address with several servers gives several, separated by commas.
+// credentials. For an address with several servers it returns a list, separated by
+// commas.
 func serverName(address string) string {
 	var names []string
 	for one := range strings.SplitSeq(address, ",") {

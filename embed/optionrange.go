@@ -10,7 +10,7 @@ import (
 // Zero is set.
 type Range struct {
 	// Least and Most are the bounds, both included: an int, int64, float64 or
-	// time.Duration. Most is nil if no bound is worth a message.
+	// time.Duration. Most is nil if the option has no upper bound of its own.
 	Least, Most any
 	// Unit follows the bounds, such as " MB".
 	Unit string

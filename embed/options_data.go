@@ -12,9 +12,9 @@ import (
 type ContextOptions struct {
 	// Idle is the time without use after which a context is reset. Default: 30 min.
 	Idle time.Duration
-	// MaxSessions is the maximum number of contexts in memory, and MaxMB is their
-	// maximum total size, approximately, in MiB. Other contexts are read when they are needed. Defaults:
-	// 10,000 and 64. MaxMB is at most MaxMemoryMB.
+	// MaxSessions is the maximum number of contexts in memory, and MaxMB their
+	// approximate maximum total size in MiB, at most MaxMemoryMB. Other contexts are
+	// read when they are needed. Defaults: 10,000 and 64.
 	MaxSessions int
 	MaxMB       int
 	// HighWaterMB is the size of the Go heap, in MiB, above which contexts are dropped

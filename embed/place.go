@@ -81,13 +81,13 @@ func highestKnownIn(dir string) (uint64, error) {
 	}
 	signed, err := translog.HighestKnown(auditDir(dir))
 	if err != nil {
-		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
+		return 0, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}
 	return max(marked, signed), nil
 }
 
-// isQuarantining reports whether damage of a ledger in the directory is being accepted:
-// for a moment its streams are in neither place.
+// isQuarantining reports whether damage of a ledger in the directory is being accepted.
+// Between two steps of that, the directory of the streams does not exist.
 func isQuarantining(dir string) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
 	var a recoveryPlan
@@ -122,7 +122,7 @@ func (p place) restoreAdvice() string {
 	if p.server != "" {
 		return ""
 	}
-	return "; if the ledger was in this directory, its files are gone: restore the directory from a backup"
+	return "; if the ledger was in this directory, its files are lost: restore the directory from a backup"
 }
 
 // checkPlace is the step of a start that refuses a directory with another ledger. It
@@ -183,9 +183,10 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	return nil
 }
 
-// checkFound returns an error if the ledger on a server, which ends at last, is not
-// that of the directory, which reached reach. At the recorded address, or if no address
-// is recorded, missing events are damage.
+// checkFound returns an error if the ledger on a server is not that of the directory.
+// The ledger on the server ends at position last; that of the directory is known to have
+// had position reach. At the recorded address, or if no address is recorded, missing
+// events are damage and not an error of checkFound.
 func (p place) checkFound(server string, compared comparison, last, reach uint64) error {
 	other := compared.changed > 0 && compared.same == 0
 	moved := p.server != "" && p.server != server
@@ -206,8 +207,9 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 }
 
 // readableIn returns an error if the ledger of a directory cannot be read without a
-// server: there is none, or it is on an outside NATS server. It returns ErrLocked while
-// a process owns the directory, because that process answers. It writes nothing.
+// server: there is none, or it is on an outside NATS server. For these two it returns
+// ErrLocked while a process owns the directory, because that process can be asked. It
+// writes nothing.
 func readableIn(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return asOption(fmt.Errorf("%s is a file; name the data directory of a server", dir))

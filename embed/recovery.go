@@ -61,9 +61,9 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
 	case err == nil:
 		if err := json.Unmarshal(raw, &a); err != nil {
-			return fmt.Errorf("%s does not say what was accepted: %w; restore the data directory from a backup, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
+			return fmt.Errorf("read the recovery plan %s: %w; restore the data directory from a backup, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
 		}
-		d.opts.Logger.WarnContext(ctx, "going on with accepting the damage, which was cut short")
+		d.opts.Logger.WarnContext(ctx, "continuing the acceptance of damage, which was interrupted")
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !d.opts.Storage.AcceptDamage:
@@ -83,22 +83,22 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			err = durable.WriteFile(d.acceptanceFile(), raw, 0o600)
 		}
 		if err != nil {
-			return fmt.Errorf("write down what is accepted: %w", err)
+			return fmt.Errorf("write the recovery plan: %w", err)
 		}
 	}
 	if err := carryOut(ctx, a); err != nil {
-		return fmt.Errorf("accept the damage (the next start goes on with it): %w", err)
+		return fmt.Errorf("accept the damage: %w; the next start continues", err)
 	}
 	attrs := []any{"volume", int(a.Volume), "position", a.First, "lost_positions", spans.Between(a.Lost, 1, a.First)}
 	if a.Kept != "" {
 		attrs = append(attrs, "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
 	}
-	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger continues behind it", attrs...)
+	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger continues after it", attrs...)
 	return nil
 }
 
-// planRecovery returns the plan, or nil if nothing is damaged. It reads everything and
-// compares it with the hashes that were taken when it was recorded.
+// planRecovery returns the plan, or nil if nothing is damaged. It reads the complete
+// ledger and compares each event with the hash that was taken when it was recorded.
 func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
@@ -290,13 +290,14 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 		}
 		how := streamfiles.SalvageOptions{
 			IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
-			// Only sealed volumes are never written again.
+			// Files of volumes may be linked: these volumes are not written again.
 			CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
 		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.streamConfigsDir(), how); err != nil {
 			return err
 		}
-		// Also its name: without it, the next start would take the ledger for empty.
+		// The name of the directory must be on disk too: without it, the next start
+		// would find an empty ledger.
 		if err := errors.Join(durable.SyncTree(d.acceptedDir()), durable.SyncDir(d.opts.DataDir)); err != nil {
 			return err
 		}
@@ -342,7 +343,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {
-		return fmt.Errorf("open what is left: %w", err)
+		return fmt.Errorf("open the intact part of the ledger: %w", err)
 	}
 	blobs, more, err := lostBlobs(ctx, store)
 	if err != nil {
@@ -363,7 +364,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events.LostBlob, err error) {
 	named, err := audit.ReferencedBlobs(ctx, store)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find out which heaps and texts there should be: %w", err)
+		return nil, nil, fmt.Errorf("list the heaps and texts that events name: %w", err)
 	}
 	for _, b := range named {
 		l := events.LostBlob{Tenant: b.Tenant, Kind: "text", SHA256: b.SHA256}
@@ -376,7 +377,7 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 		switch {
 		case err == nil, errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		case !errors.Is(err, events.ErrNotFound) && !errors.Is(err, events.ErrDamaged):
-			return nil, nil, fmt.Errorf("find out which heaps and texts are left: %w", err)
+			return nil, nil, fmt.Errorf("look for lost heaps and texts: %w", err)
 		case len(list) < events.MaxLostBlobs:
 			list = append(list, l)
 		default:
@@ -386,7 +387,7 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 	return list, more, nil
 }
 
-// fileScan collects what a reading of the files shows besides damage.
+// fileScan collects facts besides damage while the files are checked.
 type fileScan struct {
 	// checkpoint is the position of the newest recorded checkpoint, and origin its
 	// origin.
@@ -419,7 +420,7 @@ func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	if err != nil || origin == l.origin {
 		return nil // the code that opens the key reports an unreadable one
 	}
-	what := "are gone"
+	what := "are missing"
 	if origin != "" {
 		what = "are of " + origin
 	}

@@ -139,8 +139,8 @@ func (d *Daybook) Follow(ctx context.Context, after uint64, fn func(batch []even
 	return d.store.Follow(ctx, after, fn)
 }
 
-// Rebuild rebuilds the projections of a stopped Daybook from its ledger. It builds them
-// beside the old ones and replaces those at the end. It returns the number of events.
+// Rebuild rebuilds the projections of a stopped Daybook from its ledger. It writes new
+// files and replaces the old ones at the end. It returns the number of events.
 func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	opts, err = opts.withDefaults()
 	if err != nil {

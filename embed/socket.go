@@ -118,8 +118,8 @@ func withLocalIdentity(next http.Handler) http.Handler {
 	})
 }
 
-// handOver releases the data directory of a background owner. Only its user can stop an
-// owner that was started otherwise.
+// handOver releases the data directory of a background owner. It refuses for any other
+// process, such as a server: only its user may stop it.
 func (d *Daybook) handOver(w http.ResponseWriter, _ *http.Request) {
 	if !d.opts.Owner.Background {
 		refuse(w, http.StatusConflict, "this process does not hand over its data directory; stop it first")

@@ -13,7 +13,7 @@ const (
 	// memoryCheck is the interval of checks of the memory.
 	memoryCheck = time.Second
 	// heapsKept is the time for which a heap without a run is kept in memory, however
-	// busy the server is. Sessions whose next run comes later read it from disk.
+	// busy the server is. A later run reads the heap from disk.
 	heapsKept = 30 * time.Second
 	// limitHeadroom is the memory that the Go runtime may use besides the budget before
 	// the collector runs more often: the embedded NATS server, indexes, stacks.

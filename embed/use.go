@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// use counts what keeps a background owner running.
+// use counts the requests and clients that keep a background owner running.
 type use struct {
 	released chan struct{}
 

@@ -32,8 +32,8 @@ type VerifyOptions struct {
 	// Server sends a request to a running server, whose URL is ServerURL.
 	Server    audit.Get
 	ServerURL string
-	// ServerPost, if set, sends a POST request. The server then signs everything that
-	// is recorded, if it permits that.
+	// ServerPost, if set, sends a POST request. Verify then asks the server to sign a
+	// checkpoint of all recorded events first. The server may refuse that.
 	ServerPost audit.Get
 	// Keys are the verification keys to trust. Default: the keys beside the data.
 	Keys []string
@@ -56,9 +56,9 @@ const WrongKey = audit.WrongKey
 // ErrBadKey is returned by Verify if one of the keys is not a valid key.
 var ErrBadKey = proof.ErrBadKey
 
-// Verify recomputes what the signatures, hashes and rules of a ledger promise, and
-// compares. The report lists all findings. An error means that the verification could
-// not be completed.
+// Verify checks the events of a ledger against its signatures, its hashes and its
+// rules. The report lists all findings. An error means that the verification could not
+// be completed.
 func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

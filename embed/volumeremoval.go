@@ -102,7 +102,7 @@ func (d *Daybook) removalBlockers(ctx context.Context, v events.VolumeInfo) (fac
 	if left, err := d.store.PendingWork(ctx, v.Number); err != nil {
 		return facts, nil, err
 	} else if left > 0 && len(facts.Running) == 0 {
-		reasons = append(reasons, fmt.Sprintf("runners have %d of its requests in hand; try again when they are done", left))
+		reasons = append(reasons, fmt.Sprintf("runners hold %d of its requests; try again when these runs have ended", left))
 	}
 	if d.webhooks != nil {
 		reasons = append(reasons, d.webhooks.Undelivered(v.Last)...)
@@ -110,9 +110,9 @@ func (d *Daybook) removalBlockers(ctx context.Context, v events.VolumeInfo) (fac
 	return facts, reasons, nil
 }
 
-// removedVolumes records, apart from the streams, up to which volume they were removed,
-// so that their absence does not count as damage before the ledger can be read. It is
-// then compared with the ledger.
+// removedVolumes is the newest removed volume and its last position. It is stored apart
+// from the streams, because the absence of the removed streams must not count as damage
+// before the ledger can be read.
 type removedVolumes struct {
 	Volume events.Volume `json:"volume"`
 	Last   uint64        `json:"last"`
@@ -134,7 +134,7 @@ func writeRemoved(dataDir string, r removedVolumes) error {
 		return err
 	}
 	if err := durable.WriteFile(removedFile(dataDir), append(raw, '\n'), 0o600); err != nil {
-		return fmt.Errorf("note what was removed: %w", err)
+		return fmt.Errorf("record the removed volumes: %w", err)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Str
 		}
 		list = append(list, s)
 	}
-	// A stream that was left by a crash is about to be deleted: it is not checked.
+	// A crash may leave the stream of a removed volume. It is deleted later and not checked.
 	return append(list, slices.DeleteFunc(slices.Clone(streams), func(s streamfiles.Stream) bool {
 		v, ok := events.VolumeOf(s.Name)
 		return ok && v <= r.Volume

@@ -40,7 +40,7 @@ func (d *Daybook) startVolumes(ctx context.Context) error {
 		defer tick.Stop()
 		for {
 			if err := d.sealIfDue(ctx, time.Now()); err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("the volume is sealed later", slog.Any("error", err))
+				d.opts.Logger.Warn("sealing the active volume failed and is tried again", slog.Any("error", err))
 			}
 			select {
 			case <-tick.C:
@@ -86,8 +86,7 @@ func (o Options) sealReason(v events.VolumeInfo, now time.Time) events.VolumeRea
 	}
 }
 
-// monthOf returns the number of a month, so that a clock that is set back ends no
-// volume.
+// monthOf numbers the months in order: with a clock that was set back, no volume is due.
 func monthOf(t time.Time) int {
 	t = t.UTC()
 	return t.Year()*12 + int(t.Month())
@@ -99,7 +98,7 @@ func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, 
 	how := stream.RotateOptions{Reason: reason, Actor: actor}
 	if d.audit != nil {
 		if err := d.signPending(ctx); err != nil {
-			return events.VolumeInfo{}, fmt.Errorf("sign what the volume holds: %w", err)
+			return events.VolumeInfo{}, fmt.Errorf("sign the events of the volume: %w", err)
 		}
 		how.Close = func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 			ctx, stop := context.WithTimeout(ctx, closeWait)

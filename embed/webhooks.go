@@ -18,7 +18,7 @@ import (
 // startWebhooks delivers events to the recorded webhooks until stopWebhooks is called.
 func (d *Daybook) startWebhooks(ctx context.Context) error {
 	if d.damage.Damaged() {
-		return nil // webhooks record their deliveries
+		return nil // deliveries are recorded, and a damaged ledger takes no events
 	}
 	var err error
 	d.webhooks, err = webhook.Open(ctx, webhook.Options{
@@ -116,5 +116,5 @@ func (c *collector) webhookMetrics(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Delivered), "delivered")
 	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Failed), "failed")
 	out <- prometheus.MustNewConstMetric(desc("webhook_dead_letters", "Events that could not be delivered to a webhook."), prometheus.GaugeValue, float64(st.DeadLetters))
-	out <- prometheus.MustNewConstMetric(desc("webhook_behind_events", "How many events the slowest webhook is behind."), prometheus.GaugeValue, float64(st.MaxLag))
+	out <- prometheus.MustNewConstMetric(desc("webhook_behind_events", "Number of events that the slowest webhook is behind."), prometheus.GaugeValue, float64(st.MaxLag))
 }

@@ -71,7 +71,7 @@ func OverLimit(over *access.LimitError) *ledger.Error {
 }
 
 // reserve counts a run against the quotas of its tenant. If the tenant may have no
-// further conversation context, the run has none, and a warning.
+// further conversation context, the run has no context and gets a warning.
 func (g *Gate) reserve(ctx context.Context, s *ledger.Submission) (*access.Reservation, error) {
 	if err := g.Quotas.CheckKept(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (c Commands) SetTags(ctx context.Context, tenant, heap string, tags map[str
 }
 
 // AssignRef gives a session a short name. If the tenant has as many short names as it
-// may have, a new one is the id of the session, which clients use in the same way.
+// may have, AssignRef returns the id of the session, which clients can use instead.
 func (c Commands) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
 	ref, seq, err = c.Ledger.AssignRef(ctx, tenant, holder, session)
 	if over, limited := errors.AsType[*access.LimitError](err); limited && over.Permanent {

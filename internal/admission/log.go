@@ -13,7 +13,7 @@ import (
 )
 
 // Log is the store for changes of clients, which the ledger and the conversation
-// contexts append. It delays and refuses such changes. Events of a runner pass.
+// contexts append. It delays and refuses such changes, but not events of a runner.
 type Log struct {
 	*jetstream.Store
 	// Gate delays and refuses the changes.
@@ -24,15 +24,15 @@ type Log struct {
 }
 
 // Append appends an event. For a change of a client it returns an error of
-// CodeExhausted if the tenant is at the limit of what it adds, or if too many earlier
-// changes of the tenant are not applied. It returns *events.UnwritableError while free
+// CodeExhausted if the tenant may have no more of what the event adds, or if too many
+// earlier changes of the tenant are not applied. It returns *events.UnwritableError while free
 // disk space is below the reserve or the projections cannot be written. If an event of
 // a command is recorded already, its further events are not held back: the error could
 // not say that nothing was recorded. If no event of a command was sent, Append returns
 // *events.NoAnswerError within 200 ms while an outside server is silent.
 func (l Log) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if l.Entered {
-		// Notes are recorded later, and an edit has the reason at once.
+		// A note is recorded later, and the client of an edit gets the reason at once.
 		if err := l.Silent(); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}

@@ -12,7 +12,7 @@ const leastGarbage = 32 << 20
 // server whose indexes alone are larger.
 type Limit struct {
 	most  int64 // the limit that the process was given
-	least int64 // what the budget needs
+	least int64 // the memory that the budget needs
 	now   int64
 }
 
@@ -21,8 +21,8 @@ type Limit struct {
 func NewLimit(least, most int64) *Limit { return &Limit{most: most, least: least, now: most} }
 
 // Adjust returns the limit for the memory in use after the last collection, and whether
-// it changed. The limit is the memory in use, plus a third of what the collector scans,
-// plus the overhead that no collection frees, and at least what the budget needs.
+// it changed. The limit is the memory in use, plus a third of the memory that the collector
+// scans, plus the overhead that no collection frees, and at least the need of the budget.
 // Memory in use that is not scanned, such as heaps of runs and output that the NATS
 // server keeps, costs the collector nothing, so it adds no garbage to the limit. The
 // overhead may be a quarter of a heap of small objects; without it the collector of

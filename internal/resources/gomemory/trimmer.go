@@ -4,8 +4,8 @@ const (
 	// idleChecks is the number of checks in which little must be allocated before
 	// memory is returned.
 	idleChecks = 20
-	// idleBytes is the most that counts as little: what an idle server allocates in
-	// that time for metrics and health checks.
+	// idleBytes is the most that counts as little: the allocation of an idle server in
+	// that time, for metrics and health checks.
 	idleBytes = 16 << 20
 	// lightBytes is the allocation of a server with few requests in that time.
 	// keptBytes is the unused memory that such a server may keep although it could
@@ -54,7 +54,7 @@ func (t *Trimmer) Check() {
 		t.SetLight(light)
 	}
 	if !t.light {
-		t.stuck = 0 // what was stuck then is free when the load ends
+		t.stuck = 0 // this memory may be free when the load ends
 	}
 	idle := grown < idleBytes && now-t.trimmed >= idleBytes
 	if !idle && (!t.light || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {
