@@ -32,19 +32,19 @@ func main() {
 }
 
 type item struct {
-	Name string `json:"name" jsonschema:"what to look up"`
+	Name string `json:"name" jsonschema:"name of the item"`
 }
 
 type price struct {
 	Name  string `json:"name"`
-	Cents int    `json:"cents" jsonschema:"what it costs"`
+	Cents int    `json:"cents" jsonschema:"price in cents"`
 }
 
 // shop serves an MCP server with one tool on the standard streams.
 func shop() *sdk.Server {
 	prices := map[string]int{"tea": 390, "biscuits": 240}
 	s := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)
-	sdk.AddTool(s, &sdk.Tool{Name: "price", Description: "Tells what something costs."},
+	sdk.AddTool(s, &sdk.Tool{Name: "price", Description: "Returns the price of an item."},
 		func(_ context.Context, _ *sdk.CallToolRequest, in item) (*sdk.CallToolResult, price, error) {
 			cents, ok := prices[in.Name]
 			if !ok {
