@@ -36,8 +36,8 @@ func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 	return w.Flush()
 }
 
-// shortBody returns the beginning of a text in one line. The text is quoted, because it
-// is what a tool server sent.
+// shortBody returns the beginning of a text in one line. It quotes the text, which a
+// script or a tool server wrote.
 func shortBody(b *events.Body) string {
 	if b == nil {
 		return "-"

@@ -38,8 +38,8 @@ func (f clientFlags) Validate() error {
 	return nil
 }
 
-// api returns a client of the server that the flags name. It sends no request; a mistake
-// in the flags is the error of the first one.
+// api returns a client of the server that the flags name. It sends no request. The first
+// request returns the error of a mistake in the flags.
 func (f clientFlags) api() *client.Client {
 	token, err := f.token()
 	return client.New(cmp.Or(f.Server, defaultServer), client.Options{Token: token, HTTP: reach{f, err}, UserAgent: "daybook-cli/" + version()})

@@ -51,7 +51,7 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 	if c.JSON {
 		return std.out.writeJSON(compact(got.JSON))
 	}
-	var set struct { // also those that this version does not know
+	var set struct { // includes preferences that this version does not know
 		Preferences map[string]any `json:"user_preferences"`
 	}
 	if err := json.Unmarshal(got.JSON, &set); err != nil {

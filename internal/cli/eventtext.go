@@ -36,7 +36,7 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeExecutionOutput:
 		return outputText(payload[events.ExecutionOutput](e))
 	case events.TypeExecutionOutputTruncated:
-		return "the output reached its limit; what follows is not stored"
+		return "the output reached its limit; later output is not stored"
 	case events.TypeExecutionCancelRequested:
 		return "by " + actorText(payload[events.ExecutionCancelRequested](e).Actor)
 	case events.TypeExecutionHandedBack:

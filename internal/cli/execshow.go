@@ -64,7 +64,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 // shownExecution is an execution with a summary.
 type shownExecution client.Execution
 
-// listed returns what a list shows of the execution.
+// listed returns the fields that a list shows.
 func (e shownExecution) listed() listedExecution {
 	return listedExecution{
 		ExecutionID: e.ExecutionID, Status: e.Status, StartedAt: e.StartedAt, CompletedAt: e.CompletedAt,
@@ -102,7 +102,7 @@ func (e shownExecution) print(out *screen) {
 		field("heap", *e.Heap)
 	}
 	if e.Shredded != nil {
-		field("code", "erased at "+e.Shredded.At)
+		field("code", "shredded at "+e.Shredded.At)
 		return
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")

@@ -69,8 +69,8 @@ func refuseZero[T int | int64 | time.Duration](value T) T {
 	return value
 }
 
-// zeroIsNone returns an option for which 0 means none. A negative value becomes one that
-// embed.Options refuses.
+// zeroIsNone returns an option for which 0 means none. A negative value becomes a value
+// that embed.Options refuses.
 func zeroIsNone[T int | int64 | time.Duration](value T) T {
 	if value < 0 {
 		return math.MaxInt64

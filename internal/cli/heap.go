@@ -124,7 +124,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	w := table(std.out, "HEAP", "MADE BY", "CREATED")
+	w := table(std.out, "HEAP", "CREATED BY", "CREATED")
 	for _, step := range origin.Body.Lineage {
 		w.row(step.Heap, step.ExecutionID, step.CreatedAt)
 	}

@@ -123,7 +123,7 @@ func configOf(settings []string) ([]byte, error) {
 // pipe or a locked file, as close-on-exec. The background owner must not keep them
 // open. Go marks its own files itself.
 func closeInheritedOnExec() {
-	open, _ := os.ReadDir("/proc/self/fd") // without /proc there is no owner either
+	open, _ := os.ReadDir("/proc/self/fd") // without /proc the owner cannot read its configuration either
 	for _, entry := range open {
 		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
 			syscall.CloseOnExec(fd)
@@ -161,7 +161,7 @@ func valuesOf(v reflect.Value) (list []string) {
 	}
 }
 
-// ownerReport is what a background owner reports to the process that started it, as one
+// ownerReport is the report of a background owner to the process that started it, as one
 // line of JSON.
 type ownerReport struct {
 	Ready bool `json:"ready,omitempty"`

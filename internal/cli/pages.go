@@ -9,15 +9,16 @@ import (
 // mostRows is the maximum size of a page of the server.
 const mostRows = 1000
 
-// page is a page of a list. text is the answer that the rows were decoded from, and cursor
-// is empty on the last page.
+// page is a page of a list. text is the answer that the rows were decoded from. cursor is
+// empty on the last page.
 type page[T any] struct {
 	rows   []T
 	text   json.RawMessage
 	cursor string
 }
 
-// rows are rows of a list. raw are their texts. The cursor is empty after the last row.
+// rows are rows of a list. raw holds the JSON of each row. cursor is empty after the last
+// row of the list.
 type rows[T any] struct {
 	list   []T
 	raw    []json.RawMessage

@@ -33,8 +33,8 @@ type reach struct {
 	mistake error
 }
 
-// Do sends a request where the flags say. It sends a token over plain HTTP only to this
-// machine, unless --insecure is set.
+// Do sends a request to the server that the flags select. It sends a token over plain
+// HTTP only to this machine, unless --insecure is set.
 func (r reach) Do(req *http.Request) (*http.Response, error) {
 	if r.mistake != nil {
 		return nil, r.mistake
@@ -51,7 +51,7 @@ func (r reach) Do(req *http.Request) (*http.Response, error) {
 }
 
 // do sends a request to the named server, else to the owner of the named data
-// directory, else to the default server, and if that does not answer to the owner of
+// directory, else to the default server, and if that does not answer, to the owner of
 // the default data directory. Another program at the default address receives neither
 // the request nor the token.
 func (f clientFlags) do(req *http.Request) (*http.Response, error) {
@@ -116,7 +116,7 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 }
 
 // probeServer describes the program that answers at an address, and returns an empty
-// text for a Daybook server. The error is that of an address without a listener.
+// text for a Daybook server. It returns an error if no program listens at the address.
 func probeServer(ctx context.Context, address string) (stranger string, err error) {
 	ctx, stop := context.WithTimeout(ctx, lookWait)
 	defer stop()

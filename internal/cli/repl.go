@@ -56,7 +56,7 @@ type repl struct {
 	earlier []string
 	// last is the exit status of the last run.
 	last error
-	// interrupts cancel the running script. A signal that also ends the command closes
+	// interrupts cancel the running script. A signal that ends the whole command closes
 	// ended.
 	interrupts chan os.Signal
 	ended      chan struct{}
@@ -293,7 +293,7 @@ func (r *repl) report(answer client.Answer[client.Execution]) (status, err error
 func (r *repl) command(ctx context.Context, text string) error {
 	words := strings.Fields(text)
 	if r.turns != "" && (words[0] == ".undo" || words[0] == ".reset" || words[0] == ".heap" && len(words) > 1) {
-		return fmt.Errorf("%s is not possible in a logical session: \"daybook session reset %s\" resets it to nothing, and with --heap to one of its heaps", words[0], shortKeyOf(&r.turns))
+		return fmt.Errorf("%s is not possible in a logical session: \"daybook session reset %s\" resets it to a fresh isolate, or with --heap to one of its heaps", words[0], shortKeyOf(&r.turns))
 	}
 	name, args := words[0], words[1:]
 	switch {

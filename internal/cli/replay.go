@@ -15,19 +15,19 @@ import (
 type sessionReplayCmd struct {
 	clientFlags
 	oneSession
-	Speed     string `help:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1" placeholder:"FACTOR"`
-	MaxPause  string `help:"Longest pause between two events, such as 5s." placeholder:"DURATION"`
-	From      string `help:"First position to replay." placeholder:"SEQUENCE"`
-	To        string `help:"Last position to replay, inclusive." placeholder:"SEQUENCE"`
-	FromEntry string `help:"First index of the session entries to replay." placeholder:"INDEX"`
-	ToEntry   string `help:"Last index of the session entries to replay, inclusive." placeholder:"INDEX"`
-	Subject   string `help:"NATS subject to publish the events under instead of printing them, below replay.TENANT., such as replay.default.review." placeholder:"SUBJECT"`
+	Speed     string `help:"Multiple of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1" placeholder:"FACTOR"`
+	MaxPause  string `help:"Maximum pause between two events, such as 5s. Default: unlimited." placeholder:"DURATION"`
+	From      string `help:"First position of the replay." placeholder:"SEQUENCE"`
+	To        string `help:"Last position of the replay, inclusive." placeholder:"SEQUENCE"`
+	FromEntry string `help:"Lowest index of the session entries whose runs to replay." placeholder:"INDEX"`
+	ToEntry   string `help:"Highest index of the session entries whose runs to replay, inclusive." placeholder:"INDEX"`
+	Subject   string `help:"NATS subject, below replay.TENANT., to publish the events under instead of printing them, such as replay.default.review." placeholder:"SUBJECT"`
 }
 
 // Help is shown by "daybook session replay --help".
 func (c *sessionReplayCmd) Help() string {
-	return "Prints or publishes the recorded events of a session in order and with their original pauses, one CloudEvent per line, marked with \"replayed\": true. " +
-		"Nothing is run again, and nothing is recorded."
+	return "Prints or publishes the events of the session's runs and its entries, in order, one CloudEvent per line. They have their recorded content and are marked with \"replayed\": true. " +
+		"At the original speed, the pauses between them are those between their times. No script runs, and nothing is recorded."
 }
 
 // Run prints or publishes the events of a session.

@@ -60,8 +60,8 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 		RequireHeap: heap != "", // with a mistyped key the run must not start from a fresh isolate
 		Tags:        tags, ExecutionTimeoutSecs: c.Timeout, HeapMemoryMaxMB: c.Memory, Key: c.Key,
 	}
-	// After an interrupt the request may still be answered: without its id the run
-	// could not be cancelled.
+	// An interrupt does not end this request at once: without the id in its answer the
+	// run could not be cancelled.
 	submitting, stop := withGrace(ctx, interruptGrace)
 	defer stop()
 	answer, err := c.api().Submit(submitting, run)
@@ -198,7 +198,7 @@ func printResult(std *streams, e client.Execution) {
 		fmt.Fprintln(std.out, *e.Result)
 	}
 	if e.ResultTruncated {
-		fmt.Fprintln(std.err, "warning: the result was cut at its size limit; what is printed is all that is recorded")
+		fmt.Fprintln(std.err, "warning: the result was cut at its size limit; only the printed part is recorded")
 	}
 	if e.Error != nil {
 		text := *e.Error

@@ -13,7 +13,7 @@ type sessionCmd struct {
 	Show   sessionShowCmd   `cmd:"" help:"Show the code, output, results and resets of a session."`
 	Log    sessionLogCmd    `cmd:"" help:"List the ended runs of a session, oldest first."`
 	Open   sessionOpenCmd   `cmd:"" help:"Open a logical session and print its id."`
-	Reset  sessionResetCmd  `cmd:"" help:"Reset a session to one of its heaps, or to none."`
+	Reset  sessionResetCmd  `cmd:"" help:"Reset a session to one of its heaps or to a fresh isolate."`
 	Replay sessionReplayCmd `cmd:"" help:"Replay the recorded events of a session."`
 	Shred  sessionShredCmd  `cmd:"" help:"Shred the content of a session permanently."`
 }
@@ -84,14 +84,14 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 type sessionResetCmd struct {
 	clientFlags
 	oneSession
-	Heap string `help:"Heap of the session to continue from: its key, or a unique prefix. Default: none." placeholder:"HASH"`
-	Key  string `name:"idempotency-key" help:"Idempotency key; a repeated reset with the same key returns the first reset." placeholder:"KEY"`
+	Heap string `help:"Heap of the session to continue from: its key, or a unique prefix. Default: a fresh isolate." placeholder:"HASH"`
+	Key  string `name:"idempotency-key" help:"Idempotency key; the same key resets the session once." placeholder:"KEY"`
 }
 
 // Help is shown by "daybook session reset --help".
 func (c *sessionResetCmd) Help() string {
-	return "Runs accepted before the reset keep their state; later ones start from the heap. In a named session, \"daybook run --continue --session NAME\" starts from the heap. " +
-		"A run of the session must have left the heap or started from it; \"daybook session log\" lists these heaps. The reset is recorded; nothing is deleted."
+	return "The next turn starts from the heap or, without one, from a fresh isolate. Runs accepted before the reset do not change. In a named session, \"daybook run --continue --session NAME\" starts from the heap. " +
+		"The heap must be one that a run of the session left or started from; \"daybook session log\" lists these heaps. The reset is recorded; nothing is deleted."
 }
 
 // Run resets a session and prints its new session head.
@@ -113,7 +113,7 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	if c.JSON {
 		return std.out.writeJSON(compact(answer.JSON))
 	}
-	s, to := answer.Body, "nothing"
+	s, to := answer.Body, "a fresh isolate"
 	if s.Head != nil {
 		to = "heap " + *s.Head
 	}
@@ -131,8 +131,8 @@ func labelOf(id string, name *string) string {
 
 type sessionOpenCmd struct {
 	clientFlags
-	Intent string   `arg:"" help:"Purpose of the session; the same text opens the same session." placeholder:"INTENT"`
-	Seed   []string `help:"APIs for code: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
+	Intent string   `arg:"" help:"Purpose of the session, compared exactly: the same intent opens the same session." placeholder:"INTENT"`
+	Seed   []string `help:"Catalog entry to declare: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
 }
 
 // Run prints the id of the session to stdout, for "daybook run --in", and the
@@ -157,13 +157,13 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 type sessionShredCmd struct {
 	clientFlags
 	Name  string `arg:"" help:"Name of the session." placeholder:"NAME"`
-	Force bool   `help:"Also delete heaps that runs outside of the session use."`
+	Force bool   `help:"Also remove heaps that runs outside of the session depend on."`
 }
 
 // Help is shown by "daybook session shred --help".
 func (c *sessionShredCmd) Help() string {
-	return "Destroys the content keys of the session: the source, output, results, errors, tags and heaps of its runs become unreadable. This cannot be undone. " +
-		"The ledger still records that the runs existed, when, and how they ended, and every proof remains valid. Only runs recorded while the server ran with --erasable-sessions can be shredded."
+	return "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. This cannot be undone. " +
+		"Other recorded data, such as times and statuses, and all proofs stay. Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without --force, while other runs depend on its heaps."
 }
 
 // Run shreds the content of a session and prints a summary.

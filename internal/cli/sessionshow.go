@@ -50,7 +50,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 
 func (c *sessionShowCmd) print(out *screen, t client.Turns) {
 	s := t.Session
-	head := "nothing"
+	head := "a fresh isolate"
 	if s.Head != nil {
 		head = "heap " + shortKeyOf(s.Head)
 	}
@@ -69,7 +69,7 @@ func (c *sessionShowCmd) print(out *screen, t client.Turns) {
 			}
 			printTurn(out, *m.Run, number, c.Lines)
 		case m.Reset != nil:
-			to, why := "nothing", "reset"
+			to, why := "a fresh isolate", "reset"
 			if m.Reset.Heap != nil {
 				to = "heap " + shortKeyOf(m.Reset.Heap)
 			}

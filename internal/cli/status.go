@@ -79,8 +79,8 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	if err := c.readiness(ctx, &s); err != nil {
 		return err
 	}
-	// An older server has no anomalies, and one that cannot read its projections answers
-	// an error.
+	// A server of an earlier version does not report anomalies, and a server that cannot
+	// read its projections answers with an error.
 	if found, err := c.api().Anomalies(ctx); err == nil {
 		s.Anomalies = &found.Body
 	}

@@ -29,7 +29,7 @@ const (
 
 // keyColumns maps columns of ids to the width to which they may be shortened. Every
 // command accepts a prefix of an id.
-var keyColumns = map[string]int{"EXECUTION": 18, "MADE BY": 18, "HEAP": 12}
+var keyColumns = map[string]int{"EXECUTION": 18, "CREATED BY": 18, "HEAP": 12}
 
 // wordColumns hold one word, which is never shortened.
 var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}

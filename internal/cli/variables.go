@@ -12,7 +12,7 @@ import (
 // server must not change what a command selects.
 var (
 	serverCommands = []string{"serve", "mcp", "acp", "runner"}
-	// sharedFlags are flags of the server or of every client, in any command.
+	// sharedFlags have a variable in every command.
 	sharedFlags = []string{"server", "token", "data-dir", "key-dir", "nats-url", "ca"}
 )
 

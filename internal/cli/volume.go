@@ -27,7 +27,7 @@ func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 	}
 	w := table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
 	for _, v := range answer.Body.Volumes {
-		state := "written"
+		state := "active"
 		if v.Sealed {
 			state = "sealed"
 		}

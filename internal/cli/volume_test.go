@@ -23,7 +23,7 @@ func TestVolumes(t *testing.T) {
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
 		{args: `volume export 1 $dir` + at, status: 2, stderr: "daybook: volume 1 is the active volume; seal it first.*\n"},
 		{args: `volume seal` + at, stdout: "Sealed volume 1, positions 1 to [0-9]+. The next one begins at [0-9]+.\n"},
-		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n1 +1 .* sealed .*\n2 .* written .*\n"},
+		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n1 +1 .* sealed .*\n2 .* active .*\n"},
 		{args: `volume list --json` + at, stdout: `.*"sealed": ?true.*` + "\n"},
 		{args: `volume export 1 $dir` + at, stdout: "Exported [0-9]+ events .*\n.*\n"},
 		{args: `verify --export $dir`, stdout: "(?s).*INTACT.*", stderr: ".*"},
@@ -33,7 +33,7 @@ func TestVolumes(t *testing.T) {
 		{args: `volume seal` + at, stdout: "Sealed volume 2, .*\n"},
 		{args: `volume remove 2 --export $dir` + at, status: 2, stderr: "(?s).*volume 1 is older; remove the oldest volume first\n"},
 		{args: `volume remove 1 --export $dir` + at, stdout: "Removed volume 1, positions 1 to [0-9]+, by event [0-9]+; kept [0-9]+ events? that later state depends on.\n"},
-		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n2 +.* sealed .*\n3 .* written .*\n"},
+		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n2 +.* sealed .*\n3 .* active .*\n"},
 		{args: `volume export 7 $dirx` + at, status: 2, stderr: "daybook: volume 7 does not exist; .*\n"},
 	})
 }

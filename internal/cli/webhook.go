@@ -8,20 +8,20 @@ import (
 )
 
 type webhookCmd struct {
-	Add    webhookAddCmd    `cmd:"" help:"Add a webhook, a URL that events are posted to."`
+	Add    webhookAddCmd    `cmd:"" help:"Register a webhook, a URL that events are posted to."`
 	List   webhookListCmd   `cmd:"" help:"List webhooks and their state."`
 	Remove webhookRemoveCmd `cmd:"" help:"Delete a webhook."`
 	Dead   webhookDeadCmd   `cmd:"" help:"List the dead letters of a webhook."`
-	Retry  webhookRetryCmd  `cmd:"" help:"Redeliver dead letters and re-enable a webhook."`
+	Retry  webhookRetryCmd  `cmd:"" help:"Retry dead letters and re-enable a webhook."`
 }
 
 type webhookAddCmd struct {
 	clientFlags
-	URL       string   `arg:"" help:"URL that events are posted to. It is recorded permanently; put no secret into it." placeholder:"URL"`
+	URL       string   `arg:"" help:"URL that deliveries are posted to: https, and a public address unless the server was started with --webhook-allow-private. It is recorded permanently: it must not contain a secret." placeholder:"URL"`
 	Type      []string `help:"Event type to post, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
-	Session   string   `help:"Named session whose run events to post." placeholder:"NAME"`
+	Session   string   `help:"Named session to post: the events of its runs, and its entries." placeholder:"NAME"`
 	Execution string   `help:"Execution whose events to post." placeholder:"ID"`
-	After     *uint64  `help:"Position to start after, 0 for the beginning. Default: the current end of the ledger." placeholder:"SEQUENCE"`
+	After     *uint64  `help:"Position to start after, 0 for the beginning. Default: events recorded from now on." placeholder:"SEQUENCE"`
 }
 
 // Run prints the id and the secret that deliveries are signed with. The secret is shown
@@ -35,7 +35,7 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 		return std.out.printJSON(added.JSON)
 	}
 	std.out.printf("id      %s\nsecret  %s\n", added.Body.ID, added.Body.Secret)
-	fmt.Fprintln(std.err, "Keep the secret: deliveries are signed with it, and it is not shown again.")
+	fmt.Fprintln(std.err, "Keep the secret, which signs the deliveries: it is not shown again.")
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
 type webhookRetryCmd struct {
 	clientFlags
 	oneWebhook
-	Sequences []string `arg:"" optional:"" help:"Positions of the events, as in \"daybook webhook dead\". Default: the oldest 1000." placeholder:"SEQUENCE"`
+	Sequences []string `arg:"" optional:"" help:"Positions of the events to deliver, as in \"daybook webhook dead\". Default: the oldest 1000 dead letters." placeholder:"SEQUENCE"`
 }
 
 // Run requests new deliveries of dead letters.

@@ -36,7 +36,7 @@ func TestWebhooks(t *testing.T) {
 		{args: `webhook add $to --type nonsense` + at, status: 2, stderr: "daybook: there is no event type \"nonsense\".*\n"},
 		{args: `webhook add $to --after 999` + at, status: 2, stderr: "daybook: --after is 999, but the ledger ends at .*\n"},
 		{args: `webhook add $to --type daybook.execution.completed.v1 --session s1` + at,
-			stdout: "id      (?P<id>(?P<begin>[0-9a-f-]{20})[0-9a-f-]{16})\nsecret  whsec_[A-Za-z0-9+/]{43}=\n", stderr: "Keep the secret: .*not shown again.\n"},
+			stdout: "id      (?P<id>(?P<begin>[0-9a-f-]{20})[0-9a-f-]{16})\nsecret  whsec_[A-Za-z0-9+/]{43}=\n", stderr: "Keep the secret, .*not shown again.\n"},
 		{args: `webhook list` + at, stdout: "WEBHOOK .*\n$id  active +\\d+ +0 +$to +-\n"},
 		{args: `webhook dead $id` + at, stdout: "SEQUENCE +TYPE .*REASON\n"},
 		{args: `webhook dead $begin` + at, stdout: "SEQUENCE +TYPE .*REASON\n"},
