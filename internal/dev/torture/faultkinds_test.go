@@ -31,7 +31,7 @@ var faultKinds = []faultKind{
 	{"two blocks are swapped", swap(ledgerFiles+"msgs/*.blk", ledgerFiles+"msgs/*.blk")},
 	{"a block is swapped with one of the blobs", swap(ledgerFiles+"msgs/*.blk", blobFiles+"msgs/*.blk")},
 	{"a page of zeros in a block", zero(ledgerFiles + "msgs/*.blk")},
-	{"garbage behind a block", garbage(ledgerFiles + "msgs/*.blk")},
+	{"garbage after a block", garbage(ledgerFiles + "msgs/*.blk")},
 	{"all blocks of the ledger are missing", removeAll(ledgerFiles + "msgs/*.blk")},
 	{"the ledger's stream is missing", removeBelow(ledgerFiles)},
 	{"all streams are missing", removeBelow("jetstream/")},
