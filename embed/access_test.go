@@ -32,7 +32,7 @@ import (
 	"daybook/ledger"
 )
 
-// journal is a log that a test reads.
+// journal collects log records for a test.
 type journal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -54,8 +54,8 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// TestTokensStaySecret uses good, bad and revoked tokens in every way, and then
-// looks for them in everything that was written or answered.
+// TestTokensStaySecret sends valid, invalid and revoked tokens to every interface. No log,
+// file or answer may contain one of them.
 func TestTokensStaySecret(t *testing.T) {
 	t.Parallel()
 	log := new(journal)
@@ -113,12 +113,11 @@ func TestTokensStaySecret(t *testing.T) {
 		return err
 	})
 	if err != nil || files < 3 || !strings.Contains(log.String(), "level=DEBUG") {
-		t.Errorf("%d files were looked at, %v", files, err)
+		t.Errorf("%d files were searched, %v", files, err)
 	}
 }
 
-// TestQuota keeps a tenant at its limit, over both interfaces, and leaves the
-// others alone.
+// A tenant at its limit is refused over REST and MCP, and other tenants are not.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{Access: embed.AccessOptions{Limits: embed.Limits{Runs: 2, OutputBytes: 1000, HeapBytes: 1}}, Slots: embed.SlotOptions{Total: 4}})
@@ -139,7 +138,7 @@ func TestQuota(t *testing.T) {
 		}
 		return status, a
 	}
-	// However many ask at once, no more get in than the limit.
+	// Concurrent submissions do not exceed the limit.
 	var mu sync.Mutex
 	var ids []string
 	var wg sync.WaitGroup
@@ -173,7 +172,7 @@ func TestQuota(t *testing.T) {
 		t.Errorf("after 2,001 bytes of output: %d %+v", status, a)
 	}
 	if status, a := submit(other, `{"code":"console.log('x'.repeat(2000))"}`, "Idempotency-Key", "k"); status != http.StatusAccepted || a.ID != first.ID {
-		t.Errorf("a repetition, which asks for nothing new: %d %+v", status, a)
+		t.Errorf("a repeated submission: %d %+v", status, a)
 	}
 	tags := "/api/heaps/" + events.Hash(nil) + "/tags"
 	if status, text := g.ask(other, http.MethodPut, tags, `{"tags":{"a":"b"}}`); status != http.StatusTooManyRequests || !strings.Contains(text, "limit-heap-bytes: 1") {
@@ -191,9 +190,9 @@ func TestQuota(t *testing.T) {
 		g.ask(acme, http.MethodGet, "/api/executions/"+id+"?wait=60", "")
 	}
 	if status, a := submit(acme, `{"code":"1"}`); status != http.StatusAccepted {
-		t.Errorf("with nothing running any more: %d %+v", status, a)
+		t.Errorf("after all runs have ended: %d %+v", status, a)
 	}
-	// The embedding program is told in its own way.
+	// The embedding program receives an error of package ledger.
 	for range 2 {
 		submit(g.admin, forever)
 	}
@@ -207,7 +206,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestUnreadableTokens says in /readyz that a revocation may be ignored.
+// While the token file cannot be read, a revocation may be ignored: /readyz reports it.
 func TestUnreadableTokens(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{})
@@ -287,7 +286,7 @@ func certificate(t *testing.T, certFile, keyFile, name string) *x509.CertPool {
 	return pool
 }
 
-// TestTLS serves with a certificate, and with the next one once it is there.
+// The server uses a replaced certificate without a restart.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -327,6 +326,6 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	if _, err := (&tls.Dialer{Config: &tls.Config{RootCAs: pool2, MaxVersion: tls.VersionTLS11}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(book.URL(), "https://")); err == nil {
-		t.Error("TLS 1.1 is spoken")
+		t.Error("TLS 1.1 is accepted")
 	}
 }

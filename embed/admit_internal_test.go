@@ -81,8 +81,8 @@ func submitACP(t *testing.T, d *Daybook, key, code string, again bool) (id, refu
 	return done.ExecutionID, ""
 }
 
-// Over every interface a repeated run is answered, an invalid one is refused as such, and
-// each run counts once, at a quota and while the server drains.
+// Over every interface, at a quota and while the server drains: a repeated request returns
+// its run, an invalid one is refused as invalid, and each run counts once.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	for name, submit := range map[string]submitter{"REST": submitREST, "MCP": submitMCP, "ACP": submitACP} {

@@ -17,7 +17,7 @@ import (
 	"daybook/internal/web/access"
 )
 
-// through is an HTTP client of the owner of a directory.
+// through returns an HTTP client of the owner of a directory.
 func through(dir string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -47,8 +47,8 @@ func askOwner(t *testing.T, dir, method, path, token string) (status int, body s
 	return resp.StatusCode, string(raw)
 }
 
-// On a server with tokens the socket's client is the local operator without one,
-// and with a token it is that of the token.
+// On a server with tokens, a client of the socket has the identity of its token, and without
+// a token that of the local operator.
 func TestSocketIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,8 +77,7 @@ func TestSocketIdentity(t *testing.T) {
 	}
 }
 
-// Only a background owner hands its directory over, and one that wants it waits
-// for that.
+// Only a background owner hands over its directory. A process that takes over waits for it.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -94,7 +93,7 @@ func TestHandOver(t *testing.T) {
 	background := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{Background: true}})
 	select {
 	case <-background.Released():
-		t.Fatal("it is released at the start")
+		t.Fatal("the directory is released at the start")
 	default:
 	}
 	closed := make(chan error, 1)
@@ -105,13 +104,13 @@ func TestHandOver(t *testing.T) {
 	var notices []string
 	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { notices = append(notices, text) }}})
 	if len(notices) != 1 || !strings.Contains(notices[0], fmt.Sprintf("background process %d; waiting", os.Getpid())) {
-		t.Errorf("while it waits it reports %q", notices)
+		t.Errorf("the waiting process reports %q", notices)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	if why := background.ReleaseReason(); !strings.Contains(why, "takes over") {
-		t.Errorf("it was released because %q", why)
+		t.Errorf("the reason of the release is %q", why)
 	}
 }
 
@@ -168,11 +167,11 @@ func TestAttachAcrossOwners(t *testing.T) {
 	}
 }
 
-// A client starts another owner when one was killed before it has attached, and does
-// not without end.
+// A client starts another owner if one was killed before the client attached, but not an
+// unlimited number of owners.
 func TestOwnersEndAtOnce(t *testing.T) {
 	t.Parallel()
-	killed := fmt.Errorf("it was killed: %w", embed.ErrNotServing)
+	killed := fmt.Errorf("the owner was killed: %w", embed.ErrNotServing)
 	for _, test := range []struct {
 		ends error
 		want string
@@ -200,7 +199,7 @@ func TestOwnersEndAtOnce(t *testing.T) {
 	}
 }
 
-// A client reports how an owner differs from it, once for owners that are alike.
+// A client reports the differences of its owner, and not again for an equal next owner.
 func TestOwnerDiffers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -230,7 +229,7 @@ func TestOwnerDiffers(t *testing.T) {
 	}
 	owner := "the process that owns " + dir
 	if want := owner + " is Daybook 1, this is 2; " + owner + " was started with other options, which apply until it ends: --b, --c, --a"; len(notices) != 1 || notices[0] != want {
-		t.Errorf("it reports %q, want %q", notices, want)
+		t.Errorf("the client reports %q, want %q", notices, want)
 	}
 }
 
@@ -244,21 +243,21 @@ func TestIdleFromStart(t *testing.T) {
 		select {
 		case <-book.Released():
 		case <-time.After(patience):
-			t.Fatal("it is not released")
+			t.Fatal("the directory is not released")
 		}
 		took := time.Since(began)
 		if took >= idle/2 {
 			return
 		}
-		// A busy machine may look at the clock late, but not each time.
+		// A busy machine may measure a longer time, but not in each try.
 		if try == 5 {
-			t.Fatalf("it was released after %s", took)
+			t.Fatalf("the directory was released after %s", took)
 		}
 		closeBook(t, book)
 	}
 }
 
-// runs lists the runs as the REST interface shows them.
+// runs returns the list of runs of the REST interface.
 func runs(t *testing.T, book *embed.Daybook) string {
 	t.Helper()
 	_, body := askOwner(t, book.DataDir(), http.MethodGet, "/api/executions", "")

@@ -61,7 +61,7 @@ func TestRunningServerKeepsItsBallast(t *testing.T) {
 	limit(1 << 60)
 	logged("no new runs are accepted")
 	limit(1)
-	// The server has then done all that it does on a full disk.
+	// This log record comes after all actions of the server on a full disk.
 	logged("new runs are accepted")
 	after, err := os.Stat(path)
 	if err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/lifecycle/damage"
 )
 
-// The findings of very many damaged blobs are written while they change, not for each
-// blob: each writing waits for the disk.
+// The file of findings is written when its content changes, and not for each damaged blob:
+// each write waits for the disk.
 func TestFindingsAreWrittenWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	d := newDaybook(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
@@ -26,7 +26,7 @@ func TestFindingsAreWrittenWhenTheyChange(t *testing.T) {
 		}
 		return info
 	}
-	for i := range 99 { // one less than are listed
+	for i := range 99 { // the maximum number of listed findings is 100
 		b := blob(i)
 		d.damage.Report(damage.Finding{Radius: damage.OfBlob, Blob: &b, What: "a chunk is missing"})
 	}
@@ -48,6 +48,6 @@ func TestFindingsAreWrittenWhenTheyChange(t *testing.T) {
 	d.damage.EndBlobFindings("they were removed", func(damage.Finding) bool { return true })
 	d.rememberBlobDamage()
 	if _, err := os.Stat(d.blobDamageFile()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a damaged blob the file is there: %v", err)
+		t.Errorf("the file exists without a damaged blob: %v", err)
 	}
 }

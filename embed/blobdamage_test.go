@@ -15,7 +15,7 @@ import (
 	"daybook/ledger"
 )
 
-// blobReport is the damage report; it fails the test where the ledger is reported.
+// blobReport returns the damage report. A finding about the ledger fails the test.
 func blobReport(t *testing.T, book *embed.Daybook) (lasting, ended []damage.Finding) {
 	t.Helper()
 	var report struct {
@@ -56,14 +56,14 @@ func answers(t *testing.T, book *embed.Daybook, method, path, body string, statu
 	}
 }
 
-// A damaged heap is refused to what needs it, and nothing else stops. It is stored
-// again by the script that made it.
+// With a damaged heap, only the requests and runs that need it fail. A new run of the script
+// that created the heap stores it again.
 func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	opts := embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
 	const code = "var kept = 41"
-	for _, content := range tier.Choose([]bool{true}, []bool{true, false}) { // of the heap, or its description
+	for _, content := range tier.Choose([]bool{true}, []bool{true, false}) { // damage the content of the heap, or its metadata
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 		loseHeap(t, dir, heap, content)
 		loseHeap(t, dir, head, !content)
 
-		for range 2 { // the second start knows as much
+		for range 2 { // the second start has the same findings
 			book = start(t, opts)
 			s.Daybook, s.base = book, book.URL()
 			lasting, _ := blobReport(t, book)
@@ -102,7 +102,7 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 		}
 		report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir})
 		if err != nil || report.OK || !strings.Contains(report.String(), heap) {
-			t.Errorf("it is verified: %v, %v", report, err)
+			t.Errorf("the verification gives %v, %v", report, err)
 		}
 
 		book = start(t, opts)
@@ -127,8 +127,8 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	}
 }
 
-// A ledger that is read-only keeps the findings about blobs: its report has them, and
-// so has that of a later start.
+// A read-only start keeps the findings about blobs: its report lists them, and so does the
+// report of a later start.
 func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,7 +138,7 @@ func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
 	_, other := completes(t, book, embed.Script{Code: "var other = 7"})
 	closeBook(t, book)
 	loseHeap(t, dir, heap, true)
-	closeBook(t, start(t, opts)) // the damaged record is taken out of the store
+	closeBook(t, start(t, opts)) // removes the damaged record from the store
 	loseHeap(t, dir, other, true)
 	flipByte(t, filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "LEDGER-0001", "msgs", "1.blk"), 300)
 	file := filepath.Join(dir, "damaged-blobs.json")
@@ -152,16 +152,16 @@ func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
 		if !named {
 			t.Errorf("the findings of a read-only start are %+v", list)
 		}
-		request(book, "GET", "/api/ledger/blobs/heaps/"+other, "") // finds the other one damaged
+		request(book, "GET", "/api/ledger/blobs/heaps/"+other, "") // finds damage of the other heap
 		closeBook(t, book)
 		if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), heap) {
-			t.Errorf("the findings that are kept: %s, %v", raw, err)
+			t.Errorf("the kept findings: %s, %v", raw, err)
 		}
 	}
 }
 
-// Whatever is damaged of the blob store's files, the server starts and takes runs,
-// and no run starts from a fresh isolate in place of a lost heap.
+// With any damage of the files of the blob store, the server starts and takes runs. No run
+// starts from a fresh isolate instead of a lost heap.
 func TestDamagedBlobStore(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join("jetstream", "jetstream", "$G", "streams", "OBJ_BLOBS")
@@ -194,14 +194,14 @@ func TestDamagedBlobStore(t *testing.T) {
 			}
 			completes(t, book, embed.Script{Code: "var kept = 41"})
 			if result, _ := completes(t, book, embed.Script{Code: "kept", Heap: heap}); result != "41" {
-				t.Errorf("from the heap that is stored again: %s", result)
+				t.Errorf("a run from the heap that was stored again answers %s", result)
 			}
 			if lasting, _ := blobReport(t, book); len(lasting) > 0 {
 				t.Errorf("in the end the findings are %+v", lasting)
 			}
 			closeBook(t, book)
 			if report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); err != nil || !report.OK {
-				t.Errorf("in the end it is verified: %v, %v", report, err)
+				t.Errorf("in the end the verification gives %v, %v", report, err)
 			}
 		})
 	}

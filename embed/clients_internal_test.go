@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A client that attaches again to the same owner is served when its connection before has
+// A client that attaches again to the same owner is served once its former connection has
 // ended, or takes too long to end. Other clients do not wait.
 func TestClientsAttachInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// However many descriptors there are, the listeners leave some of them to the
-// ledger, and what the operator asks for is either done or refused.
+// With any number of descriptors, the listeners leave some of them to the ledger. The number
+// of connections that the operator sets is applied or refused.
 func TestConnectionBounds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

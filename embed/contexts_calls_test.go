@@ -17,7 +17,7 @@ import (
 	"daybook/embed"
 )
 
-// counter is an MCP server whose only tool answers otherwise each time.
+// counter starts an MCP server whose only tool returns another number at each call.
 func counter(t *testing.T) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -33,9 +33,9 @@ func counter(t *testing.T) (url string, asked *atomic.Int64) {
 	return srv.URL, asked
 }
 
-// A run that called a server is told of with its calls, and reuse runs it again:
-// what it gave depended on more than its request. That holds after a restart, and
-// what the server alone takes for a secret is not told.
+// The context lists a run that called a server with its calls. With reuse such a run is run
+// again, because its result depended on more than its request. Both hold after a restart. The
+// context does not contain values that only the configuration of the server marks as secret.
 func TestReuseAsksServersAgain(t *testing.T) {
 	t.Parallel()
 	url, asked := counter(t)
@@ -74,11 +74,11 @@ func TestReuseAsksServersAgain(t *testing.T) {
 		}
 		switch {
 		case n%2 == 0 && got.AlreadyTried != nil:
-			t.Errorf("run %d is the first of its kind: %s", n, text)
+			t.Errorf("run %d has no prior run: %s", n, text)
 		case n == 1 && (got.AlreadyTried == nil || got.AlreadyTried.Reused || got.AlreadyTried.Result != "1"):
-			t.Errorf("run %d is to be told of the one before, and run: %s", n, text)
+			t.Errorf("run %d must list the prior run and be run: %s", n, text)
 		case n == 3 && (got.AlreadyTried == nil || !got.AlreadyTried.Reused):
-			t.Errorf("run %d asks for nothing but its request has: %s", n, text)
+			t.Errorf("run %d called no server and must be reused: %s", n, text)
 		}
 	}
 	if n := asked.Load(); n != 2 {
@@ -95,7 +95,7 @@ func TestReuseAsksServersAgain(t *testing.T) {
 		for _, secret := range []string{"s3cret", "4711"} {
 			for _, call := range toolCalls(t, all) {
 				if strings.HasPrefix(call.Tool, "mcp.") && strings.Contains(string(call.Args), secret) {
-					t.Errorf("a secret is told: %s", call.Args)
+					t.Errorf("the context contains a secret: %s", call.Args)
 				}
 			}
 		}

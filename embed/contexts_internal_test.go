@@ -9,7 +9,7 @@ import (
 	"daybook/internal/web/access"
 )
 
-// usage is a tenant's, or why it cannot be read.
+// usage returns the usage of a tenant, or the error of reading it.
 type usage struct {
 	access.Meter
 	use access.Usage
@@ -20,7 +20,7 @@ func (u usage) TenantUsage(context.Context, string) (access.Usage, error) { retu
 
 func (u usage) HasContext(context.Context, string, string) (bool, error) { return false, nil }
 
-// Only the limit is a reason for clients why a context is not kept.
+// Clients are refused a context only because of the limit, and not because of a failed read.
 func TestKeepContext(t *testing.T) {
 	t.Parallel()
 	for name, u := range map[string]usage{

@@ -16,7 +16,7 @@ import (
 	"daybook/embed"
 )
 
-// way is how a client reaches the server.
+// way describes how a client reaches the server.
 type way struct {
 	transport, revision string
 	named               bool
@@ -24,7 +24,7 @@ type way struct {
 
 func (w way) String() string { return fmt.Sprintf("%s %s named=%t", w.transport, w.revision, w.named) }
 
-// ways are all there are by which a connection has a context.
+// ways lists all ways in which a connection has a context.
 func ways() []way {
 	var list []way
 	for _, w := range []way{{transport: "stdio", revision: "2025-11-25"}, {transport: "stdio", revision: "2026-07-28"}, {transport: "http", revision: "2025-11-25"}, {transport: "sse", revision: "2024-11-05"}} {
@@ -71,7 +71,7 @@ func (p *person) connect(book *embed.Daybook) {
 		fromServer, serverOut := io.Pipe()
 		serverIn, toServer := io.Pipe()
 		go func() {
-			_ = embed.Attach(context.Background(), embed.Client{DataDir: book.DataDir(), SessionID: name}, serverIn, serverOut) // its end is the test's
+			_ = embed.Attach(context.Background(), embed.Client{DataDir: book.DataDir(), SessionID: name}, serverIn, serverOut) // it ends with the test
 			serverOut.Close()
 		}()
 		transport = &sdk.IOTransport{Reader: fromServer, Writer: toServer}
@@ -85,7 +85,7 @@ func (p *person) connect(book *embed.Daybook) {
 	p.t.Cleanup(func() { _ = p.ss.Close() })
 }
 
-// call calls a tool and returns all that the answer holds.
+// call calls a tool and returns the complete answer.
 func (p *person) call(tool string, args map[string]any) (text string, isError bool) {
 	p.t.Helper()
 	res, err := p.ss.CallTool(within(p.t), &sdk.CallToolParams{Name: tool, Arguments: args})
@@ -136,7 +136,7 @@ func (p *person) work(rounds int) {
 	}
 }
 
-// check sees that nothing of anybody else is in what the client can ask for.
+// check requires that no data of another client is in any answer to this client.
 func (p *person) check(others []*person, rounds int) {
 	p.t.Helper()
 	all, custom := p.context()
@@ -151,7 +151,7 @@ func (p *person) check(others []*person, rounds int) {
 		}
 		for what, text := range map[string]string{"context": all, "logical context": logical, "session log": snapshots} {
 			if strings.Contains(text, other.word) {
-				p.t.Errorf("%s: the %s holds what %s did: %s", p.way, what, other.way, text)
+				p.t.Errorf("%s: the %s contains data of %s: %s", p.way, what, other.way, text)
 			}
 		}
 		if other.way.named {
@@ -161,7 +161,7 @@ func (p *person) check(others []*person, rounds int) {
 			}
 		}
 	}
-	// What others have is no argument of any tool.
+	// No tool takes an argument that names the data of another client.
 	if text, bad := p.call("get_context", map[string]any{"session_id": strings.Repeat("a", 64)}); !bad {
 		p.t.Errorf("%s: get_context takes an id: %s", p.way, text)
 	}
@@ -171,7 +171,7 @@ func (p *person) check(others []*person, rounds int) {
 	if text, bad := p.call("get_context", map[string]any{"logical_session_ref": "s1"}); !bad {
 		p.t.Errorf("%s: get_context takes another's reference: %s", p.way, text)
 	}
-	// A fresh isolate knows of nobody's state.
+	// A fresh isolate has no state of a client.
 	if got := p.run("typeof globalThis.mine"); got != "undefined" {
 		p.t.Errorf("%s: a fresh isolate has %s", p.way, got)
 	}
@@ -197,9 +197,9 @@ func (p *person) run(code string) string {
 	return *ended.Result
 }
 
-// Clients over every transport work at once: nothing of one's context, logical
-// session, log or heap is ever another's, also after a restart, when those under
-// a name find what they left and all others nothing.
+// Clients over every transport work concurrently. No client sees the context, the logical
+// session, the log or a heap of another one. After a restart, clients with a session name find
+// their data again, and the others find none.
 func TestContextsAreIsolated(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}

@@ -19,15 +19,14 @@ import (
 
 const (
 	crowd        = 50 // MCP connections
-	crowdedNames = 7  // sessions they share
+	crowdedNames = 7  // sessions that they share
 )
 
 var runsEach = tier.Choose(2, 20)
 
-// Fifty MCP clients over every transport, several to a session, run scripts
-// while the server is restarted under them. Every run that was acknowledged is
-// in the log of its session, once; every log is contiguous, in the order in
-// which runs ended.
+// Fifty MCP clients over every transport, several for each session, run scripts while the
+// server restarts. Every acknowledged run has one entry in the log of its session. Every log
+// is contiguous and in the order in which the runs ended.
 func TestCrowdOfMCPClients(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -55,7 +54,7 @@ func TestCrowdOfMCPClients(t *testing.T) {
 			}
 		})
 	}
-	for range crowd / 2 { // some are past their half, others are not
+	for range crowd / 2 { // some clients have half of their runs behind them, others do not
 		select {
 		case <-halfway:
 		case <-ctx.Done():
@@ -74,8 +73,7 @@ func TestCrowdOfMCPClients(t *testing.T) {
 	checkCrowd(ctx, t, v.book, acknowledged)
 }
 
-// checkCrowd holds the sessions' logs in the ledger against what clients were
-// told.
+// checkCrowd compares the session logs in the ledger with the answers to the clients.
 func checkCrowd(ctx context.Context, t *testing.T, book *embed.Daybook, acknowledged []map[string]string) {
 	t.Helper()
 	waiting := map[string]string{} // acknowledged execution without an entry so far -> its session
@@ -99,10 +97,10 @@ func checkCrowd(ctx context.Context, t *testing.T, book *embed.Daybook, acknowle
 				continue
 			}
 			if d.Index != next[d.Session] {
-				t.Errorf("entry %d of %s comes as number %d", d.Index, d.Session, next[d.Session])
+				t.Errorf("entry %d of %s is at index %d of the log", d.Index, d.Session, next[d.Session])
 			}
 			if d.TerminalSeq <= last[d.Session] {
-				t.Errorf("entry %d of %s is of a run that ended before the one in front of it", d.Index, d.Session)
+				t.Errorf("entry %d of %s is of a run that ended before the run of the entry before", d.Index, d.Session)
 			}
 			if want, ok := waiting[d.ExecutionID]; ok && want != d.Session {
 				t.Errorf("a run of %s is in the log of %s", want, d.Session)
@@ -131,7 +129,7 @@ func checkCrowd(ctx context.Context, t *testing.T, book *embed.Daybook, acknowle
 type venue struct {
 	dir string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	book   *embed.Daybook
 	opened chan struct{} // closed while the book is open
 }
@@ -158,7 +156,7 @@ func (v *venue) restart(t *testing.T) {
 	v.open(t)
 }
 
-// url waits until the venue is open and returns where.
+// url waits until the venue is open and returns its address.
 func (v *venue) url(ctx context.Context) (string, error) {
 	v.mu.Lock()
 	opened := v.opened
@@ -173,27 +171,27 @@ func (v *venue) url(ctx context.Context) (string, error) {
 	return v.book.URL(), nil
 }
 
-// visitor is one MCP client, which connects again when its connection breaks.
+// visitor is an MCP client that connects again when its connection breaks.
 type visitor struct {
 	n        int
 	venue    *venue
 	accepted map[string]string
 
 	conn *sdk.ClientSession
-	hang func() // ends what the connection needs
+	hang func() // ends the resources of the connection
 }
 
 func sessionOf(n int) string { return fmt.Sprintf("session %d", n%crowdedNames) }
 
 func (c *visitor) session() string { return sessionOf(c.n) }
 
-// how names the transport the visitor uses.
+// how returns the name of the transport of the visitor.
 func (c *visitor) how() string {
 	return []string{"Streamable HTTP of 2025-11-25", "Streamable HTTP of 2026-07-28", "SSE", "stdio"}[c.n%4]
 }
 
-// run has a script accepted, however often it takes. A try that fails without
-// an answer may have been accepted; only what was answered counts.
+// run submits a script until it is accepted. A try that fails without an answer may have been
+// accepted too; only answered tries count.
 func (c *visitor) run(ctx context.Context, code string) error {
 	for {
 		err := c.try(ctx, code)
@@ -235,7 +233,7 @@ func (c *visitor) try(ctx context.Context, code string) error {
 	return nil
 }
 
-// enter connects over the visitor's transport, under its session's name.
+// enter connects over the transport of the visitor, with its session name.
 func (c *visitor) enter(ctx context.Context) error {
 	url, err := c.venue.url(ctx)
 	if err != nil {

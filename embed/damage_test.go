@@ -39,8 +39,8 @@ func request(book *embed.Daybook, method, path, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// On a damaged ledger the server says what is missing, answers what it can,
-// takes nothing, and leaves what it found.
+// With a damaged ledger the server reports the missing positions, answers the reads that it
+// can, refuses writes, and does not change the damaged files.
 func TestDamagedLedgerIsReadOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestDamagedLedgerIsReadOnly(t *testing.T) {
 			}
 		}
 		if strings.Contains(body, dir) {
-			t.Errorf("%s %s tells where the files are: %s", test.method, test.path, body)
+			t.Errorf("%s %s contains the path of the files: %s", test.method, test.path, body)
 		}
 	}
 	_, body := request(book, "GET", "/api/ledger/damage", "")
@@ -91,7 +91,7 @@ func TestDamagedLedgerIsReadOnly(t *testing.T) {
 	if now, err := os.ReadFile(blockOf(dir, "1")); err != nil || string(now) != string(damaged) {
 		t.Errorf("the damaged block was changed, %v", err)
 	}
-	// The damage mended, everything goes on.
+	// With the block repaired, the server works again.
 	flipByte(t, blockOf(dir, "1"), 400)
 	book = start(t, embed.Options{DataDir: dir})
 	completes(t, book, embed.Script{Code: "2"})
@@ -100,8 +100,7 @@ func TestDamagedLedgerIsReadOnly(t *testing.T) {
 	}
 }
 
-// What was not looked at when the server started the scrub finds, and the server
-// is read-only from then on.
+// The scrub finds damage that the startup check skipped, and the server becomes read-only.
 func TestScrubFindsDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,8 +114,8 @@ func TestScrubFindsDamage(t *testing.T) {
 	for {
 		list, _ := book.Damage()
 		if len(list) > 0 {
-			if list[0].By == damage.FoundAtStart { // some reader may be faster than the scrub
-				t.Errorf("found %+v", list[0])
+			if list[0].By == damage.FoundAtStart { // another reader may find it before the scrub
+				t.Errorf("the finding is %+v", list[0])
 			}
 			break
 		}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that may open no more files says so and claims no damage. Once it may,
-// it works again by itself, and all that was acknowledged is there.
+// A process that may open no more files reports that and no damage. Once it may open files
+// again, it works without a restart and has all acknowledged events.
 func TestWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 	url := string(raw)
 	submit := func() (status int, id, body string) {
-		status, body = post(t, url+"/api/exec", `{"code":"console.log(1); 20+3"}`) // over the connection that is open
+		status, body = post(t, url+"/api/exec", `{"code":"console.log(1); 20+3"}`) // over the open connection
 		var answer struct {
 			ID string `json:"execution_id"`
 		}
@@ -47,7 +47,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 	acknowledged := []string{first}
 	for range 5 {
-		// An append needs no new descriptor, as long as it goes to the same file.
+		// An append to the same file needs no new descriptor.
 		if status, id, _ := submit(); status == http.StatusAccepted {
 			acknowledged = append(acknowledged, id)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A server that started on a full disk stores the base heap once there is space,
-// without a restart, and heaps take little space then.
+// A server that started on a full disk stores the base heap once there is space, without a
+// restart. From then on heaps take little space.
 func TestBaseHeapIsStoredLater(t *testing.T) {
 	t.Parallel()
 	book, err := Start(t.Context(), Options{DataDir: t.TempDir(), Resources: ResourceOptions{DiskReserve: 1 << 50}, NATS: NATSOptions{NoSync: true}, Runs: RunOptions{DrainWait: -1}})
@@ -68,7 +68,7 @@ func TestBaseHeapIsStoredLater(t *testing.T) {
 	}
 }
 
-// The reason for missing space never names a reserve that the free space reaches.
+// The error about a low disk never prints a reserve that is below the free space.
 func TestLowDiskNamesSizesThatDiffer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -12,8 +12,8 @@ import (
 	"daybook/events"
 )
 
-// A server that starts with less space than it keeps free answers recorded events, says
-// why it records nothing, and has lost nothing when there is space.
+// A server that starts with less free space than its reserve answers reads, reports why it
+// records nothing, and has all recorded events when there is space again.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestDisk(t *testing.T) {
 
 	book = start(t, embed.Options{DataDir: dir, Resources: embed.ResourceOptions{DiskReserve: 1 << 50}})
 	if _, err := os.Stat(filepath.Join(dir, "ballast")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file that keeps space is still there: %v", err)
+		t.Errorf("the ballast still exists: %v", err)
 	}
 	if e, err := book.Wait(within(t), first); err != nil || e.Result == nil || *e.Result != "42" {
 		t.Errorf("the recorded run is %+v, %v", e, err)
@@ -61,8 +61,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// A new data directory starts on a full disk too: it answers reads, and says why it
-// records nothing.
+// A new data directory can be started on a full disk too: the server answers reads and
+// reports why it records nothing.
 func TestNewDirectoryOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

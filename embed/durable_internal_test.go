@@ -10,7 +10,7 @@ import (
 	"daybook/internal/lifecycle/damage"
 )
 
-// Files of the data directory that cannot be written stay as they are.
+// Files of the data directory whose write fails keep their old content.
 func TestFailingWritesLeaveTheOldFiles(t *testing.T) {
 	t.Parallel()
 	found := damage.NewState()

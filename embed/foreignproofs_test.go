@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// Proofs of another ledger, put in the place of the ledger's own, contradict each
-// event. Accepting damage must not take that for the loss of all events.
+// Proofs of another ledger in the directory contradict each event. Accepting damage must not
+// treat that as the loss of all events.
 func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	other := embed.Options{DataDir: t.TempDir()}
@@ -74,8 +74,8 @@ func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
 }
 
 // The streams of an outside server were restored from an older copy, and another process
-// continued there. Its events differ from the hashes of the first one, but they are no
-// damage that can be given up.
+// continued there. Its events differ from the hashes of the first one, but they are not
+// damage that can be accepted as lost.
 func TestAcceptDamageOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,9 +16,8 @@ import (
 	"daybook/events"
 )
 
-// A ledger that cannot be written says so, and goes on answering reads. The
-// disk of a test cannot be filled, but a process can be kept from writing: its
-// files may not grow.
+// A server whose ledger cannot be written reports that and continues to answer reads. The test
+// cannot fill the disk; it limits the size of the files of the process instead.
 func TestADiskWithoutRoom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -38,7 +37,7 @@ func TestADiskWithoutRoom(t *testing.T) {
 	if _, body := get(t, url+"/api/executions/"+first.ID+"?wait=30"); !strings.Contains(body, `"completed"`) {
 		t.Fatalf("the run is %s", body)
 	}
-	large := `{"code":"` + strings.Repeat(" ", 100_000) + `2"}` // goes to the blob store
+	large := `{"code":"` + strings.Repeat(" ", 100_000) + `2"}` // is stored in the blob store
 
 	var before unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}, &before); err != nil {
@@ -50,24 +49,24 @@ func TestADiskWithoutRoom(t *testing.T) {
 			t.Errorf("a run that cannot be recorded is answered %d: %s", status, body)
 		}
 		if strings.Contains(body, dir) {
-			t.Errorf("the answer tells where the files are: %s", body)
+			t.Errorf("the answer contains the path of the files: %s", body)
 		}
 	}
 	if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "the ledger cannot be written") {
 		t.Errorf("/readyz answers %d: %s", status, body)
 	}
 	if status, body := get(t, url+"/api/executions/"+first.ID); status != http.StatusOK || !strings.Contains(body, `"result":"2"`) {
-		t.Errorf("what is on record is answered %d: %s", status, body)
+		t.Errorf("a recorded run is answered %d: %s", status, body)
 	}
 
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &before, nil); err != nil {
 		t.Fatal(err)
 	}
-	// It takes writes again by itself, and what was refused was not recorded.
+	// The server takes writes again without a restart. The refused runs were not recorded.
 	status, body = 0, ""
 	for deadline := time.Now().Add(30 * time.Second); status != http.StatusAccepted; time.Sleep(20 * time.Millisecond) {
 		if status, body = post(t, url+"/api/exec", `{"code":"20+3"}`); time.Now().After(deadline) {
-			t.Fatalf("with room again, a run is answered %d: %s", status, body)
+			t.Fatalf("with space again, a run is answered %d: %s", status, body)
 		}
 	}
 	var second struct {
@@ -77,10 +76,10 @@ func TestADiskWithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, body := get(t, url+"/api/executions/"+second.ID+"?wait=30"); !strings.Contains(body, `"result":"23"`) {
-		t.Errorf("with room again, the run is %s", body)
+		t.Errorf("with space again, the run is %s", body)
 	}
 	if status, body := get(t, url+"/readyz"); status != http.StatusOK {
-		t.Errorf("with room again, /readyz answers %d: %s", status, body)
+		t.Errorf("with space again, /readyz answers %d: %s", status, body)
 	}
 	stop()
 	book := start(t, embed.Options{DataDir: dir})

@@ -72,7 +72,7 @@ func TestOutsideServerAtItsStorageLimit(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	book = start(t, opts) // there is no space yet
+	book = start(t, opts) // still without space
 
 	if err := filler.Purge(t.Context()); err != nil {
 		t.Fatal(err)
@@ -87,6 +87,6 @@ func TestOutsideServerAtItsStorageLimit(t *testing.T) {
 		t.Errorf("with space: %+v", e)
 	}
 	if e, err := book.Wait(within(t), underWay); err != nil || e.Status != events.StatusCompleted || deref(e.Result) != "done" {
-		t.Errorf("the run that was under way: %+v, %v", e, err)
+		t.Errorf("the run that was in progress: %+v, %v", e, err)
 	}
 }

@@ -48,7 +48,7 @@ func get(t testing.TB, url string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// The handler is the whole interface, in a server of somebody else.
+// The handler serves the complete interface in an HTTP server of another program.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{})
@@ -90,7 +90,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// One limit holds for requests of every interface, and one error.
+// Requests over every interface have the same size limit and the same error.
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}})
@@ -115,7 +115,7 @@ func TestRequestLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		raw, _ := io.ReadAll(resp.Body) // a body that is too long may be cut off
+		raw, _ := io.ReadAll(resp.Body) // the server may close the connection of a body that is too long
 		return resp.StatusCode, string(raw)
 	}
 	if status, body := send("/mcp", strings.NewReader(call(1))); status != http.StatusOK || !strings.Contains(body, "execution_id") {
@@ -147,7 +147,7 @@ func TestMetrics(t *testing.T) {
 	defer server.Close()
 	completes(t, book, embed.Script{Code: "1"})
 	run(t, book, embed.Script{Code: "throw 1"})
-	// The second one is cancelled before its start. Each end counts once.
+	// The second run is cancelled before its start. The end of each run counts once.
 	running := submit(t, book, embed.Script{Code: "console.log(1); for (;;);"})
 	awaitStarts(t, book, running, 1)
 	queued := submit(t, book, embed.Script{Code: "1"})
@@ -157,7 +157,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	_, body := get(t, server.URL+"/metrics")
-	// A run counts shortly after its end can be read.
+	// The metrics count a run shortly after its end can be read.
 	for ctx := within(t); (!strings.Contains(body, "\ndaybook_runner_executions_total{status=\"failed\"} 1\n") || !strings.Contains(body, "{status=\"cancelled\"} 2\n")) && ctx.Err() == nil; {
 		_, body = get(t, server.URL+"/metrics")
 	}
@@ -194,7 +194,7 @@ const (
 	callRun = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"7*6"}}}` + "\n"
 )
 
-// executionOf finds the execution id that a conversation was given.
+// executionOf returns the execution id in the answers of a conversation.
 func executionOf(t *testing.T, out string) string {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -231,8 +231,8 @@ func TestServeMCP(t *testing.T) {
 	}
 }
 
-// A process finds the ledger that another holds, however long the path of the
-// directory, and keeps the name of its own session.
+// A process attaches to the owner of a directory, also with a long path, and its runs have its
+// own session name.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -254,7 +254,7 @@ func TestAttach(t *testing.T) {
 			}
 			id := executionOf(t, out.String())
 			stop()
-			// What it recorded is in that ledger.
+			// The run of the client is in the ledger of the owner.
 			book := start(t, embed.Options{DataDir: test.dir})
 			e, err := book.Wait(within(t), id)
 			if err != nil || deref(e.Result) != "42" || deref(e.Session) != test.want {
@@ -268,13 +268,13 @@ func TestAttachRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
-		t.Errorf("attaching to nobody: %v", err)
+		t.Errorf("attaching without an owner: %v", err)
 	}
 	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir, SessionID: "bad\nname"}, strings.NewReader(""), io.Discard); err == nil {
 		t.Error("a bad session name was accepted")
 	}
-	// A request to attach that is no hello is refused.
+	// A request to attach without a valid hello is refused.
 	for _, body := range []string{"", "{", "{}", `{"protocol":"x"}`, `{"protocol":"mcp","connection":"short"}`, hello("mcp", "a\\nb"), strings.Repeat("x", 2<<20)} {
 		conn := dial(t, dir)
 		if resp := hail(t, conn, body); resp.StatusCode != http.StatusBadRequest {
@@ -283,9 +283,9 @@ func TestAttachRefused(t *testing.T) {
 		conn.Close()
 	}
 	closeBook(t, book)
-	// The socket of a dead process is in nobody's way.
+	// The socket of a process that has ended does not disturb.
 	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
-		t.Errorf("attaching to a closed one: %v", err)
+		t.Errorf("attaching to the socket of a closed Daybook: %v", err)
 	}
 	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 }
@@ -304,11 +304,11 @@ func hello(protocol, session string) string {
 	return fmt.Sprintf(`{"protocol":%q,"session":"%s","connection":%q}`, protocol, session, strings.Repeat("ab", 32))
 }
 
-// hail asks an owner to attach a client.
+// hail sends a request to attach a client to an owner.
 func hail(t *testing.T, conn net.Conn, body string) *http.Response {
 	t.Helper()
 	_, err := fmt.Fprintf(conn, "POST /owner/attach HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: daybook-link\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // what is too long is not read to its end
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // the owner does not read all of a hello that is too long
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -318,7 +318,8 @@ func hail(t *testing.T, conn net.Conn, body string) *http.Response {
 	return resp
 }
 
-// framed are lines as the client's end of a link sends them, from a number on.
+// framed returns lines in the form in which the client's end of a link sends them, numbered
+// from first.
 func framed(first int, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -329,7 +330,7 @@ func framed(first int, text string) string {
 	return b.String()
 }
 
-// Attached clients, silent or deaf, do not hold up the end.
+// Attached clients that send nothing or read nothing do not delay Close.
 func TestCloseWithClientsAttached(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -349,10 +350,10 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	if n, err := idle.Read(make([]byte, 1)); n != 1 {
 		t.Fatal(err)
 	}
-	// Ask for far more than fits into the socket, and read none of it: an answer has
-	// 10 KB or more.
+	// Request far more answers than fit into the socket, and read none: an answer has 10 KB
+	// or more.
 	_, err := io.WriteString(deaf, framed(1, initialize))
-	for n := 10; n < 110 && err == nil; n++ { // fewer than a connection may have unanswered
+	for n := 10; n < 110 && err == nil; n++ { // below the limit of unanswered requests of a connection
 		_, err = io.WriteString(deaf, framed(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, n)))
 	}
 	if err != nil {
@@ -360,7 +361,7 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	}
 	for late := time.Now().Add(patience); unread(t, deaf) < 64<<10; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("%d bytes of answers came", unread(t, deaf))
+			t.Fatalf("%d bytes of answers arrived", unread(t, deaf))
 		}
 	}
 	closed := make(chan error, 1)
@@ -375,7 +376,7 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	}
 }
 
-// unread is how many bytes wait in a socket to be read.
+// unread returns the number of bytes that wait in a socket to be read.
 func unread(t *testing.T, c *net.UnixConn) (n int) {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -390,7 +391,7 @@ func unread(t *testing.T, c *net.UnixConn) (n int) {
 	return n
 }
 
-// An attached client learns of the end when the owner goes.
+// Attach returns ErrOwnerEnded when the owner ends.
 func TestAttachEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -415,7 +416,7 @@ func TestAttachEnds(t *testing.T) {
 		t.Errorf("attached: %v", err)
 	}
 
-	// And it ends with its own context.
+	// Attach also ends with its own context.
 	start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	in2, feed2 := io.Pipe()
 	defer feed2.Close()
@@ -426,7 +427,7 @@ func TestAttachEnds(t *testing.T) {
 	}
 }
 
-// Follow sees what is on record and what comes.
+// Follow passes on the recorded events and then new ones.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{})
@@ -435,7 +436,7 @@ func TestFollow(t *testing.T) {
 	got := map[string][]events.Type{}
 	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {
 		for _, e := range batch {
-			if e.Type != events.TypeLedgerCheckpointed { // those come by the clock
+			if e.Type != events.TypeLedgerCheckpointed { // checkpoints depend on the time
 				got[e.About()] = append(got[e.About()], e.Type)
 			}
 		}

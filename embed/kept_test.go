@@ -14,8 +14,8 @@ import (
 	"daybook/internal/web/access"
 )
 
-// A tenant that has as many sessions, contexts or tagged heaps as it may have is refused
-// new ones, uses those it has, and does not limit the others.
+// A tenant with the maximum number of sessions, contexts or tagged heaps is refused new ones
+// and can use the existing ones. Other tenants are not limited.
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{Access: embed.AccessOptions{Limits: embed.Limits{Sessions: 2, TaggedHeaps: 1}}, Runs: embed.RunOptions{Elsewhere: true}})
@@ -73,14 +73,14 @@ func TestKeptLimits(t *testing.T) {
 	largest("contexts", 2)
 	want("a third context", acme, http.MethodPatch, "/api/context?session=d", value, http.StatusTooManyRequests, "over the limit of conversation contexts (limit-sessions: 2, 2 in use)")
 	want("a known context", acme, http.MethodPatch, "/api/context?session=c", `{"custom":{"b":2}}`, http.StatusOK, `"b":2`)
-	// A connection has a context, too. Its run is taken without one.
+	// A connection has a context too. At the limit its run is accepted without a context.
 	connection := g.connect(acme, "2025-11-25")
 	res, err := connection.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "2"}})
 	const without = "the run is in no conversation context: over the limit of conversation contexts (limit-sessions: 2, 2 in use); use a session that has a context"
 	if err != nil || res.IsError || !strings.Contains(fmt.Sprint(res.StructuredContent), without) {
 		t.Errorf("a run of another connection: %+v, %v", res, err)
 	}
-	// The client that asks for its context is told why it is empty.
+	// The empty context contains the reason.
 	const kept = "nothing is kept in this context: over the limit of conversation contexts (limit-sessions: 2, 2 in use); use a session that has a context, or ask the operator to raise it"
 	res, err = connection.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_context"})
 	if err != nil || res.IsError || !strings.Contains(fmt.Sprint(res.StructuredContent), kept) {
@@ -93,8 +93,8 @@ func TestKeptLimits(t *testing.T) {
 	largest("runs", 4)
 	largest("contexts", 2)
 
-	// Each connection has a short name of its own, until the tenant has as many as it may
-	// have. Then the id of the session takes its place.
+	// Each connection has short names of its own, until the tenant has the maximum number.
+	// Then the id of the session replaces the short name.
 	ref := func(client *sdk.ClientSession) string {
 		t.Helper()
 		res, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "open_session", Arguments: map[string]any{"intent": "x", "seeds": []string{"builtin"}}})

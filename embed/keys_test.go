@@ -11,8 +11,8 @@ import (
 	"daybook/projections"
 )
 
-// Where the keys are is remembered. When they are missing, nothing is done that
-// would take their sessions for erased.
+// The data directory records the directory of the keys. While keys are missing, every action
+// that would treat their sessions as shredded is refused.
 func TestMissingKeys(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true, KeyDir: filepath.Join(t.TempDir(), "keys")}}
@@ -30,7 +30,7 @@ func TestMissingKeys(t *testing.T) {
 	}
 	plain := embed.Options{DataDir: opts.DataDir, Runs: embed.RunOptions{Elsewhere: true}}
 	if _, err := embed.Rebuild(within(t), plain); err != nil {
-		t.Fatalf("where the keys are is on disk: %v", err)
+		t.Fatalf("the directory of the keys is not recorded: %v", err)
 	}
 	says(plain, a.ExecutionID, "of a")
 
@@ -62,7 +62,7 @@ func TestMissingKeys(t *testing.T) {
 	if _, err := embed.Rebuild(within(t), there); err != nil {
 		t.Fatal(err)
 	}
-	says(plain, b.ExecutionID, "of b") // where they are now is remembered, too
+	says(plain, b.ExecutionID, "of b") // the new directory is recorded too
 
 	list, err := os.ReadDir(moved)
 	if err != nil || len(list) != 2 {
@@ -75,7 +75,7 @@ func TestMissingKeys(t *testing.T) {
 	if _, err := embed.Rebuild(within(t), plain); !errors.As(err, &lost) || lost.Keys != 1 || lost.Runs != 1 || !strings.Contains(err.Error(), "--without-keys") {
 		t.Fatalf("a rebuild without one key: %v", err)
 	}
-	says(plain, a.ExecutionID, "of a") // the answers are as they were
+	says(plain, a.ExecutionID, "of a") // the answers did not change
 	says(plain, b.ExecutionID, "of b")
 
 	if err := os.RemoveAll(moved); err != nil {

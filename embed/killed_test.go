@@ -30,8 +30,8 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// A process that is killed while it creates a stream, or seals one, leaves a
-// description without its checksum. The next start logs the repair and continues.
+// A process that is killed while it creates or seals a stream leaves a stream configuration
+// without its checksum. The next start logs the repair and continues.
 func TestKilledWhileDescribing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

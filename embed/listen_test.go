@@ -9,7 +9,7 @@ import (
 	"daybook/embed"
 )
 
-// A server that cannot serve leaves a background owner alone.
+// A server that cannot open its addresses does not take over from a background owner.
 func TestRefusedStartTakesNothingOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestRefusedStartTakesNothingOver(t *testing.T) {
 		"other machines": {embed.Options{HTTP: embed.HTTPOptions{Addr: "0.0.0.0:0"}}, []string{"no authentication"}},
 		"busy HTTP":      {embed.Options{HTTP: embed.HTTPOptions{Addr: busyPort(t)}}, []string{"choose another --http-addr"}},
 		"busy NATS":      {embed.Options{NATS: embed.NATSOptions{Addr: busyPort(t)}}, []string{"choose another --nats-addr"}},
-		"NATS abroad":    {embed.Options{NATS: embed.NATSOptions{Addr: "0.0.0.0:0"}}, []string{"unencrypted"}},
+		"NATS public":    {embed.Options{NATS: embed.NATSOptions{Addr: "0.0.0.0:0"}}, []string{"unencrypted"}},
 		"no certificate": {embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0", CertFile: missing, KeyFile: missing}}, []string{"TLS certificate", missing}},
 		"no tokens":      {embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{TokenFile: missing}}, []string{missing}},
 	} {
@@ -39,7 +39,7 @@ func TestRefusedStartTakesNothingOver(t *testing.T) {
 	}
 }
 
-// The address of a server that serves the same directory is reported as that server.
+// If the address is used by the server of the same directory, the error names that server.
 func TestSecondServerAtTheAddress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"daybook/internal/web/client"
 )
 
-// call sends JSON to a book and decodes the answer.
+// call sends JSON to a Daybook and decodes the answer.
 func call(t *testing.T, method, url string, body, into any) (status int, raw []byte) {
 	t.Helper()
 	sent, err := json.Marshal(body)
@@ -47,11 +47,11 @@ func call(t *testing.T, method, url string, body, into any) (status int, raw []b
 	return res.StatusCode, raw
 }
 
-// declared finds the globals that a declaration declares.
+// declared matches the globals in a declaration.
 var declared = regexp.MustCompile(`(?m)^declare (?:const|function|class) (\w+)`)
 
-// TestP17_DeclaredIsCallable: what the table declares is there, and of what
-// isolates have built in beside the language nothing is left out.
+// TestP17_DeclaredIsCallable: every declared API of the table exists, and the table declares
+// every built-in API of isolates that is not part of the language.
 func TestP17_DeclaredIsCallable(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
@@ -67,23 +67,23 @@ func TestP17_DeclaredIsCallable(t *testing.T) {
 	}
 	missing, _ := completes(t, book, embed.Script{Code: string(list) + `.filter(n => typeof globalThis[n] === "undefined").join()`})
 	if missing != "" {
-		t.Errorf("declared and not there: %s", missing)
+		t.Errorf("declared globals that do not exist: %s", missing)
 	}
 	members, _ := completes(t, book, embed.Script{Code: `[
 		"log debug info warn error trace table dir group groupEnd assert count countReset time timeLog timeEnd".split(" ").filter(n => typeof console[n] !== "function"),
 		["getRandomValues", "randomUUID"].filter(n => typeof crypto[n] !== "function"),
 		["now"].filter(n => typeof performance[n] !== "function")].flat().join()`})
 	if members != "" {
-		t.Errorf("declared members that are not there: %s", members)
+		t.Errorf("declared members that do not exist: %s", members)
 	}
-	// Those of the web that are no part of the language.
+	// Globals that are not part of the language.
 	extra, _ := completes(t, book, embed.Script{Code: `const told = new Set(` + string(list) + `);
 		"console performance crypto setTimeout setInterval setImmediate clearTimeout clearInterval clearImmediate queueMicrotask TextEncoder TextDecoder atob btoa structuredClone fetch URL URLSearchParams AbortController Blob WebSocket require process"
 			.split(" ").filter(n => typeof globalThis[n] !== "undefined" && !told.has(n)).join()`})
 	if extra != "" {
-		t.Errorf("there and not declared: %s", extra)
+		t.Errorf("globals that are not declared: %s", extra)
 	}
-	// Calling what is not listed is a clear error.
+	// A call of a tool that is not listed has a clear error.
 	d := run(t, book, embed.Script{Code: `mcp.nobody.nothing()`})
 	if d.Error == nil || !strings.Contains(*d.Error, "nobody") {
 		t.Errorf("an unlisted tool: %v", deref(d.Error))
@@ -148,8 +148,9 @@ func TestLogicalSessionOverREST(t *testing.T) {
 	}
 }
 
-// TestTurnsThatWaitOverREST: a session takes as many turns as may wait. A turn
-// that waits is cancelled at once, and the others run when the one before ends.
+// TestTurnsThatWaitOverREST: a session accepts turns up to the maximum number of waiting ones.
+// A waiting turn is cancelled at once, and each other turn runs when the one before it has
+// ended.
 func TestTurnsThatWaitOverREST(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{SessionTurns: 2}})
@@ -201,8 +202,8 @@ func TestTurnsThatWaitOverREST(t *testing.T) {
 	submit("5")
 }
 
-// TestP19_HTTPWithoutASessionHasNoBinding: a run that names no session meets the
-// state of none, whatever was opened.
+// TestP19_HTTPWithoutASessionHasNoBinding: a run that names no session has the state of no
+// session, whatever sessions were opened before.
 func TestP19_HTTPWithoutASessionHasNoBinding(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})

@@ -17,7 +17,7 @@ import (
 	"daybook/projections"
 )
 
-// sessionBook is a book with a logical session.
+// sessionBook is a Daybook with a logical session.
 type sessionBook struct {
 	*embed.Daybook
 	t    *testing.T
@@ -85,8 +85,7 @@ func (s *sessionBook) turn(code string) ended {
 
 var blobID = regexp.MustCompile(`"nuid":"([^"]+)"`)
 
-// loseHeap damages a stored heap in the files of a closed book: its description,
-// or its content.
+// loseHeap damages a stored heap in the files of a closed Daybook: its content or its metadata.
 func loseHeap(t *testing.T, dir, heap string, content bool) {
 	t.Helper()
 	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "OBJ_BLOBS", "msgs", "*.blk"))
@@ -115,7 +114,7 @@ func loseHeap(t *testing.T, dir, heap string, content bool) {
 	t.Fatal("the heap is not in the blob store")
 }
 
-// A turn whose head was lost, and the loss accepted, fails at once. Opening the
+// A turn whose session head was lost fails at once after the loss was accepted. Opening the
 // session again starts it from a fresh isolate, also while a turn waits.
 func TestLostAndAcceptedHead(t *testing.T) {
 	t.Parallel()
@@ -143,12 +142,12 @@ func TestLostAndAcceptedHead(t *testing.T) {
 	s.Daybook = start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: http}})
 	s.base = s.URL()
 	if e := s.wait(waiting); e.Status != events.StatusFailed || deref(e.Error) == "" || !strings.Contains(*e.Error, "was lost: event") || !strings.Contains(*e.Error, "open_session") {
-		t.Errorf("the turn of the lost head: %s, %s", e.Status, deref(e.Error))
+		t.Errorf("the turn from the lost head: %s, %s", e.Status, deref(e.Error))
 	}
 	if e := s.wait(queued); e.Status != events.StatusCompleted || deref(e.Result) != "5" {
 		t.Errorf("the turn after the break: %s, %s", e.Status, deref(e.Error))
 	}
-	// Elsewhere the loss is named, and is not called temporary.
+	// A run outside of the session is refused with the loss, which is not temporary.
 	status, answer := request(s.Daybook, "POST", "/api/exec", `{"code":"1","heap":"`+head+`"}`)
 	if status != 410 || !strings.Contains(answer, "was lost: event") {
 		t.Errorf("a run from the lost heap is answered %d: %s", status, answer)
@@ -158,8 +157,8 @@ func TestLostAndAcceptedHead(t *testing.T) {
 	s.checkListedAsLost(head)
 }
 
-// checkListedAsLost checks that the list of heaps, the heap alone and the refusal of a
-// run from it name the same event.
+// checkListedAsLost requires that the list of heaps, the heap itself and the refusal of a run
+// from it name the same event.
 func (s *sessionBook) checkListedAsLost(heap string) {
 	s.t.Helper()
 	var list struct{ Results []projections.Heap }
@@ -176,12 +175,12 @@ func (s *sessionBook) checkListedAsLost(heap string) {
 	var one projections.Heap
 	ask(s.t, s.Daybook, "GET", "/api/heaps/"+heap, 200, &one)
 	if one.Lost == nil || *one.Lost != lost {
-		s.t.Errorf("the list has the loss at %d, the heap alone at %v", lost, one.Lost)
+		s.t.Errorf("the list has the loss at %d, the heap itself at %v", lost, one.Lost)
 	}
 	answers(s.t, s.Daybook, "POST", "/api/exec", `{"code":"1","heap":"`+heap+`"}`, 410, fmt.Sprintf("was lost: event %d ", lost))
 }
 
-// A head whose blob is damaged is found by opening the session, without a run.
+// Opening a session detects the damaged blob of its head, without a run.
 func TestDamagedHeadIsFoundOnOpening(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// patience is how long a test waits for what must happen soon.
+// patience is the maximum time that a test waits for a condition.
 const patience = 2 * time.Minute
 
-// within is a context that ends when patience does.
+// within returns a context that ends after patience.
 func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -40,8 +40,8 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// start runs a Daybook on dir until the test ends, without syncs: what a test
-// process wrote the next one finds all the same.
+// start runs a Daybook until the test ends, without syncs: they protect only against a power
+// cut.
 func start(t testing.TB, opts embed.Options) *embed.Daybook {
 	t.Helper()
 	if opts.DataDir == "" {
@@ -66,7 +66,7 @@ func closeBook(t testing.TB, book *embed.Daybook) {
 	}
 }
 
-// run runs a script to its end, whatever that is.
+// run runs a script and waits for its end, with any status.
 func run(t testing.TB, book *embed.Daybook, s embed.Script) projections.ExecutionDetail {
 	t.Helper()
 	e, err := book.Run(within(t), s)
@@ -76,7 +76,7 @@ func run(t testing.TB, book *embed.Daybook, s embed.Script) projections.Executio
 	return e
 }
 
-// completes runs a script that must complete, and returns result and heap.
+// completes runs a script that must complete, and returns its result and heap.
 func completes(t testing.TB, book *embed.Daybook, s embed.Script) (result, heap string) {
 	t.Helper()
 	e := run(t, book, s)
@@ -135,7 +135,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// busyPort is an address something listens on.
+// busyPort returns an address with a listener.
 func busyPort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,11 +146,11 @@ func busyPort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// wantError checks that an error says each of some words.
+// wantError requires an error that contains all words.
 func wantError(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("no error, want one that says %q", words)
+		t.Fatalf("no error, want one with %q", words)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
@@ -159,8 +159,8 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
-// hold keeps a data directory in a process of its own until standard input
-// ends. It leaves its address in the file url there.
+// hold owns a data directory until standard input ends. It writes its address to the file url
+// in that directory.
 func hold(dir string) {
 	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, MCP: embed.MCPOptions{SessionID: "holder"}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {

@@ -2,7 +2,7 @@ package embed
 
 import "testing"
 
-// The name of a server in errors has no credentials.
+// serverName returns no credentials.
 func TestServerName(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                                "",

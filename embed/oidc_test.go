@@ -18,8 +18,8 @@ import (
 	"daybook/embed"
 )
 
-// TestIssuer lets the users of an OpenID Connect issuer in, over both
-// interfaces, once they were told where it is.
+// The tokens of an OpenID Connect issuer are accepted over REST and MCP. A client that knows
+// only the address of the server finds the issuer.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +57,7 @@ func TestIssuer(t *testing.T) {
 	}
 	g := &guarded{t: t, book: start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Access: embed.AccessOptions{OIDC: embed.OIDC{Issuer: issuer.URL, Audience: "daybook"}}})}
 
-	// What a client does that knows the address only.
+	// The requests of a client that knows only the address.
 	res, err := http.Post(g.book.URL()+"/mcp", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 
 var fences = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// TestEmbedGuide follows docs/guides/embed.md to the letter: a module outside the
-// repository imports this one, and its program is the one of the guide.
+// TestEmbedGuide follows docs/guides/embed.md exactly: a module outside of the repository
+// imports this module and has the program of the guide.
 func TestEmbedGuide(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")
@@ -48,8 +48,8 @@ func TestEmbedGuide(t *testing.T) {
 	})
 }
 
-// followGuide runs commands of the guide in an empty directory. The program is
-// saved once they have made a directory for it.
+// followGuide runs commands of the guide in an empty directory. It saves the program once
+// the commands have created the directory for it.
 func followGuide(t *testing.T, program, commands string) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "program"), []byte(program), 0o600); err != nil {

@@ -39,14 +39,14 @@ func filesOf(t *testing.T, dir string) map[string][sha256.Size]byte {
 	return files
 }
 
-// wantRefused requires an error of an option, in a directory that stays as it is.
+// wantRefused requires an error of an option, and that the directory does not change.
 func wantRefused(t *testing.T, dir string, start func() error, words ...string) {
 	t.Helper()
 	before := filesOf(t, dir)
 	err := start()
 	wantError(t, err, words...)
 	if _, ok := errors.AsType[*embed.OptionError](err); !ok {
-		t.Errorf("the error is none of an option: %v", err)
+		t.Errorf("the error is not an OptionError: %v", err)
 	}
 	if after := filesOf(t, dir); !maps.Equal(before, after) {
 		t.Errorf("the directory had %d files and has %d, or one was changed", len(before), len(after))
@@ -77,8 +77,8 @@ func recordRequest(t *testing.T, opts embed.Options) {
 	closeBook(t, book)
 }
 
-// A directory whose ledger is on an outside NATS server is not started without that server:
-// the ledger is not damaged, and to accept the damage would ruin the directory.
+// A directory whose ledger is on an outside NATS server cannot be started without that server.
+// Its ledger is not damaged: accepting damage would ruin the directory.
 func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 	t.Parallel()
 	streams := t.TempDir()
@@ -119,7 +119,7 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 		t.Errorf("a rebuild with the server reads %d events: %v", n, err)
 	}
 
-	// As an earlier version leaves it.
+	// An earlier version did not write this file.
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 	recordRequest(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}})
 	recorded(moved)
 
-	// While a process owns the directory, that process is asked.
+	// While a process owns the directory, the error names that process.
 	book := start(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}, Runs: embed.RunOptions{Elsewhere: true}})
 	if _, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); !errors.Is(err, embed.ErrLocked) {
 		t.Errorf("the owner is not named: %v", err)
@@ -149,12 +149,12 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 	wantRefused(t, dir, startIn(t, own), "a ledger of its own", "outside-server", "moved into the directory")
 }
 
-// A directory with a ledger of its own is not started on another ledger: its projections,
-// proofs and marks would be of both.
+// A directory with a ledger of its own cannot be started with another ledger: its projections,
+// proofs and marks would belong to both.
 func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	url := outsideNATS(t)
-	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}}) // a new directory is fine
+	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: url}}) // a new directory is accepted
 	opts := embed.Options{DataDir: t.TempDir()}
 	dir := opts.DataDir
 	recordRequest(t, opts)
@@ -171,7 +171,7 @@ func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 	taking := other
 	taking.Owner.TakeOver = true
 	if err := startIn(t, taking)(); err == nil || !strings.Contains(err.Error(), "a ledger of its own") {
-		t.Errorf("beside its owner the start is met with: %v", err)
+		t.Errorf("beside its owner the start returns: %v", err)
 	}
 	select {
 	case <-book.Released():
@@ -189,8 +189,8 @@ func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 	}
 }
 
-// An acceptance that was cut short while the streams were moved is finished, also where
-// their descriptions were lost: the ledger is in this directory.
+// An acceptance of damage that was interrupted while it moved the streams is completed, also if
+// their configurations are lost: the directory still counts as one with a ledger of its own.
 func TestStartWhileStreamsAreMoved(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir(), Runs: embed.RunOptions{Elsewhere: true}, Proof: embed.ProofOptions{Off: true}}
@@ -215,7 +215,7 @@ func TestStartWhileStreamsAreMoved(t *testing.T) {
 	book = start(t, opts)
 	defer closeBook(t, book)
 	if got := allEvents(t, book); len(got) != len(list)+1 || got[len(list)].Type != events.TypeLedgerVolumeOpened {
-		t.Errorf("%d events before, and now %+v", len(list), got)
+		t.Errorf("%d events before, now %+v", len(list), got)
 	}
 	if err := book.Ready(within(t)); err != nil {
 		t.Error(err)
@@ -245,8 +245,8 @@ func statesOf(t *testing.T, url string) map[string]uint64 {
 	return states
 }
 
-// A directory whose ledger is on an outside NATS server is not started at a server with
-// another ledger. Neither is changed.
+// A directory whose ledger is on an outside NATS server cannot be started with a server that has
+// another ledger. Neither the directory nor the server changes.
 func TestStartAtAnotherOutsideServer(t *testing.T) {
 	t.Parallel()
 	streams := t.TempDir()
@@ -305,7 +305,7 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	moved, _ := outsideNATSOn(t, streams, 0)
 	recordRequest(t, embed.Options{DataDir: dir, NATS: embed.NATSOptions{URL: moved}})
 
-	// Without the address only the proofs tell. What is missing is damage then.
+	// Without the address only the proofs identify the ledger. Missing events are damage then.
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestStartAtAnotherOutsideServer(t *testing.T) {
 	closeBook(t, book)
 }
 
-// A directory without proofs knows only how far its ledger has come.
+// A directory without proofs knows only the highest position of its ledger.
 func TestStartWithoutProofsAtAnotherOutsideServer(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}, Proof: embed.ProofOptions{Off: true}}
@@ -341,8 +341,8 @@ func TestStartWithoutProofsAtAnotherOutsideServer(t *testing.T) {
 	closeBook(t, book)
 }
 
-// A ledger of which the first event was changed is the same ledger: that is damage, at the
-// recorded address and at a new one.
+// A ledger with a changed first event is the same ledger, with damage, at the recorded address
+// and at a new one.
 func TestStartWithAChangedFirstEventOutside(t *testing.T) {
 	t.Parallel()
 	for name, moved := range map[string]bool{"recorded": false, "moved": true} {
@@ -378,8 +378,8 @@ func TestStartWithAChangedFirstEventOutside(t *testing.T) {
 	}
 }
 
-// copyChanged copies the events of a ledger to another server, the first one with another
-// time.
+// copyChanged copies the events of a ledger to another server and changes the time of the first
+// one.
 func copyChanged(t *testing.T, from, to string) {
 	t.Helper()
 	var servers [2]natsjs.JetStream

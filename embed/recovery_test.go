@@ -15,7 +15,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// allEvents reads the whole ledger.
+// allEvents reads all events of the ledger.
 func allEvents(t *testing.T, book *embed.Daybook) []events.Event {
 	t.Helper()
 	var list []events.Event
@@ -32,8 +32,8 @@ func allEvents(t *testing.T, book *embed.Daybook) []events.Event {
 	return list
 }
 
-// What is lost is named by the first event of a new volume, and everything goes on
-// behind it: reading, running, proving, and the next start.
+// The first event of a new volume names the lost positions. Reads, runs, proofs and the next
+// start work after it.
 func TestAcceptDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestAcceptDamage(t *testing.T) {
 	}
 	flipped := flipByte(t, block, at)
 
-	// Without the flag it is read-only, and says what to do.
+	// Without the flag the server is read-only, and its errors name the remedies.
 	book = start(t, embed.Options{DataDir: dir})
 	_, err = book.Submit(within(t), embed.Script{Code: "1"})
 	wantError(t, err, "--accept-damage", "from a backup")
@@ -109,7 +109,7 @@ func TestAcceptDamage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, r)
 	}
 
-	// And the flag without damage does nothing.
+	// Without damage the flag has no effect.
 	book = start(t, embed.Options{DataDir: dir, Storage: embed.StorageOptions{AcceptDamage: true}, Runs: embed.RunOptions{Elsewhere: true}})
 	if n := len(allEvents(t, book)); n <= len(after) {
 		t.Errorf("%d events", n)
@@ -119,8 +119,8 @@ func TestAcceptDamage(t *testing.T) {
 	}
 }
 
-// What is lost behind a volume that was removed: the leaves of the removed events,
-// which nothing is left to compute, outlive the new beginning of the tree.
+// Damage is accepted in a ledger with a removed volume. The reset of the tree keeps the leaves of
+// the removed events, which cannot be computed again.
 func TestAcceptDamageBehindARemoval(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,27 +21,28 @@ import (
 	"daybook/events"
 )
 
-// TestReference replays the examples of the documents that Daybook's tools were
-// made after, values aside, against the whole product. testdata/reference has a
-// file for each mode of a document; a section is named
+// TestReference replays, against the complete product, the examples of the documents that
+// specify Daybook's tools. Their values may differ. testdata/reference has a file for each mode
+// of a document. The sections of a file are in the order of the document. The name of a section
+// is
 //
-//	heading of the document / what to do
+//	heading of the document / step
 //
-// in the order of the document, so that one can be read beside the other:
+// with one of these steps:
 //
 //	connect [NAME]      open an MCP connection with a session name, or none
 //	tools [among others]  the names of all tools, or of some
-//	parameters TOOL     its arguments: name, type, required or optional, default;
-//	                    those after + are not in the document
-//	call                a tool call, as the document writes it
-//	begin               the same, without waiting for the answer
+//	parameters TOOL     the arguments: name, type, required or optional, default;
+//	                    arguments after + are not in the document
+//	call                a tool call, as in the document
+//	begin               a tool call, without waiting for the answer
 //	returns             the shape of the answer to the call, see shapes
-//	refused             a call that must be refused, saying these words
-//	curl                a command line, played over HTTP
+//	refused             words of the error of a call that must be refused
+//	curl                a command line, sent over HTTP
 //	request             a request to the REST interface
 //	response STATUS     the status and shape of its answer
-//	await WHAT $run     wait until that is on record of an execution and can be read
-//	over TRANSPORT...   what follows under this heading is for these transports
+//	await WHAT $run     wait until the event WHAT of an execution is recorded and can be read
+//	over TRANSPORT...   the following steps of this heading are for these transports
 //
 // Every file is played over every MCP transport; REST is always HTTP.
 func TestReference(t *testing.T) {
@@ -83,7 +84,7 @@ type replay struct {
 
 	section string
 	last    []byte // the answer to the last call or request
-	refusal string // or why the call was refused
+	refusal string // or the reason for the refusal of the call
 	status  int    // of the last request
 	begun   chan *sdk.CallToolResult
 }
@@ -233,7 +234,7 @@ func (r *replay) tools() (names []string) {
 	return names
 }
 
-// parameters holds a tool's schema against a table of its arguments.
+// parameters compares the schema of a tool with a table of its arguments.
 func (r *replay) parameters(name, table string) {
 	r.t.Helper()
 	list, err := r.client.ListTools(within(r.t), nil)
@@ -284,7 +285,7 @@ func (r *replay) parameters(name, table string) {
 	}
 }
 
-// call makes a call that a document writes as {"tool": ..., "arguments": ...}.
+// call calls a tool as in a document: {"tool": ..., "arguments": ...}.
 func (r *replay) call(ctx context.Context, text []byte) *sdk.CallToolResult {
 	var c struct {
 		Tool      string          `json:"tool"`
@@ -301,7 +302,8 @@ func (r *replay) call(ctx context.Context, text []byte) *sdk.CallToolResult {
 	return res
 }
 
-// received takes the answer to a call: one text, and the same structured.
+// received checks the form of the answer to a call: one text, and structured content with the
+// same value.
 func (r *replay) received(res *sdk.CallToolResult) {
 	r.t.Helper()
 	if res == nil || len(res.Content) != 1 {
@@ -313,7 +315,7 @@ func (r *replay) received(res *sdk.CallToolResult) {
 		r.last, r.refusal = nil, text
 		return
 	}
-	// The structured one has come through a decoder: compare what they mean.
+	// The structured content was decoded and encoded: compare the values.
 	var again any
 	if err := json.Unmarshal(r.last, &again); err != nil {
 		r.fatalf("not JSON: %s", text)
@@ -358,7 +360,7 @@ func (r *replay) request(text string) {
 	r.status = res.StatusCode
 }
 
-// do sends a request; the body of the answer is what came last.
+// do sends a request and keeps the body of the answer as last.
 func (r *replay) do(method, url string, header http.Header, body string) *http.Response {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(within(r.t), method, url, strings.NewReader(body))
@@ -377,8 +379,8 @@ func (r *replay) do(method, url string, header http.Header, body string) *http.R
 	return res
 }
 
-// curl does what the command would. The answer is the JSON-RPC result, or what
-// a tool answered in it; $connection is the transport session it belongs to.
+// curl sends the request of a curl command. The answer is the JSON-RPC result, or the answer of
+// a tool in it. $connection becomes the id of its transport session.
 func (r *replay) curl(command string) {
 	r.t.Helper()
 	words := shellWords(command)
@@ -424,8 +426,7 @@ func (r *replay) curl(command string) {
 	}
 }
 
-// shellWords splits a command as a shell does that knows quotes and continued
-// lines.
+// shellWords splits a command like a shell, with quotes and continued lines.
 func shellWords(command string) (words []string) {
 	command = strings.ReplaceAll(command, "\\\n", " ")
 	for command = strings.TrimSpace(command); command != ""; command = strings.TrimSpace(command) {
@@ -447,7 +448,7 @@ func shellWords(command string) (words []string) {
 	return words
 }
 
-// marks tell what of an execution an event puts on record.
+// marks maps the words of await to the events that they mean.
 var marks = map[string]func(events.Event) (execution string, ok bool){
 	"started": func(e events.Event) (string, bool) { return e.About(), e.Type == events.TypeExecutionStarted },
 	"output":  func(e events.Event) (string, bool) { return e.About(), e.Type == events.TypeExecutionOutput },
@@ -468,8 +469,8 @@ var marks = map[string]func(events.Event) (execution string, ok bool){
 	},
 }
 
-// await waits for an event of an execution. A name that stands for none yet
-// takes that of the first event that fits.
+// await waits for an event of an execution. A name without a value gets the execution of the
+// first matching event.
 func (r *replay) await(what, name string) {
 	r.t.Helper()
 	fits, ok := marks[what]
@@ -507,8 +508,8 @@ func TestShellWords(t *testing.T) {
 	}
 }
 
-// TestReferenceHeadings keeps the files in step with what the documents have:
-// each of their sections that shows something is replayed.
+// TestReferenceHeadings requires that the files replay each section of the documents that has
+// an example.
 func TestReferenceHeadings(t *testing.T) {
 	t.Parallel()
 	for file, headings := range map[string][]string{

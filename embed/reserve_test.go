@@ -15,9 +15,9 @@ import (
 	"daybook/internal/web/access"
 )
 
-// recordedBelow is why a route that changes something is served below the disk reserve;
-// empty for those that are refused. A route that it lacks fails the test: a new one has
-// to be classified.
+// recordedBelow maps each route that changes something to the reason why it is served below the
+// disk reserve, or to an empty text if it is refused. A route that is not in the map fails the
+// test.
 var recordedBelow = map[string]string{
 	"POST /api/exec":                           "",
 	"PUT /api/heaps/{heap}/tags":               "",
@@ -38,9 +38,9 @@ var recordedBelow = map[string]string{
 	"POST /api/sessions/{name}/replay":         "records nothing",
 }
 
-// Below the disk reserve each route of the OpenAPI document that records something for a
-// client is refused, with the same problem, and each that reads is answered. So are tools
-// of MCP.
+// Below the disk reserve each route of the OpenAPI document that records something for a client
+// is refused with the same problem, and each route that reads is answered. The same holds for
+// MCP tools.
 func TestRoutesBelowTheReserve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func TestRoutesBelowTheReserve(t *testing.T) {
 			route := method + " " + path
 			if method == http.MethodGet {
 				if !strings.HasPrefix(path, "/api/") {
-					continue // health says that nothing is recorded
+					continue // readiness reports that nothing is recorded
 				}
 				status, answer := g.ask(token, method, pathFor(t, path, own), "")
 				if status >= 500 || strings.Contains(answer, "too little of the disk") && path != "/api/damage" {
@@ -79,7 +79,7 @@ func TestRoutesBelowTheReserve(t *testing.T) {
 			}
 			why, classified := recordedBelow[route]
 			if !classified {
-				t.Errorf("%s is not classified: say in recordedBelow why it is served below the disk reserve, or that it is refused", route)
+				t.Errorf("%s is not classified: add to recordedBelow the reason why it is served below the disk reserve, or an empty text if it is refused", route)
 				continue
 			}
 			known--
@@ -92,7 +92,7 @@ func TestRoutesBelowTheReserve(t *testing.T) {
 		t.Errorf("%d routes of the table are not in the document", known)
 	}
 	g.toolsBelowTheReserve(token, own)
-	// Of those that are served, what clients of a tenant do:
+	// Routes that are served to clients of a tenant.
 	for _, r := range []struct {
 		method, path string
 		want         int
@@ -124,8 +124,7 @@ func (s sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// toolsBelowTheReserve does with each tool what TestRoutesBelowTheReserve does with
-// routes.
+// toolsBelowTheReserve is TestRoutesBelowTheReserve for tools.
 func (g *guarded) toolsBelowTheReserve(token string, own names) {
 	g.t.Helper()
 	client := &http.Client{Transport: sessionTransport{bearerTransport(token), own.session}}
@@ -144,7 +143,7 @@ func (g *guarded) toolsBelowTheReserve(token string, own names) {
 		why, classified := toolsBelow[tool.Name]
 		changes := tool.Annotations == nil || !tool.Annotations.ReadOnlyHint
 		if changes != classified {
-			g.t.Errorf("the tool %s changes something: %v; say in toolsBelow why it is served below the disk reserve, or that it is refused", tool.Name, changes)
+			g.t.Errorf("the tool %s changes something: %v; add to toolsBelow the reason why it is served below the disk reserve, or an empty text if it is refused", tool.Name, changes)
 			continue
 		}
 		args := argumentsFor(g.t, tool, own)
@@ -191,10 +190,11 @@ func (g *guarded) refusedBelow(token, method, path, body string) {
 	}
 }
 
-// lowDisk says how much is free, and from how much on the server takes writes again.
+// lowDisk matches the error with the free space and the space from which the server takes
+// writes again.
 var lowDisk = regexp.MustCompile(`too little of the disk is free: \d+ MiB, and the reserve is \d+ MiB \(--disk-reserve\); (free some space: with \d+ MiB free the server takes writes again by itself|the whole disk has \d+ MiB: start the server with a smaller --disk-reserve)`)
 
-// contextQuery names the context that a route is about.
+// contextQuery returns the query that selects the context of a route.
 func contextQuery(path string, n names) string {
 	if path == "/api/context" {
 		return "?logical_session=" + n.logical
@@ -202,7 +202,7 @@ func contextQuery(path string, n names) string {
 	return ""
 }
 
-// belowBody is a body of a request that is accepted where there is space.
+// belowBody returns the body of a request that is accepted above the reserve.
 func belowBody(t *testing.T, route string, op operation, n names) string {
 	t.Helper()
 	switch route {

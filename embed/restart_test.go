@@ -16,13 +16,13 @@ import (
 	"daybook/projections"
 )
 
-// record fills a ledger with a bit of everything and returns the ids.
+// record fills a ledger with runs of several kinds and returns their ids.
 func record(t *testing.T, book *embed.Daybook) (ids []string, heap string) {
 	t.Helper()
 	for _, s := range []embed.Script{
 		{Code: `let kept = {n: 41}; console.log("first")`, Session: "before", Tags: map[string]string{"at": "start"}},
 		{Code: `throw new Error("on record")`},
-		{Code: `console.log("a\nb"); "x".repeat(600_000)`}, // a result too large for its event
+		{Code: `console.log("a\nb"); "x".repeat(600_000)`}, // a result that is too large for its event
 	} {
 		e := run(t, book, s)
 		ids = append(ids, e.ExecutionID)
@@ -33,7 +33,7 @@ func record(t *testing.T, book *embed.Daybook) (ids []string, heap string) {
 	return ids, heap
 }
 
-// seen is everything there is to read about executions.
+// seen returns all answers about executions.
 func seen(t *testing.T, book *embed.Daybook, ids []string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -93,7 +93,7 @@ func TestProjectionsDeleted(t *testing.T) {
 	}
 }
 
-// rebuild rebuilds what it can without being asked twice.
+// rebuild rebuilds the projections of a directory.
 func rebuild(t *testing.T, dir string) error {
 	n, err := embed.Rebuild(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
 	if err == nil && n < 9 { // 3 requested, 3 started, 3 ended at least
@@ -117,12 +117,11 @@ func TestRebuildNothing(t *testing.T) {
 	_, err := embed.Rebuild(within(t), embed.Options{DataDir: dir})
 	wantError(t, err, "no ledger in "+dir)
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it was made: %v", err)
+		t.Errorf("the directory was created: %v", err)
 	}
 }
 
-// A ledger that lost its end must not be written on as if nothing had
-// happened: positions would be given out twice.
+// A ledger that lost its end must not take events: positions would be assigned twice.
 func TestLedgerShorterThanProjections(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,11 +137,11 @@ func TestLedgerShorterThanProjections(t *testing.T) {
 	}
 	wantError(t, err, "LEDGER-0001, positions 1 to", "are missing", "restore the data directory")
 	if _, err := os.Stat(filepath.Join(dir, "jetstream")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("another ledger was begun: %v", err)
+		t.Errorf("another ledger was started: %v", err)
 	}
 }
 
-// A projector that fails ends the start instead of leaving it waiting.
+// If the projections fail during the start, the start returns their error.
 func TestProjectorFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,7 +150,7 @@ func TestProjectorFails(t *testing.T) {
 	if err := inFile(file, `CREATE TRIGGER refuse BEFORE INSERT ON executions BEGIN SELECT RAISE(ABORT, 'refused by a test'); END`); err != nil {
 		t.Fatal(err)
 	}
-	// While it runs, too, waiting ends with the reason.
+	// If they fail later, waiting for a run ends with the reason.
 	_, err := book.Run(within(t), embed.Script{Code: "1"})
 	wantError(t, err, "refused by a test")
 	if err := book.Ready(within(t)); err == nil {
@@ -164,8 +163,8 @@ func TestProjectorFails(t *testing.T) {
 	wantError(t, err, "open the projections", "refused by a test")
 }
 
-// A run that outlasts the draining goes on at the next start as if nothing had
-// happened.
+// A run that does not end while the server drains continues at the next start, with the same
+// seed and clock.
 func TestDrainHandsBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -177,7 +176,7 @@ func TestDrainHandsBack(t *testing.T) {
 	awaitEvent(t, book, id, events.TypeExecutionOutput)
 	closeBook(t, book)
 	book = start(t, embed.Options{DataDir: dir})
-	// Twice the same line: once from each time it ran.
+	// Each attempt prints the line once.
 	awaitStarts(t, book, id, 2)
 	if err := book.Cancel(within(t), id); err != nil {
 		t.Fatal(err)
@@ -204,7 +203,7 @@ func TestDrainHandsBack(t *testing.T) {
 		t.Errorf("starts are %+v and %+v", starts[0], starts[1])
 	}
 	if lines[0] != lines[1] {
-		t.Errorf("what the script saw changed from %q to %q", lines[0], lines[1])
+		t.Errorf("the values in the script changed from %q to %q", lines[0], lines[1])
 	}
 }
 
@@ -232,7 +231,7 @@ func awaitStarts(t *testing.T, book *embed.Daybook, id string, n int) {
 	}
 }
 
-// While it drains, what runs may finish, and nothing new begins.
+// While the server drains, running scripts may finish, and no new run is accepted.
 func TestDrainFinishes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -241,8 +240,7 @@ func TestDrainFinishes(t *testing.T) {
 	awaitEvent(t, book, id, events.TypeExecutionOutput)
 	closed := make(chan error, 1)
 	go func() { closed <- book.Close() }()
-	// Close begins by refusing runs; until then they are taken, and handed to
-	// the next start.
+	// Runs that are accepted before Close refuses them are left to the next start.
 	var refused error
 	for refused == nil {
 		_, refused = book.Submit(within(t), embed.Script{Code: "2"})
@@ -251,7 +249,7 @@ func TestDrainFinishes(t *testing.T) {
 		t.Errorf("a new run while draining: %v", refused)
 	}
 	if err := book.Ready(within(t)); err == nil || !strings.Contains(err.Error(), "shutting down") {
-		t.Errorf("while draining Ready says %v", err)
+		t.Errorf("while draining Ready returns %v", err)
 	}
 	if err := <-closed; err != nil {
 		t.Fatal(err)
@@ -262,7 +260,7 @@ func TestDrainFinishes(t *testing.T) {
 	}
 }
 
-// Waiting for a run ends with the Daybook.
+// Waiting for a run ends when the Daybook is closed.
 func TestWaitEndsWithClose(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{Runs: embed.RunOptions{Elsewhere: true}})

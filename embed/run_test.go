@@ -17,7 +17,7 @@ import (
 	"daybook/projections"
 )
 
-// TestRun shares one Daybook among everything that leaves others alone.
+// TestRun shares one Daybook among tests that do not affect each other.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}})
@@ -48,7 +48,7 @@ func endings(t *testing.T, book *embed.Daybook) {
 		code   string
 		status events.Status
 		result string
-		error  string // begins so
+		error  string // its beginning
 		heap   bool
 	}{
 		{`1 + 1`, events.StatusCompleted, "2", "<null>", true},
@@ -56,7 +56,7 @@ func endings(t *testing.T, book *embed.Daybook) {
 		{`undefined`, events.StatusCompleted, "<null>", "<null>", true},
 		{`"as it is"`, events.StatusCompleted, "as it is", "<null>", true},
 		{`({a: [1, "x"]})`, events.StatusCompleted, `{"a":[1,"x"]}`, "<null>", true},
-		// Only the clock makes a run timed_out, whatever an error says.
+		// Only the time limit ends a run as timed_out; the text of an error does not.
 		{`throw new Error("upstream timed out")`, events.StatusFailed, "<null>", "Error: upstream timed out", true},
 		{`throw new Error("Execution timed out")`, events.StatusFailed, "<null>", "Error: Execution timed out", true},
 		{`throw {cancelled: true}`, events.StatusFailed, "<null>", "Uncaught ", true},
@@ -73,8 +73,8 @@ func endings(t *testing.T, book *embed.Daybook) {
 	}
 }
 
-// A failed run leaves no timers: the next run of its heap ends, and the record says
-// how many were cancelled.
+// A failed run leaves no timers: the next run from its heap ends, and the terminal event has the
+// number of cancelled timers.
 func failureCancelsTimers(t *testing.T, book *embed.Daybook) {
 	failed := run(t, book, embed.Script{Code: `var kept = 1; setInterval(() => {}, 1000); oops()`})
 	const want = "the run failed, so 1 timer that it or earlier runs had set was cancelled"
@@ -103,7 +103,7 @@ func heapGoesOn(t *testing.T, book *embed.Daybook) {
 		const add = ((by: number) => (n: number) => n + by)(5)
 		next.next(); next.next(); account.spend(30)`})
 	const look = `seen.get("a").add(2); [account.spend(10), seen.get("a").size, next.next().value, add(1), account instanceof Account]`
-	// The heap saved does not change, so the same run gives the same again.
+	// The saved heap does not change, so the same run has the same result again.
 	for range 2 {
 		result, out := completes(t, book, embed.Script{Code: look, Heap: heap})
 		if want := `[60,2,"id-2",6,true]`; result != want {
@@ -116,7 +116,7 @@ func heapGoesOn(t *testing.T, book *embed.Daybook) {
 			t.Errorf("resumed twice: %s", result)
 		}
 	}
-	// What is refused before it runs changes nothing.
+	// Source that V8 refuses does not change the heap.
 	for _, code := range []string{`account.spend(`, `let x: = 1`, `import x from "y"`} {
 		if e := run(t, book, embed.Script{Code: code, Heap: heap}); e.Status != events.StatusFailed || deref(e.Heap) != heap {
 			t.Errorf("%s: %s, heap %s; want it unchanged, %s", code, e.Status, deref(e.Heap), heap)
@@ -125,7 +125,7 @@ func heapGoesOn(t *testing.T, book *embed.Daybook) {
 	if e := run(t, book, embed.Script{Code: `let x: = 1`}); e.Heap != nil {
 		t.Errorf("a syntax error in a fresh isolate leaves heap %s", *e.Heap)
 	}
-	// A throw is state up to the throw.
+	// After a throw the heap has the state at the throw.
 	e := run(t, book, embed.Script{Code: `account.spend(50); throw new Error("declined")`, Heap: heap})
 	if result, _ := completes(t, book, embed.Script{Code: `account.spend(0)`, Heap: deref(e.Heap)}); result != "20" {
 		t.Errorf("after a throw the balance is %s", result)
@@ -166,7 +166,7 @@ func idempotency(t *testing.T, book *embed.Daybook) {
 		t.Errorf("after the end the key gives %s, want %s", again, ids[0])
 	}
 	if n := len(history(t, book, ids[0])); n != 3 {
-		t.Errorf("%d events are on record, want 3", n)
+		t.Errorf("%d events are recorded, want 3", n)
 	}
 	s.Code = `"something else"`
 	if _, err := book.Submit(within(t), s); ledger.CodeOf(err) != ledger.CodeConflict {
@@ -200,7 +200,7 @@ func sessionAndTags(t *testing.T, book *embed.Daybook) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	// The tag edit and the entry follow the end, each on a subject of its own.
+	// The tag edit and the session entry follow the end, each on its own subject.
 	found := map[events.Type]bool{}
 	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {
 		for _, ev := range batch {
@@ -238,7 +238,7 @@ func cancelLoop(t *testing.T, book *embed.Daybook) {
 		t.Errorf("cancelling it again: %v", err)
 	}
 	if err := book.Cancel(within(t), events.NewID(time.Now())); ledger.CodeOf(err) != ledger.CodeNotFound {
-		t.Errorf("cancelling nothing: %v", err)
+		t.Errorf("cancelling an unknown execution: %v", err)
 	}
 }
 
@@ -253,7 +253,7 @@ func timeoutAwaiting(t *testing.T, book *embed.Daybook) {
 
 func waitFor(t *testing.T, book *embed.Daybook) {
 	if _, err := book.Wait(within(t), events.NewID(time.Now())); !errors.Is(err, events.ErrNotFound) && ledger.CodeOf(err) != ledger.CodeNotFound {
-		t.Errorf("waiting for a run that never was: %v", err)
+		t.Errorf("waiting for an unknown run: %v", err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
@@ -265,7 +265,7 @@ func waitFor(t *testing.T, book *embed.Daybook) {
 		t.Skip("the machine was too busy to record the run in time")
 	}
 	if e, err := book.Wait(within(t), e.ExecutionID); err != nil || deref(e.Result) != "late" {
-		t.Errorf("the run went on to %s, %v", deref(e.Result), err)
+		t.Errorf("the run ended with %s, %v", deref(e.Result), err)
 	}
 }
 
@@ -290,7 +290,7 @@ func invalid(t *testing.T, book *embed.Daybook) {
 	}
 }
 
-// Runs of one session at once each continue the heap they were given.
+// Concurrent runs of one session each continue from their own input heap.
 func lineage(t *testing.T, book *embed.Daybook) {
 	var heaps [2]string
 	for i := range heaps {
@@ -317,8 +317,8 @@ func lineage(t *testing.T, book *embed.Daybook) {
 	running.Wait()
 }
 
-// A hundred stateful runs from 16 clients at once: each client continues its
-// own chain, and nobody gets another's heap.
+// A hundred stateful runs from 16 concurrent clients: each client continues its own lineage and
+// never gets the heap of another.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}})
@@ -343,12 +343,11 @@ func TestManyClients(t *testing.T) {
 		})
 	}
 	running.Wait()
-	// The bookkeeping agrees: one requested, one started and one terminal event
-	// for each.
+	// The ledger has one requested, one started and one terminal event for each run.
 	counts := map[events.Type]int{}
 	err := book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
 		for _, e := range batch {
-			if e.Type != events.TypeLedgerCheckpointed { // as many as there were seconds
+			if e.Type != events.TypeLedgerCheckpointed { // their number depends on the time
 				counts[e.Type]++
 			}
 			if e.Seq == last && counts[events.TypeExecutionCompleted] == total {
@@ -376,7 +375,7 @@ func TestCancelQueued(t *testing.T) {
 	if err := book.Cancel(within(t), busy); err != nil {
 		t.Fatal(err)
 	}
-	// A run after it shows that its turn has come and gone.
+	// A later run completes, so the slot was offered to the cancelled run before.
 	completes(t, book, embed.Script{Code: `1`})
 	for _, typ := range types(history(t, book, queued)) {
 		if typ == events.TypeExecutionStarted {
@@ -399,13 +398,13 @@ func TestStateless(t *testing.T) {
 	wantError(t, err, "heap", "stateless")
 }
 
-// Without a runner here, a run waits for one elsewhere.
+// In a process without a runner, a run waits for a runner of another process.
 func TestNoRunner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}})
 	id := submit(t, book, embed.Script{Code: `"taken later"`})
-	// Wait reads the run at once; a busy machine may need longer for that.
+	// On a busy machine the read may take longer than the context of Wait.
 	var e projections.ExecutionDetail
 	var err error
 	for limit := 300 * time.Millisecond; e.RequestedAt == "" && limit < patience; limit *= 2 {

@@ -46,7 +46,7 @@ func openEditor(t *testing.T, book *embed.Daybook) *editor {
 	return e
 }
 
-// call sends a request and returns its result. Other messages are passed over.
+// call sends a request and returns its result. It ignores other messages.
 func (e *editor) call(method string, params any) (result map[string]any) {
 	e.t.Helper()
 	e.next++
@@ -116,8 +116,8 @@ func (s *sessionBook) named(session, code string) ended {
 	return s.wait(accepted.ExecutionID)
 }
 
-// One list, one log, one replay, one conversation and one reset for sessions of
-// every kind, which are found by name, intent, id, ref or unique prefix.
+// The requests for the list, log, replay, turns and reset take sessions of every kind, by name,
+// intent, id, ref or unique prefix.
 func TestSessionsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
@@ -206,10 +206,10 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		t.Errorf("after the reset n is %s, %s", deref(got.Result), deref(got.Error))
 	}
 	if status, raw := reset(s.id, nil); status != http.StatusOK || !strings.Contains(raw, `"head":null`) {
-		t.Fatalf("reset to nothing: %d: %s", status, raw)
+		t.Fatalf("reset to a fresh isolate: %d: %s", status, raw)
 	}
 	if got := s.turn("typeof n"); deref(got.Result) != "undefined" {
-		t.Errorf("after the reset to nothing n is %s", deref(got.Result))
+		t.Errorf("after the reset to a fresh isolate n is %s", deref(got.Result))
 	}
 	if status, raw := reset(s.id, map[string]any{"heap": *night.Head}); status != http.StatusBadRequest || !strings.Contains(raw, "not of this session") {
 		t.Errorf("a foreign heap: %d: %s", status, raw)
@@ -223,14 +223,14 @@ func TestSessionsOfEveryKind(t *testing.T) {
 	}
 	var head struct{ ID *string }
 	if status, raw := get("/api/resolve?kind=heap&id=@last&session=nightly", &head); status != http.StatusOK || head.ID == nil || *head.ID != "" {
-		t.Errorf("where the named session continues: %d: %s", status, raw)
+		t.Errorf("the head of the named session: %d: %s", status, raw)
 	}
 	left := s.named("nightly", "9")
 	if status, raw := get("/api/resolve?kind=heap&id=@last&session=nightly", &head); status != http.StatusOK || *head.ID != *left.Heap {
-		t.Errorf("where the named session continues after a run: %d: %s", status, raw)
+		t.Errorf("the head of the named session after a run: %d: %s", status, raw)
 	}
 
-	// The conversation.
+	// The turns.
 	var talk struct {
 		Earlier int64
 		Moments []struct {
@@ -247,15 +247,15 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		}
 	}
 	if status, raw := get("/api/sessions/"+s.id+"/turns?last=3&max_bytes=5", &talk); status != http.StatusOK || talk.Earlier != 2 || len(talk.Moments) != 5 {
-		t.Fatalf("the conversation: %d: %s", status, raw)
+		t.Fatalf("the turns: %d: %s", status, raw)
 	}
 	m := talk.Moments
 	if m[0].Run == nil || m[0].Run.Status != events.StatusFailed || m[0].Run.Code.Text != "throw" || m[0].Run.Code.Bytes != 21 || m[1].Reset == nil || *m[1].Reset.Heap != first ||
 		*m[2].Run.Turn != 4 || m[2].Run.Result.Text != "2" || m[3].Reset == nil || m[3].Reset.Heap != nil || m[4].Run == nil {
-		t.Errorf("the conversation is %+v", m)
+		t.Errorf("the turns are %+v", m)
 	}
 	if status, raw := get("/api/sessions/"+agent+"/turns", &talk); status != http.StatusOK || len(talk.Moments) != 4 || !strings.Contains(raw, "agentWas + 2") {
-		t.Errorf("the conversation of an ACP session: %d: %s", status, raw)
+		t.Errorf("the turns of an ACP session: %d: %s", status, raw)
 	}
 
 	// Exports of one execution, which its beginning names.
@@ -267,7 +267,7 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		t.Error("an execution that does not exist is exported")
 	}
 
-	// Exports of one session, which prove themselves.
+	// Exports of one session, which can be verified.
 	for _, text := range []string{"keeps", "let agent", "nightly"} {
 		dir := filepath.Join(t.TempDir(), "export")
 		done, err := embed.Export(within(t), embed.ExportOptions{Dir: dir, Server: getFrom(book), Session: text})

@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// shapes hold answers against shapes: JSON in which a text in angle brackets
-// stands for a type, $name for a text that is the same wherever the name is,
-// and a member whose name ends in ? may be missing. Anything else must be
-// there as it is, and nothing beside it.
-type shapes map[string]string // what the names stand for
+// shapes compares answers with shapes. A shape is JSON in which a text in angle brackets stands
+// for a type, $name for a text that is the same at each use of the name, and a member whose name
+// ends in ? may be missing. All other values must be equal, and further members are errors.
+type shapes map[string]string // texts of the names
 
 var (
 	nameForm = regexp.MustCompile(`\$[a-z]+[A-Z0-9]*`)
@@ -26,7 +25,7 @@ var (
 
 var statusNames = []string{"running", "completed", "failed", "timed_out", "cancelled"}
 
-// typeForms are what may stand in angle brackets, alone or several with "|".
+// typeForms are the types in angle brackets, alone or several with "|".
 var typeForms = map[string]func(any) bool{
 	"null":     func(v any) bool { return v == nil },
 	"string":   func(v any) bool { _, ok := v.(string); return ok },
@@ -39,7 +38,7 @@ var typeForms = map[string]func(any) bool{
 	"status":   func(v any) bool { s, _ := v.(string); return slices.Contains(statusNames, s) },
 }
 
-// expand puts what names stand for in their place.
+// expand replaces names by their texts.
 func (s shapes) expand(text string) string {
 	return nameForm.ReplaceAllStringFunc(text, func(name string) string {
 		if v, ok := s[name]; ok {
@@ -49,7 +48,7 @@ func (s shapes) expand(text string) string {
 	})
 }
 
-// check tells how an answer differs from a shape, and learns the names in it.
+// check returns how an answer differs from a shape, and stores the texts of new names.
 func (s shapes) check(shape, answer []byte) error {
 	want, err := decodeJSON(shape)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s shapes) matchText(at, want string, got any) error {
 	return nil
 }
 
-// TestShapes checks what everything else is checked with.
+// TestShapes tests the comparison that the other tests use.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

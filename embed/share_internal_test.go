@@ -10,7 +10,7 @@ import (
 	"daybook/ledger"
 )
 
-// A submission that is held back for too long is refused before its time is up, leaves
+// A submission that is held back for too long is refused before its context ends, records
 // nothing, and is accepted when it is repeated.
 func TestHeldBackSubmission(t *testing.T) {
 	t.Parallel()
@@ -28,18 +28,18 @@ func TestHeldBackSubmission(t *testing.T) {
 		switch {
 		case problem == "":
 			return
-		case !late || try == 10: // what is owed is paid off as time passes, also on a machine that is too busy
+		case !late || try == 10: // a debt shrinks with time, so a busy machine needs another try
 			t.Fatal(problem)
 		}
 	}
 }
 
-// heldBack submits for a tenant that owes, and returns what is wrong with the answers. late
-// reports whether they took so long that the tenant owed less.
+// heldBack submits for a tenant with a debt, and returns the problem with the answers. late
+// reports whether they took so long that the debt had shrunk.
 func heldBack(t *testing.T, d *Daybook, key string) (problem string, late bool) {
 	t.Helper()
 	before := d.gate.Changes.Held()["share"]
-	// The tenant owes for a large change, and another one asks.
+	// The tenant has a debt for a large change, and another tenant makes changes.
 	s := ledger.Submission{Tenant: events.DefaultTenant, Code: "1", IdempotencyKey: key}
 	asked, err := d.ledger.Submit(t.Context(), ledger.Submission{Tenant: "other", Code: "1"})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"daybook/events"
 )
 
-// A run asked for over MCP is told of in the context of the conversation, with
-// whatever else was asked about it. Erasing reaches that, too.
+// The conversation context lists a run over MCP and the requests about it. Shredding its session
+// also removes this content.
 func TestShredReachesContexts(t *testing.T) {
 	t.Parallel()
 	const secret = "Unaussprechliches"
@@ -49,10 +49,10 @@ func TestShredReachesContexts(t *testing.T) {
 			p.read("execution://" + id + "/output")
 			p.read("execution://" + id)
 		}
-		p.call("set_context", map[string]any{"custom": map[string]any{"kept": p.word}}) // what was noted is on record then
+		p.call("set_context", map[string]any{"custom": map[string]any{"kept": p.word}}) // the earlier notes are recorded then
 	}
 	if all, _ := named.context(); !strings.Contains(all, secret) {
-		t.Errorf("the context does not tell of the run: %s", all)
+		t.Errorf("the context does not list the run: %s", all)
 	}
 	if found := filesWith(t, filepath.Join(dir, "jetstream"), secret); len(found) != 0 {
 		t.Errorf("in the ledger before: %q", found)
@@ -94,8 +94,8 @@ func (p *person) read(uri string) {
 	}
 }
 
-// A server that died between the event and the destruction of the key, and of
-// which the key's file is all that is left, destroys it before it serves.
+// If a server ended between the recording of a shredding and the destruction of the key, the next
+// start destroys the key before it serves.
 func TestShredIsFinishedAtTheStart(t *testing.T) {
 	t.Parallel()
 	const secret = "halb-vernichtet"

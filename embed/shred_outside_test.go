@@ -17,8 +17,8 @@ import (
 	"daybook/events"
 )
 
-// Whoever is sent events gets cipher text: what has left the house cannot be
-// erased. Readers get plain text.
+// Subscribers, webhooks and exports get ciphertext, because sent content cannot be shredded.
+// Readers get plaintext.
 func TestSealedContentLeavesAsCipherText(t *testing.T) {
 	t.Parallel()
 	const secret = "streng-geheim"
@@ -47,7 +47,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 		for {
 			raw := next()
 			if bytes.Contains(raw, []byte(secret)) {
-				t.Errorf("%s is told %s", where, raw)
+				t.Errorf("%s received %s", where, raw)
 			}
 			if bytes.Contains(raw, []byte(events.SealAlgorithm)) {
 				sealed++
@@ -67,7 +67,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 			case m := <-heard:
 				return append([]byte(`"`+m.Header.Get("ce-type")+`" `), m.Data...)
 			case <-ctx.Done():
-				t.Fatal("nothing more is told")
+				t.Fatal("no further event arrives")
 				return nil
 			}
 		}
@@ -82,7 +82,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 		case body := <-posted:
 			return body
 		case <-ctx.Done():
-			t.Fatal("nothing more is posted")
+			t.Fatal("no further event is posted")
 			return nil
 		}
 	}, events.TypeSessionEntryRecorded)
@@ -119,7 +119,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 	}
 }
 
-// decrypts reads an export with the keys that are left.
+// decrypts decrypts an export with the remaining keys.
 func decrypts(t *testing.T, opts embed.Options, dir, secret string, want embed.Decrypted) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plain.ndjson")
@@ -136,7 +136,7 @@ func decrypts(t *testing.T, opts embed.Options, dir, secret string, want embed.D
 	}
 }
 
-// accepts has an export verified by the program for those without Daybook.
+// accepts verifies an export with verify.py.
 func accepts(t *testing.T, dir, key string) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -150,7 +150,7 @@ func accepts(t *testing.T, dir, key string) {
 	}
 }
 
-// listen subscribes with the credentials that a server makes for its only tenant.
+// listen subscribes with the credentials that a server creates for its only tenant.
 func listen(t *testing.T, book *embed.Daybook, subject string) <-chan *nats.Msg {
 	t.Helper()
 	nc, err := nats.Connect(book.NATSURL(), nats.UserCredentials(book.SubscriberCredentials()), nats.NoReconnect())

@@ -30,7 +30,7 @@ func filesWith(t *testing.T, dir, text string) (list []string) {
 			return err
 		}
 		raw, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was deleted meanwhile
 			return nil
 		}
 		if bytes.Contains(raw, []byte(text)) {
@@ -45,7 +45,7 @@ func filesWith(t *testing.T, dir, text string) (list []string) {
 	return list
 }
 
-// answerOf answers a request to the REST interface.
+// answerOf sends a request to the REST interface.
 func answerOf(t *testing.T, book *embed.Daybook, method, path string) (status int, body string) {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, nil)
@@ -54,8 +54,8 @@ func answerOf(t *testing.T, book *embed.Daybook, method, path string) (status in
 	return w.Code, w.Body.String()
 }
 
-// A session's content is readable as ever until it is shredded, and nowhere in
-// the data directory afterwards; the record, its proofs and a rebuild hold.
+// The content of a session is readable until it is shredded. After that it is nowhere in the
+// data directory, and the ledger, its proofs and a rebuild are intact.
 func TestShred(t *testing.T) {
 	t.Parallel()
 	const secret = "Zweiundvierzig-Geheimnisse"
@@ -85,7 +85,7 @@ func TestShred(t *testing.T) {
 		t.Errorf("in the ledger before: %q", found)
 	}
 	if found := filesWith(t, dir, secret); len(found) == 0 {
-		t.Error("nothing readable before, so nothing is shown by what comes after")
+		t.Error("the content is not readable before, so the rest of the test shows nothing")
 	}
 
 	done, err := book.Shred(within(t), events.DefaultTenant, "private", false, eraser)
@@ -142,10 +142,10 @@ func TestShred(t *testing.T) {
 		t.Errorf("a run from its heap: %v", err)
 	}
 	if e := run(t, book, embed.Script{Code: "'new'", Session: "private"}); deref(e.Result) != "new" {
-		t.Errorf("the session goes on: %+v", e)
+		t.Errorf("the session continues: %+v", e)
 	}
 	if _, err := book.Shred(within(t), events.DefaultTenant, "unknown", false, eraser); !errors.Is(err, events.ErrNotFound) {
-		t.Errorf("a session that never was: %v", err)
+		t.Errorf("an unknown session: %v", err)
 	}
 	closeBook(t, book)
 

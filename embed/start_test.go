@@ -51,12 +51,12 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Only one process owns a data directory, and the second is told which does.
+// Only one process owns a data directory. The error for a second process names the first.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir})
-	for range 2 { // the message does not wear off
+	for range 2 { // the second error has the same message
 		_, err := embed.Start(within(t), embed.Options{DataDir: dir})
 		if !errors.Is(err, embed.ErrLocked) {
 			t.Fatalf("a second start: %v", err)
@@ -75,7 +75,7 @@ func TestListening(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		opts  embed.Options
-		words []string // of the error; none: it starts
+		words []string // of the error; none if the start succeeds
 	}{
 		"busy HTTP":           {embed.Options{HTTP: embed.HTTPOptions{Addr: busyPort(t)}}, []string{"listen for HTTP", "address already in use", "choose another --http-addr"}},
 		"busy NATS":           {embed.Options{NATS: embed.NATSOptions{Addr: busyPort(t)}}, []string{"listen for NATS", "address already in use", "choose another --nats-addr"}},
@@ -177,7 +177,7 @@ func TestClose(t *testing.T) {
 	_, err := book.Submit(within(t), embed.Script{Code: "1"})
 	wantError(t, err, "shutting down")
 	if _, err := http.Get(book.URL() + "/healthz"); err == nil {
-		t.Error("it still listens")
+		t.Error("the address is still open")
 	}
 }
 
@@ -228,7 +228,7 @@ func holderProcess(t *testing.T, dir string) (pid int, stop func()) {
 	}
 	t.Cleanup(stop)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
+		t.Fatalf("the other process prints %q, %v", line, err)
 	}
 	return cmd.Process.Pid, stop
 }
@@ -242,7 +242,7 @@ func TestLockedByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(pid) == fmt.Sprint(os.Getpid()) {
-		t.Fatalf("the lock names this process, %s", pid)
+		t.Fatalf("the lock has the id of this process, %s", pid)
 	}
 	_, err = embed.Start(within(t), embed.Options{DataDir: dir})
 	if !errors.Is(err, embed.ErrLocked) {

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/store/natscreds"
 )
 
-// The credential of the only tenant is made once, for its owner alone, and lasts over
+// The credential of the only tenant is created once, is readable only by its user, and stays over
 // restarts. A rotation and a revocation end open connections of a running server.
 func TestSubscriberCredentials(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestSubscriberCredentials(t *testing.T) {
 	ends := func(name string, change func() error) {
 		t.Helper()
 		var nc *nats.Conn
-		for late := time.Now().Add(20 * time.Second); nc == nil; { // a new key is in force after a moment
+		for late := time.Now().Add(20 * time.Second); nc == nil; { // the server reads a new key with a delay
 			if nc, err = dial(file); err != nil && time.Now().After(late) {
 				t.Fatalf("before %s: %v", name, err)
 			}
@@ -75,6 +75,6 @@ func TestSubscriberCredentials(t *testing.T) {
 	closeBook(t, book)
 	book = start(t, embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{Addr: "127.0.0.1:0"}})
 	if got := book.SubscriberCredentials(); got != "" {
-		t.Errorf("a restart makes a revoked credential again: %s", got)
+		t.Errorf("a restart creates a revoked credential again: %s", got)
 	}
 }

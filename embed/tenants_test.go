@@ -20,7 +20,7 @@ import (
 	"daybook/internal/web/access"
 )
 
-// guarded is a Daybook that asks for tokens.
+// guarded is a Daybook that requires tokens.
 type guarded struct {
 	t     *testing.T
 	book  *embed.Daybook
@@ -37,7 +37,7 @@ func startGuarded(t *testing.T, opts embed.Options) *guarded {
 	return g
 }
 
-// token makes a token, which the book knows a second later at most.
+// token creates a token. The server reads it within a second.
 func (g *guarded) token(tenant, principal string, scopes access.Scopes) string {
 	g.t.Helper()
 	secret, _, err := access.CreateToken(g.file, access.Grant{Tenant: tenant, Principal: principal, Scopes: scopes}, time.Now())
@@ -47,7 +47,7 @@ func (g *guarded) token(tenant, principal string, scopes access.Scopes) string {
 	return secret
 }
 
-// await waits until the book knows a token.
+// await waits until the server accepts a token.
 func (g *guarded) await(token string) {
 	g.t.Helper()
 	for ctx := within(g.t); ; {
@@ -56,14 +56,14 @@ func (g *guarded) await(token string) {
 		}
 		select {
 		case <-ctx.Done():
-			g.t.Fatal("the book does not know a token")
+			g.t.Fatal("the server does not accept the token")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// ask sends one request and reads the answer, of streams as far as the mark of
-// their live edge.
+// ask sends a request and reads the answer. It reads streams up to the mark after the last
+// recorded event.
 func (g *guarded) ask(token, method, path, body string, header ...string) (int, string) {
 	g.t.Helper()
 	ctx, stop := context.WithCancel(within(g.t))
@@ -99,16 +99,16 @@ func (g *guarded) ask(token, method, path, body string, header ...string) (int, 
 	}
 }
 
-// names are what a tenant's things are called.
+// names are the names and ids of the data of a tenant.
 type names struct{ execution, heap, session, tag, secret, webhook, logical string }
 
-// never are names that nobody has given.
+// never are names that do not exist.
 var never = names{
 	execution: "01990000-0000-7000-8000-00000000dead", heap: strings.Repeat("de", 32), session: "never was", tag: "never=was",
 	webhook: "01990000-0000-7000-8000-00000000beef", logical: strings.Repeat("0dead", 12) + "0dea",
 }
 
-// owns makes something of every kind for a tenant.
+// owns creates data of every kind for a tenant.
 func (g *guarded) owns(token, word string) names {
 	g.t.Helper()
 	n := names{session: word + " session", tag: word + "=" + word, secret: word + "-canary"}
@@ -159,19 +159,18 @@ func (g *guarded) decode(token, method, path, body string, out any, header ...st
 	}
 }
 
-// shared are words that may be in any answer.
+// Words that may be in any answer.
 var (
 	uuidForm   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	momentForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	placeForm  = regexp.MustCompile(`("(sequence|seq|applied|daybook/sequence)": ?"?|\bid: |event )[0-9A-Z_]+`)
 	traceForm  = regexp.MustCompile(`ref [0-9a-f]{12}`)
-	// The id of a context is its own in each.
+	// Each answer may have another id of a context.
 	contextForm = regexp.MustCompile(`"session_id":"[0-9a-f]{64}"`)
 	gaugeForm   = regexp.MustCompile(`(heap_used_mb|heap_pressure_pct|session_count)(\\?"): ?\d+`)
 )
 
-// anonymous replaces what differs between any two answers, and the names asked
-// about.
+// anonymous replaces the values that differ between any two answers, and the requested names.
 func anonymous(text string, asked names) string {
 	for _, name := range []string{asked.execution, asked.heap, asked.session, strings.ReplaceAll(asked.session, " ", "%20"), asked.tag, asked.webhook, asked.logical} {
 		text = strings.ReplaceAll(text, name, "NAME")
@@ -186,7 +185,7 @@ func anonymous(text string, asked names) string {
 	return traceForm.ReplaceAllString(text, "REF")
 }
 
-// holds returns what of a tenant's own an answer to another one holds.
+// in returns the first of the names that an answer to another tenant contains, or an empty text.
 func (n names) in(text string) string {
 	for _, word := range []string{n.execution, n.session, n.secret, strings.Split(n.tag, "=")[0]} {
 		if strings.Contains(text, word) {
@@ -203,8 +202,8 @@ type operation struct {
 	} `json:"requestBody"`
 }
 
-// pathFor fills the parameters of a path with names. A parameter that it does
-// not know fails the test: say what stands for it.
+// pathFor fills the parameters of a path with names. An unknown parameter fails the test and
+// must be added here.
 func pathFor(t *testing.T, path string, n names) string {
 	t.Helper()
 	return regexp.MustCompile(`\{\w+\}`).ReplaceAllStringFunc(path, func(param string) string {
@@ -224,17 +223,17 @@ func pathFor(t *testing.T, path string, n names) string {
 		case param == "{hash}":
 			return n.heap
 		case param == "{volume}":
-			return "1" // the operator's, not a tenant's
+			return "1" // volumes belong to the operator and not to a tenant
 		case param == "{name}" && strings.HasPrefix(path, "/api/sessions/"):
 			return strings.ReplaceAll(n.session, " ", "%20")
 		}
-		t.Fatalf("%s: nothing is known to stand for %s; teach this test", path, param)
+		t.Fatalf("%s: the test has no value for %s; add one", path, param)
 		return ""
 	})
 }
 
-// queryFor returns queries that name a tenant's things. A parameter that is
-// neither known nor known not to name anything fails the test.
+// queryFor returns queries that name data of a tenant. A parameter that is neither among those
+// that name data nor among the others fails the test.
 func queryFor(t *testing.T, op operation, n names) []string {
 	t.Helper()
 	list := []string{""}
@@ -254,7 +253,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?heap="+n.heap)
 		case "query history":
 			list = append(list, "?history=1")
-		case "query tenant": // naming it does not help
+		case "query tenant": // a tenant cannot select another one
 			list = append(list, "?tenant=acme")
 		case "query subject":
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
@@ -265,14 +264,14 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			"header Daybook-Min-Sequence", "header Last-Event-ID", "header Idempotency-Key":
 		default:
 			if p.In != "path" {
-				t.Fatalf("nothing is known of the parameter %s (%s); teach this test", p.Name, p.In)
+				t.Fatalf("the test does not know the parameter %s (%s); add it", p.Name, p.In)
 			}
 		}
 	}
 	return list
 }
 
-// bodyFor is a body that names a tenant's things.
+// bodyFor returns a body that names data of a tenant.
 func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 	t.Helper()
 	if op.Body == nil {
@@ -298,12 +297,12 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 	case "POST /api/webhooks/{id}/retry":
 		return `{}`
 	}
-	t.Fatalf("nothing is known of the body of %s %s; teach this test", method, path)
+	t.Fatalf("the test has no body for %s %s; add one", method, path)
 	return ""
 }
 
-// TestTenantsCannotTell asks, at every route of the document, for what another
-// tenant has: the answers must be those for what never was.
+// TestTenantsCannotTell requests, at every route of the OpenAPI document, the data of another
+// tenant. The answers must be equal to those for data that does not exist.
 func TestTenantsCannotTell(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{})
@@ -321,7 +320,7 @@ func TestTenantsCannotTell(t *testing.T) {
 	if len(doc.Paths) < 10 {
 		t.Fatalf("the document has %d paths", len(doc.Paths))
 	}
-	// Questions first: what is written below makes things of the same names.
+	// Reads come first: the writes below create data with the same names.
 	type route struct {
 		method, path string
 		op           operation
@@ -336,7 +335,7 @@ func TestTenantsCannotTell(t *testing.T) {
 			}
 		}
 	}
-	// Contexts tell of runs, so what is asked of them comes before there are any.
+	// Contexts list runs, so the writes of contexts come before those of runs.
 	slices.SortFunc(writes, func(a, b route) int { return strings.Compare(a.path+" "+a.method, b.path+" "+b.method) })
 	asked := 0
 	for _, r := range append(reads, writes...) {
@@ -348,10 +347,10 @@ func TestTenantsCannotTell(t *testing.T) {
 				want, unknown := g.ask(other, r.method, pathFor(t, r.path, never)+neverQueries[i], bodyFor(t, r.method, r.path, r.op, never), "Accept", accept)
 				asked++
 				if status != want || (strings.Contains(r.path, "{") || i > 0) && anonymous(text, theirs) != anonymous(unknown, never) {
-					t.Errorf("%s:\n%d %s\nfor what another tenant has,\n%d %s\nfor what never was", name, status, text, want, unknown)
+					t.Errorf("%s:\n%d %s\nfor data of another tenant,\n%d %s\nfor data that does not exist", name, status, text, want, unknown)
 				}
 				if word := theirs.in(text); word != "" && !strings.Contains(r.path, "{") && i == 0 && r.method == http.MethodGet {
-					t.Errorf("%s tells %q of another tenant: %s", name, word, text)
+					t.Errorf("%s contains %q of another tenant: %s", name, word, text)
 				}
 			}
 		}
@@ -359,7 +358,7 @@ func TestTenantsCannotTell(t *testing.T) {
 	if asked < 50 {
 		t.Errorf("only %d requests were made", asked)
 	}
-	// Nothing that was tried has done anything to what the tenant has.
+	// The requests did not change the data of the tenant.
 	var after struct {
 		Status string
 		Result string
@@ -368,9 +367,9 @@ func TestTenantsCannotTell(t *testing.T) {
 	var tags struct{ Tags map[string]string }
 	g.decode(acme, http.MethodGet, "/api/heaps/"+theirs.heap+"/tags", "", &tags)
 	if after.Status != "completed" || after.Result != theirs.secret || len(tags.Tags) != 1 || tags.Tags["acmeword"] != "acmeword" {
-		t.Errorf("the tenant's own: %+v, tags %v", after, tags.Tags)
+		t.Errorf("the data of the tenant: %+v, tags %v", after, tags.Tags)
 	}
-	// A run from a heap of another tenant began fresh.
+	// A run from a heap of another tenant started from a fresh isolate.
 	var list struct {
 		Executions []struct {
 			ID string `json:"execution_id"`
@@ -389,7 +388,7 @@ func TestTenantsCannotTell(t *testing.T) {
 	}
 }
 
-// argumentsFor are arguments of a tool that name a tenant's things.
+// argumentsFor returns arguments of a tool that name data of a tenant.
 func argumentsFor(t *testing.T, tool *sdk.Tool, n names) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(tool.InputSchema)
@@ -426,7 +425,7 @@ func argumentsFor(t *testing.T, tool *sdk.Tool, n names) map[string]any {
 		case name == "tags" && tool.Name == "set_heap_tags":
 			args[name] = map[string]string{"stolen": "yes"}
 		case slices.Contains(schema.Required, name):
-			t.Fatalf("%s: nothing is known of the argument %s; teach this test", tool.Name, name)
+			t.Fatalf("%s: the test has no value for the argument %s; add one", tool.Name, name)
 		}
 	}
 	return args
@@ -453,8 +452,8 @@ func (g *guarded) connect(token, revision string) *sdk.ClientSession {
 	return ss
 }
 
-// TestTenantsCannotTellOverMCP does the same with every tool, every kind of
-// resource and every method about tasks.
+// TestTenantsCannotTellOverMCP is TestTenantsCannotTell for every tool, every kind of resource
+// and every method about tasks.
 func TestTenantsCannotTellOverMCP(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{})
@@ -476,13 +475,13 @@ func TestTenantsCannotTellOverMCP(t *testing.T) {
 				}
 				if word := theirs.in(string(raw)); word != "" && n == theirs && !strings.Contains(what, "the name") {
 					if word != n.execution && word != n.session {
-						t.Errorf("%s, %s tells %q of another tenant: %s", revision, what, word, raw)
+						t.Errorf("%s, %s contains %q of another tenant: %s", revision, what, word, raw)
 					}
 				}
 				return anonymous(string(raw), n)
 			}
 			if foreign, unknown := show(theirs), show(never); foreign != unknown {
-				t.Errorf("%s, %s:\n%s\nfor what another tenant has,\n%s\nfor what never was", revision, what, foreign, unknown)
+				t.Errorf("%s, %s:\n%s\nfor data of another tenant,\n%s\nfor data that does not exist", revision, what, foreign, unknown)
 			}
 		}
 		tools, err := ss.ListTools(t.Context(), nil)
@@ -490,7 +489,7 @@ func TestTenantsCannotTellOverMCP(t *testing.T) {
 			t.Fatalf("%d tools, %v", len(tools.Tools), err)
 		}
 		for _, tool := range tools.Tools {
-			if tool.Name == "open_session" { // it tells whether there was one before
+			if tool.Name == "open_session" { // its answer has whether the session existed
 				if _, err := ss.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: argumentsFor(t, tool, never)}); err != nil {
 					t.Fatal(err)
 				}
@@ -507,7 +506,7 @@ func TestTenantsCannotTellOverMCP(t *testing.T) {
 			address := func(n names) string {
 				uri := strings.NewReplacer("{id}", n.execution, "{hash}", n.heap, "{name}", strings.ReplaceAll(n.session, " ", "%20")).Replace(kind.URITemplate)
 				if strings.Contains(uri, "{") {
-					t.Fatalf("%s: nothing is known to stand for a variable; teach this test", kind.URITemplate)
+					t.Fatalf("%s: the test has no value for a variable; add one", kind.URITemplate)
 				}
 				return uri
 			}
@@ -524,7 +523,7 @@ func TestTenantsCannotTellOverMCP(t *testing.T) {
 	}
 }
 
-// sameTasks asks the methods about tasks, which the SDK's client does not know.
+// sameTasks calls the methods about tasks, which the client of the SDK does not support.
 func (g *guarded) sameTasks(token, revision string, theirs names) {
 	g.t.Helper()
 	meta, header := "", []string{"Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", revision}
@@ -544,7 +543,7 @@ func (g *guarded) sameTasks(token, revision string, theirs names) {
 		}
 		foreign, unknown := ask(theirs), ask(never)
 		if foreign != unknown || !strings.Contains(foreign, "not found") {
-			g.t.Errorf("%s, %s:\n%s\nfor what another tenant has,\n%s\nfor what never was", revision, method, foreign, unknown)
+			g.t.Errorf("%s, %s:\n%s\nfor data of another tenant,\n%s\nfor data that does not exist", revision, method, foreign, unknown)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"daybook/events"
 )
 
-// shared keeps what is logged from anywhere.
+// shared collects log records. It is safe for concurrent use.
 type shared struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -37,7 +37,7 @@ func (s *shared) String() string {
 	return s.text.String()
 }
 
-// weather is an MCP server over HTTP that wants a key.
+// weather starts an MCP server over HTTP that requires a key, and returns its URL.
 func weather(t *testing.T, key string) string {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
@@ -64,8 +64,8 @@ func weather(t *testing.T, key string) string {
 	return srv.URL
 }
 
-// Scripts call configured servers with and without state; a server that fails is
-// told of, and no secret of a configuration shows anywhere.
+// Scripts call configured servers, also in stateless mode. A server that fails is logged. No
+// secret of a configuration is in any output.
 func TestScriptsCallServers(t *testing.T) {
 	const key = "very-secret-key-4711"
 	t.Setenv("WEATHER_KEY", key)

@@ -12,7 +12,7 @@ import (
 	"daybook/internal/web/client"
 )
 
-// Output past the limit is counted and hashed, and whoever follows is told.
+// Output after the limit is counted and hashed, and followers receive the truncation.
 func TestTruncatedOutputIsTold(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Runs: embed.RunOptions{OutputMaxBytes: 100}})
@@ -31,7 +31,7 @@ func TestTruncatedOutputIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if last.Truncated != nil {
-				t.Errorf("after it is told, %s follows", o.JSON)
+				t.Errorf("after the truncation, %s follows", o.JSON)
 			}
 			last = o
 		}
@@ -46,7 +46,7 @@ func TestTruncatedOutputIsTold(t *testing.T) {
 			WrittenLines: new(int64(50)), WrittenBytes: new(int64(len(whole))), SHA256: new(events.Hash([]byte(whole))),
 		}
 		if diff := cmp.Diff(want, last.Truncated); diff != "" {
-			t.Errorf("what is told of the cut (-want +got):\n%s", diff)
+			t.Errorf("the reported truncation (-want +got):\n%s", diff)
 		}
 	}
 }

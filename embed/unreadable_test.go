@@ -25,22 +25,22 @@ import (
 	"daybook/projections"
 )
 
-// outsideNATS is a NATS server that is not the Daybook's.
+// outsideNATS starts an outside NATS server and returns its address.
 func outsideNATS(t *testing.T) string {
 	t.Helper()
 	url, _ := outsideNATSOn(t, t.TempDir(), 0)
 	return url
 }
 
-// limitedNATS runs a NATS server that stores so many bytes, and returns its address.
+// limitedNATS starts a NATS server that stores at most store bytes, and returns its address.
 func limitedNATS(t *testing.T, store int64) string {
 	t.Helper()
 	url, _ := outsideNATSOn(t, t.TempDir(), store)
 	return url
 }
 
-// outsideNATSOn starts a NATS server on a directory, until stop is called or the test
-// ends. It stores so many bytes; 0 is the default of the server.
+// outsideNATSOn starts a NATS server on a directory, until stop is called or the test ends. It
+// stores at most store bytes; 0 is the default of the server.
 func outsideNATSOn(t *testing.T, dir string, store int64) (url string, stop func()) {
 	t.Helper()
 	ns, err := natsd.NewServer(&natsd.Options{Host: "127.0.0.1", Port: natsd.RANDOM_PORT, JetStream: true, JetStreamMaxStore: store, StoreDir: dir, NoSigs: true, NoLog: true})
@@ -78,9 +78,9 @@ func publishEvent(t *testing.T, nc *nats.Conn, subject, id string, typ events.Ty
 	}
 }
 
-// Messages that are no events make the ledger read-only, on an embedded and on an
-// outside server, also where they were hashed and signed. Once they are accepted as
-// lost, everything else works, and verification proves the loss.
+// Messages that are not events make the ledger read-only, on an embedded and on an outside
+// server, also if they were hashed and signed. Once they are accepted as lost, everything else
+// works, and verification proves the loss.
 func TestAcceptUnreadableEvents(t *testing.T) {
 	t.Parallel()
 	for name, outside := range map[string]bool{"embedded": false, "outside": true} {
@@ -103,7 +103,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 					publishRequest(t, nc, id, m.typ, m.body)
 					ids = append(ids, id)
 				}
-				// Look-ups find what is before it.
+				// Lookups find the event before it.
 				publishEvent(t, nc, "ledger.0001."+events.ExecSubject(events.DefaultTenant, before.ExecutionID), before.ExecutionID, events.TypeExecutionFailed, "[]")
 			}
 			if outside {
@@ -130,7 +130,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 				server.Close()
 			}
 
-			if err := projections.Remove(filepath.Join(opts.DataDir, "projections.db")); err != nil { // as a new version does
+			if err := projections.Remove(filepath.Join(opts.DataDir, "projections.db")); err != nil { // a new version rebuilds the projections
 				t.Fatal(err)
 			}
 			book = start(t, opts)
@@ -185,7 +185,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 					t.Errorf("%d of %d runs have ended", ended, len(ids))
 				}
 				r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here", Keys: []string{key}})
-				// The embedded server's messages are taken out, and were perhaps not hashed before.
+				// On the embedded server the messages are removed, perhaps before they were hashed.
 				proven := !slices.ContainsFunc(r.Lost, func(l audit.LostPositions) bool { return !l.Proven }) && r.Incomparable == 0
 				if err != nil || !r.OK || len(r.Lost) == 0 || outside && !proven {
 					t.Errorf("verify: %v\n%s", err, r)
@@ -223,8 +223,8 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 	}
 }
 
-// withUnreadable returns the options of a closed ledger on an outside server whose last
-// message is no event, and a connection to that server.
+// withUnreadable returns the options of a closed ledger on an outside server whose last message
+// is not an event, and a connection to that server.
 func withUnreadable(t *testing.T) (embed.Options, *nats.Conn) {
 	t.Helper()
 	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}}
@@ -240,8 +240,8 @@ func withUnreadable(t *testing.T) (embed.Options, *nats.Conn) {
 	return opts, nc
 }
 
-// A loss is not accepted where another process wrote to the ledger, or rotated it, after
-// the loss was determined. Nothing is sealed by that, and the next acceptance works.
+// A loss is not accepted if another process appended to the ledger, or rotated it, after the loss
+// was determined. No volume is sealed then, and the next acceptance works.
 func TestAcceptAfterAnotherProcessWrote(t *testing.T) {
 	t.Parallel()
 	opts, _ := withUnreadable(t)
@@ -277,8 +277,8 @@ func TestAcceptAfterAnotherProcessWrote(t *testing.T) {
 	}
 }
 
-// An acceptance that was cut short is finished by the next start, whatever was done of it,
-// and recorded once.
+// The next start completes an interrupted acceptance after any of its steps. The loss is recorded
+// once.
 func TestAcceptOutsideIsFinished(t *testing.T) {
 	t.Parallel()
 	opts, nc := withUnreadable(t)
@@ -297,7 +297,7 @@ func TestAcceptOutsideIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		// The first time the loss is not recorded; then only the plan is left.
+		// In the first round the loss is not recorded yet; in the others only the plan remains.
 		if err := os.WriteFile(filepath.Join(opts.DataDir, "accepting.json"), []byte(plan), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -317,14 +317,14 @@ func TestAcceptOutsideIsFinished(t *testing.T) {
 		}
 		// The next acceptance finds newer volumes.
 		if status, body := request(book, http.MethodPost, "/api/ledger/volumes/seal", ""); status != http.StatusOK {
-			t.Errorf("a volume is sealed: %d %s", status, body)
+			t.Errorf("sealing a volume is answered %d %s", status, body)
 		}
 		closeBook(t, book)
 	}
 }
 
-// Another server that runs while the loss is accepted stays read-only until its restart,
-// and then has it recorded too.
+// Another server that runs while the loss is accepted stays read-only until its restart. After
+// that it has the recorded loss too.
 func TestAcceptBesideAnotherServer(t *testing.T) {
 	t.Parallel()
 	url := outsideNATS(t)
@@ -369,7 +369,7 @@ func untilNotReady(t *testing.T, book *embed.Daybook) {
 	}
 }
 
-// A type of a newer version is no damage: the run waits for a server that knows it.
+// An event type of a newer version is not damage: the run waits for a server that knows the type.
 func TestNewerRequestIsNoDamage(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir(), NATS: embed.NATSOptions{URL: outsideNATS(t)}}

@@ -12,8 +12,8 @@ import (
 	"daybook/embed"
 )
 
-// What a Daybook recorded is verified once it is closed, and again after it ran
-// once more; one byte changed on the disk is found.
+// The ledger of a closed Daybook verifies, also after a second start. A changed byte on the disk
+// is found.
 func TestVerifyADataDirectory(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir()}
@@ -28,7 +28,7 @@ func TestVerifyADataDirectory(t *testing.T) {
 		completes(t, book, embed.Script{Code: "/*" + strings.Repeat("long ", 20_000) + "*/ 1"}) // its source is a blob
 		key = book.AuditKey()
 		if _, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir}); !errors.Is(err, embed.ErrLocked) {
-			t.Errorf("while it runs: %v, want that it is locked", err)
+			t.Errorf("while the Daybook runs: %v, want ErrLocked", err)
 		}
 		closeBook(t, book)
 		r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir, Keys: []string{key}})
@@ -65,7 +65,7 @@ func TestVerifyADataDirectory(t *testing.T) {
 	}
 }
 
-// A directory without a ledger is said to be one, and left as it is.
+// A directory without a ledger is reported as such and not changed.
 func TestVerifyWithoutALedger(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -73,12 +73,12 @@ func TestVerifyWithoutALedger(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
-		t.Errorf("it left %v, %v", list, err)
+		t.Errorf("the directory has %v, %v", list, err)
 	}
 }
 
-// A stopped Daybook is exported through its directory, and the export verified
-// without it.
+// The ledger of a closed Daybook is exported from its directory. The export verifies without the
+// directory.
 func TestExportADataDirectory(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir()}
@@ -100,8 +100,7 @@ func TestExportADataDirectory(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit is how many runs a second get done, without proofs and with
-// them, and what processor time each takes.
+// BenchmarkAudit measures runs per second and processor time per run, with and without proofs.
 func BenchmarkAudit(b *testing.B) {
 	for _, without := range []bool{true, false} {
 		name := "on"

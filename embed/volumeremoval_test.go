@@ -33,7 +33,7 @@ func answer(t *testing.T, book *embed.Daybook, method, path, body string) (int, 
 	return w.Code, string(raw)
 }
 
-// getFrom asks a Daybook as a client would.
+// getFrom returns a function that sends GET requests to a Daybook.
 func getFrom(book *embed.Daybook) audit.Get {
 	return func(ctx context.Context, path string, header ...string) (*http.Response, error) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1"+path, nil)
@@ -72,8 +72,8 @@ func removeOldest(t *testing.T, book *embed.Daybook, number int) (dir string) {
 	return dir
 }
 
-// TestRemoval removes two volumes in a row: what is kept is answered as before, what
-// is not is gone, all of it verifies, and projections built anew answer the same.
+// TestRemoval removes two volumes in a row. Kept events are answered as before, the others are
+// removed, everything verifies, and rebuilt projections give the same answers.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir()}
@@ -97,11 +97,11 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("events of a removed volume: %d %s", code, text)
 	}
 	if code, text := answer(t, book, http.MethodGet, "/api/events", ""); code != http.StatusOK || !strings.Contains(text, "volume_removed") {
-		t.Errorf("events from the first that is left: %d %s", code, text)
+		t.Errorf("events from the first that remains: %d %s", code, text)
 	}
 	result, heap := completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted"})
 	if result != "5" {
-		t.Errorf("going on from a heap of the removed volume gives %s", result)
+		t.Errorf("a run from a heap of the removed volume gives %s", result)
 	}
 	paths := []string{"/api/executions", "/api/heaps", "/api/heaps/" + heap + "/lineage", "/api/sessions", "/api/sessions/counted/entries", "/api/ledger/volumes"}
 	answers := func(book *embed.Daybook) map[string]any {
@@ -116,13 +116,13 @@ func TestRemoval(t *testing.T) {
 	key := book.AuditKey()
 	check := func() {
 		t.Helper()
-		// What is left can be exported and verified, and what is not is named.
+		// The remaining events can be exported and verified. An export of removed ones is refused.
 		left := filepath.Join(t.TempDir(), "left")
 		if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: left}); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: left, Keys: []string{key}}); err != nil || !r.OK {
-			t.Errorf("an export of what is left: %v\n%s", err, r)
+			t.Errorf("an export of the remaining events: %v\n%s", err, r)
 		}
 		if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: filepath.Join(t.TempDir(), "all"), From: 1}); err == nil || !strings.Contains(err.Error(), "were removed: export from") {
 			t.Errorf("an export from the beginning: %v", err)
@@ -145,7 +145,7 @@ func TestRemoval(t *testing.T) {
 		}
 		book = start(t, opts)
 		if diff := cmp.Diff(before, answers(book)); diff != "" {
-			t.Errorf("after the projections were built anew (-before +after):\n%s", diff)
+			t.Errorf("after the projections were rebuilt (-before +after):\n%s", diff)
 		}
 	}
 	check()
@@ -156,6 +156,6 @@ func TestRemoval(t *testing.T) {
 	removeOldest(t, book, 2)
 	check()
 	if result, _ := completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted"}); result != "6" {
-		t.Errorf("going on from a heap of two removed volumes gives %s", result)
+		t.Errorf("a run from a heap of two removed volumes gives %s", result)
 	}
 }

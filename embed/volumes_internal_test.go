@@ -27,13 +27,13 @@ func TestSealingDue(t *testing.T) {
 	}{
 		{"the same month", sealMonthly, 1 << 30, november, "2026-11-30T23:59:59Z", ""},
 		{"the next month", sealMonthly, 1 << 30, november, "2026-12-01T00:00:00Z", events.VolumeAged},
-		{"the next month elsewhere only", sealMonthly, 1 << 30, november, "2026-12-01T00:30:00+02:00", ""},
+		{"the next month only in another time zone", sealMonthly, 1 << 30, november, "2026-12-01T00:30:00+02:00", ""},
 		{"the same month of another year", sealMonthly, 1 << 30, november, "2027-11-21T09:00:00Z", events.VolumeAged},
 		{"a clock set back", sealMonthly, 1 << 30, november, "2026-10-31T00:00:00Z", ""},
 		{"never", sealNever, 1 << 30, november, "2027-01-01T00:00:00Z", ""},
 		{"full", sealNever, 1 << 20, november, "2026-11-22T00:00:00Z", events.VolumeFull},
-		{"no size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
-		{"nothing in it", sealMonthly, 1, events.VolumeInfo{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
+		{"unlimited size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
+		{"an empty volume", sealMonthly, 1, events.VolumeInfo{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
 	} {
 		if got := (Options{Storage: StorageOptions{SealEvery: tt.every, SealBytes: tt.bytes}}).sealReason(tt.v, at(tt.now)); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

@@ -13,7 +13,7 @@ import (
 	"daybook/embed"
 )
 
-// ask sends a request to the interface of a Daybook and decodes the answer.
+// ask sends a request to the HTTP interface of a Daybook and decodes the answer.
 func ask(t *testing.T, book *embed.Daybook, method, path string, status int, into any) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(within(t), method, "http://127.0.0.1"+path, nil)
@@ -39,8 +39,8 @@ type volume struct {
 	Sealed      bool
 }
 
-// What is asked for across volumes is answered as if there were one, before and
-// after the projections are built anew, and all of it verifies.
+// Requests across volumes are answered as if there were one volume, before and after the
+// projections are rebuilt, and everything verifies.
 func TestRunsOverManyVolumes(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir()}
@@ -52,7 +52,7 @@ func TestRunsOverManyVolumes(t *testing.T) {
 	first := run(t, book, idempotent)
 	const rounds = 4
 	for round := range rounds {
-		// A run that is under way goes on in the next volume.
+		// A run that is in progress continues in the next volume.
 		id := submit(t, book, embed.Script{Code: "console.log('begun'); await new Promise(done => setTimeout(done, 50)); 1", Session: "long"})
 		var sealed volume
 		ask(t, book, http.MethodPost, "/api/ledger/volumes/seal", http.StatusOK, &sealed)
@@ -66,7 +66,7 @@ func TestRunsOverManyVolumes(t *testing.T) {
 		}
 		heap = next
 		if e, err := book.Wait(within(t), id); err != nil || e.Status != "completed" {
-			t.Errorf("the run that was under way: %+v, %v", e, err)
+			t.Errorf("the run that was in progress: %+v, %v", e, err)
 		}
 		ids = append(ids, id)
 	}
@@ -80,7 +80,7 @@ func TestRunsOverManyVolumes(t *testing.T) {
 	}
 	for i, v := range list.Volumes[1:] {
 		if v.First != list.Volumes[i].Last+1 {
-			t.Errorf("volume %d begins at %d, the one before ends at %d", v.Volume, v.First, list.Volumes[i].Last)
+			t.Errorf("volume %d begins at %d, the volume before it ends at %d", v.Volume, v.First, list.Volumes[i].Last)
 		}
 	}
 	paths := []string{"/api/executions", "/api/heaps", "/api/heaps/" + heap + "/lineage", "/api/sessions", "/api/sessions/counted/entries", "/api/sessions/long/entries"}
@@ -118,6 +118,6 @@ func TestRunsOverManyVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, answers(start(t, opts))); diff != "" {
-		t.Errorf("after the projections were built anew (-before +after):\n%s", diff)
+		t.Errorf("after the projections were rebuilt (-before +after):\n%s", diff)
 	}
 }

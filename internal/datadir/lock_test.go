@@ -21,7 +21,7 @@ func TestLockOfADeadProcess(t *testing.T) {
 	if _, err := TakeLock(dir); !errors.Is(err, ErrLocked) {
 		t.Fatalf("the holder is alive: %v, want ErrLocked", err)
 	}
-	// No process has the highest id there can be.
+	// No process has the highest possible id.
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte(strconv.Itoa(1<<22)), 0o600); err != nil {
 		t.Fatal(err)
 	}

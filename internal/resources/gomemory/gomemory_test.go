@@ -32,13 +32,13 @@ func TestTrimming(t *testing.T) {
 	}
 	check(100, 2<<20, 0, 0)
 	if !light {
-		t.Error("40 MiB in 20 s are no light load")
+		t.Error("40 MiB in 20 s count as a heavy load")
 	}
 	check(idleChecks, 1<<10, 1, 0)
 	check(100, 1<<10, 1, 0)
 	check(3, 100<<20, 1, 0)
 	if light {
-		t.Error("300 MiB in 3 s are a light load")
+		t.Error("300 MiB in 3 s count as a light load")
 	}
 	check(idleChecks+1, 0, 2, 0)
 	// Requests at a moderate rate keep the caches.
