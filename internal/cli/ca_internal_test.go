@@ -15,7 +15,7 @@ import (
 	"daybook/internal/web/client"
 )
 
-// TestCA asks a server whose certificate the system does not trust.
+// TestCA sends a request to a server whose certificate the system does not trust.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A refusal that time does not change has the status of refused requests.
+// A permanent refusal has the exit status of refused requests.
 func TestExitStatusOfLimits(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]int{

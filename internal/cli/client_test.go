@@ -12,8 +12,8 @@ import (
 	"daybook/embed"
 )
 
-// A stream that breaks is taken up where it broke, and one that only ever
-// breaks is given up.
+// A stream that breaks is resumed after the last event. A stream that breaks without progress
+// ends the command.
 func TestFollowResumes(t *testing.T) {
 	t.Parallel()
 	const total = 6
@@ -48,7 +48,7 @@ func TestFollowResumes(t *testing.T) {
 		t.Errorf("exit status %d, stdout %q, stderr %q", got.status, got.stdout, got.err)
 	}
 	if !slices.Equal(asked, []string{"", "2", "4"}) {
-		t.Errorf("it resumed after %q", asked)
+		t.Errorf("the client resumed after %q", asked)
 	}
 
 	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func TestFollowResumes(t *testing.T) {
 	}
 }
 
-// What a server, or something else at its address, answers with.
+// Answers of a server, or of another program at its address, that are errors.
 func TestAnswersThatAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

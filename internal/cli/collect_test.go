@@ -7,7 +7,7 @@ import (
 	"daybook/embed"
 )
 
-// Heaps of today are too young for any rule.
+// Heaps of this test are too new for every retention rule.
 func TestHeapCollect(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(context.Background(), patience)

@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 		},
 		"sources": {
 			{args: `run -` + at, stdin: "const n: number = 20\nn * 2.1", stdout: "42\n", stderr: "status.*"},
-			{args: `run -` + at, stderr: "status: completed\nheap.*"}, // nothing is a script too
+			{args: `run -` + at, stderr: "status: completed\nheap.*"}, // an empty script is a script too
 			{args: `run $plan` + at, status: 1, stderr: "Error: no way\n    at plan \\(plan.ts:3:29\\)\n    at plan.ts:4:1.*status: failed\n.*"},
 		},
 		"heaps": {
@@ -237,7 +237,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Everybody's first command, and what it is answered with.
+// The help of commands.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, words := range map[string][]string{
@@ -267,7 +267,7 @@ func TestHelp(t *testing.T) {
 		}
 		for _, w := range words {
 			if !strings.Contains(got.stdout, w) {
-				t.Errorf("daybook %s does not say %q:\n%s", args, w, got.stdout)
+				t.Errorf("the help of daybook %s lacks %q:\n%s", args, w, got.stdout)
 			}
 		}
 	}
@@ -281,12 +281,12 @@ func TestReference(t *testing.T) {
 	}
 	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server URL. Default: http://127.0.0.1:8080, or the process that owns the data directory. |  | DAYBOOK_SERVER |"} {
 		if !strings.Contains(string(raw), want) {
-			t.Errorf("the reference does not say %q", want)
+			t.Errorf("the reference lacks %q", want)
 		}
 	}
 }
 
-// A range that no export can have is refused before anything is asked of a server.
+// A range that no export can have is refused before a request is sent.
 func TestExportRanges(t *testing.T) {
 	t.Parallel()
 	const form = " is not a position: give a whole number of 1 or more, such as 42; \"daybook events tail\" shows positions\n.*"

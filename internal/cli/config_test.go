@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A value comes from the flag, else the environment, else the file, else it is
-// the default. The address that nothing answers at shows which was used.
+// A value comes from the flag, else from the environment, else from the file, else it is the
+// default. The address in the error shows which value was used.
 func TestPrecedence(t *testing.T) {
 	file := written(t, "config.json", `{"server": "http://127.0.0.1:3", "json": true, "http-addr": "127.0.0.1:0", "timeout": 7}`)
 	for _, test := range []struct{ env, args, want string }{
@@ -45,7 +45,7 @@ func TestConfig(t *testing.T) {
 		"broken":  file(`{"server": `),
 		"url":     book.URL(),
 	}, []step{
-		// Every kind of value is taken: text, number, list and truth value.
+		// The file may have values of every kind: text, number, list and boolean.
 		{args: `run -e while(true){} --config $good`, status: 4, stdout: `\{.*"execution_timeout_secs":1,.*\}\n`},
 		{args: `run -e let·a --config $good --timeout 30`, stdout: `\{.*"heap":"(?P<heap>\w+)".*"execution_timeout_secs":30,.*\}\n`},
 		{eventually: true, args: `heap tags $heap` + at, stdout: "b=c,d\nfrom=file\n"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The context of a session over the command line: what is set is there after the
-// server was killed, and what is cleared is not.
+// The commands about contexts: values that were set are there after the server was killed, and
+// cleared ones are not.
 func TestContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -26,7 +26,7 @@ func TestContext(t *testing.T) {
 		{args: `run -e 6*7 --session mine` + at, stdout: "42\n", stderr: ".*"},
 		{args: `context get --logical ` + nobody + at, status: 2, stderr: "daybook: .*not found.*\n"},
 	})
-	// Each was acknowledged: none may be lost.
+	// Each change was acknowledged, so none may be lost.
 	server.signal(syscall.SIGKILL)
 	server.status()
 	_, known["url"] = launchServer(t, dir)
@@ -40,12 +40,11 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// nobody is the id of no session.
+// nobody is an id that no session has.
 const nobody = "00000000000000000000000000000000000000000000000000000000000000aa"
 
-// TestContextOutlivesItsServer: a client finds its context in the next owner when
-// the first is killed. Without a name the context is its connection's, and a second
-// client has another.
+// TestContextOutlivesItsServer: when the owner is killed, the client has the same context at the
+// next owner. Without a session name each connection has a context of its own.
 func TestContextOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -78,13 +77,13 @@ func TestContextOutlivesItsServer(t *testing.T) {
 		}
 	}
 	if calls, _ := after["recent_tool_calls"].([]any); len(calls) != 1 || calls[0].(map[string]any)["tool"] != "run_js" {
-		t.Errorf("the run is not told of: %v", after)
+		t.Errorf("the context does not list the run: %v", after)
 	}
 	others := call(stranger, "get_context", `{}`)
 	if custom, _ := others["custom"].(map[string]any); !maps.Equal(custom, map[string]any{"other": "mine"}) || others["session_id"] == after["session_id"] {
 		t.Errorf("the stranger has %v", others)
 	}
-	// A new connection of the same program is another.
+	// A new connection of the same program has another context.
 	client.in.Close()
 	client.status()
 	again := launch(t, "mcp", "--data-dir", dir)

@@ -8,7 +8,7 @@ import (
 	"daybook/embed"
 )
 
-// A line that is stored in many parts is one row, cut to its beginning, and so are
+// A line that is stored in several pieces is one row, which shows its beginning. So do rows of
 // long lines of code and errors.
 func TestExecShowCutsLongLines(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestExecShowCutsLongLines(t *testing.T) {
 	}
 }
 
-// Output that was cut at the server's limit is printed with a warning.
+// Output that was truncated at the limit of the server is printed with a warning.
 func TestExecOutputWarnsOfCut(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), patience)

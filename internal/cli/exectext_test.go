@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A result that is larger than one answer is printed whole.
+// A result that is larger than one answer is printed completely.
 func TestResultLargerThanAnAnswer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,7 @@ package cli_test
 
 import "testing"
 
-// Texts of the server name flags where a command prints them.
+// Commands print the texts of the server with flags instead of fields.
 func TestMessagesNameFlags(t *testing.T) {
 	t.Parallel()
 	const advice = "Out of memory: V8 heap limit exceeded. Try increasing --memory."

@@ -16,9 +16,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// snippet is a server as a client's configuration describes it.
+// snippet is a server in the configuration of a client.
 type snippet struct {
-	name string // heading it stands under, and what is special about it
+	name string // heading above it, and its peculiarity
 
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -33,8 +33,8 @@ var (
 	guideHeading = regexp.MustCompile(`(?m)^## (.*)$`)
 )
 
-// guideSnippets reads what the guide tells to paste. A block that is neither a
-// known configuration nor a command to add one fails the test.
+// guideSnippets reads the configurations in the guide. A block that is neither a known
+// configuration nor a command that adds one fails the test.
 func guideSnippets(t *testing.T) []snippet {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "mcp-clients.md"))
@@ -80,7 +80,7 @@ func guideSnippets(t *testing.T) []snippet {
 	return list
 }
 
-// headers adds what a configuration wants sent.
+// headers adds the headers of a configuration to requests.
 type headers struct{ add map[string]string }
 
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -91,8 +91,8 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Every snippet of the guide for MCP clients starts, runs a script, and logs it
-// under the name that it gives.
+// Every snippet of the guide for MCP clients starts a server, which runs a script and logs it
+// under the session name of the snippet.
 func TestGuideForMCPClients(t *testing.T) {
 	t.Parallel()
 	snippets := guideSnippets(t)
@@ -156,7 +156,7 @@ func TestGuideForMCPClients(t *testing.T) {
 	}
 }
 
-// session is the name the snippet gives its runs.
+// session returns the session name of the snippet.
 func (s snippet) session() string {
 	if i := slices.Index(s.Args, "--session-id"); i >= 0 {
 		return s.Args[i+1]
@@ -164,13 +164,13 @@ func (s snippet) session() string {
 	return s.Headers["X-MCP-Session-Id"]
 }
 
-// transport connects as the client that reads the snippet would, but to the
-// program and the server of this test.
+// transport connects like a client with the snippet, but to the program and the server of this
+// test.
 func (s snippet) transport(t *testing.T, bin, server string) sdk.Transport {
 	t.Helper()
 	if s.Command != "" {
 		if s.Command != "daybook" || s.URL != "" || s.HTTPURL != "" || s.Type != "" && s.Type != "stdio" {
-			t.Fatalf("%+v is no way to start daybook", s)
+			t.Fatalf("%+v does not start daybook", s)
 		}
 		cmd := exec.Command(bin, s.Args...)
 		home := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Heaps that were lost are marked, with the event that records it.
+// The list marks lost heaps with the event that records the loss.
 func TestHeapListMarksLostHeaps(t *testing.T) {
 	t.Parallel()
 	const kept, lost = `{"heap":"a1","tags":{"k":"v"},"created_at":"2026-01-02T03:04:05.678Z"}`, `{"heap":"b2","tags":{},"created_at":null,"lost":17}`

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// TestStatusOfBadInput requires exit status 2 and one message for a bad value, a missing
-// file, an unknown id and a file that may not be used. No server is asked: the commands
-// that ask one have their tests beside them.
+// TestStatusOfBadInput requires exit status 2 and one message for a bad value, a missing file, an
+// unknown id and a file without permission. It covers commands that send no request; the others
+// have tests of their own.
 func TestStatusOfBadInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data, none, file, shared := filepath.Join(dir, "data"), filepath.Join(dir, "none"), filepath.Join(dir, "file"), filepath.Join(dir, "shared")
-	if err := os.MkdirAll(filepath.Join(data, "jetstream"), 0o700); err != nil { // as a server makes it
+	if err := os.MkdirAll(filepath.Join(data, "jetstream"), 0o700); err != nil { // as a server creates it
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{file: 0o600, shared: 0o644} {
@@ -62,7 +62,7 @@ func TestStatusOfBadInput(t *testing.T) {
 		"rebuild --data-dir " + none,
 		"verify --data-dir " + none,
 		"verify --data-dir " + empty,
-		"verify --data-dir " + data, // with a folder for streams, and none
+		"verify --data-dir " + data, // with a directory for streams and without streams
 		"verify --data-dir " + file,
 		"verify --export " + empty,
 		"verify --export " + dir, // with other files

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		}))
 }
 
-// patience is how long a test waits for what must happen soon.
+// patience is the maximum time that a test waits for a condition.
 const patience = 2 * time.Minute
 
 // serve runs a Daybook with HTTP on a free port until the test ends.
@@ -51,7 +51,7 @@ func serve(t *testing.T) *embed.Daybook {
 	return book
 }
 
-// answer is what a command line came to.
+// answer is the outcome of a command line.
 type answer struct {
 	status      int
 	stdout, err string
@@ -64,16 +64,16 @@ func daybook(stdin string, args ...string) answer {
 	return answer{status, out.String(), errs.String()}
 }
 
-// step is one command line and what must come of it. The patterns must match
-// all of what was written; "" stands for nothing. Named groups are kept, and
-// stand for their text as $name in the arguments and patterns of later steps.
+// step is a command line with its expected outcome. The patterns must match the complete output;
+// "" requires no output. $name in the arguments and patterns of later steps is the text of the
+// group of that name.
 type step struct {
 	args           string // separated by spaces; "·" is a space within one
 	stdin          string
 	status         int
 	stdout, stderr string
-	// eventually repeats the step until its output is as wanted: what a run
-	// leaves besides its end is on record a moment later.
+	// eventually repeats the step until its output matches: the session entry and tags of a
+	// run are recorded after its end.
 	eventually bool
 }
 
@@ -96,7 +96,7 @@ func play(t *testing.T, known map[string]string, steps []step) {
 	}
 }
 
-// play runs one command line and tells what is wrong with what came of it.
+// play runs a command line and returns how its outcome differs, or an empty text.
 func (s step) play(t *testing.T, known map[string]string) (problem string) {
 	t.Helper()
 	expand := func(text string, quote func(string) string) string {
@@ -137,7 +137,7 @@ func (s step) play(t *testing.T, known map[string]string) (problem string) {
 	return problem
 }
 
-// written makes a file in the test's folder and returns its path.
+// written creates a file in the directory of the test and returns its path.
 func written(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -147,7 +147,7 @@ func written(t *testing.T, name, content string) string {
 	return path
 }
 
-// builtDir holds the command, if it was built.
+// builtDir is the directory of the built command, or empty.
 var builtDir string
 
 // build builds the real command once for all tests.

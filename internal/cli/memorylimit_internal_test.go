@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A limit from the environment stays. An empty one is none.
+// A limit from the environment stays. An empty variable sets none.
 func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

@@ -11,7 +11,7 @@ import (
 	"daybook/embed"
 )
 
-// A start that an option prevents names the flag, not the field of embed.Options.
+// The error of a start with a bad option names the flag and not the field of embed.Options.
 func TestOptionErrorsNameFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

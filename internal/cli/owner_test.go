@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerOf returns the process that owns a directory, 0 for none, and whether it
-// is one that clients started.
+// ownerOf returns the process that owns a directory, or 0, and whether a client started it.
 func ownerOf(t testing.TB, dir string) (pid int, background bool) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "lock"))
@@ -41,7 +40,7 @@ func ownerOf(t testing.TB, dir string) (pid int, background bool) {
 	}
 	pid, err = strconv.Atoi(string(raw))
 	if err != nil {
-		return 0, false // it is about to write it
+		return 0, false // it has not written its id yet
 	}
 	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -50,7 +49,7 @@ func ownerOf(t testing.TB, dir string) (pid int, background bool) {
 	return pid, bytes.Contains(args, []byte("\x00owner\x00"))
 }
 
-// awaitOwner waits until the owner of a directory is as wanted.
+// awaitOwner waits until the owner of a directory fulfills a condition.
 func awaitOwner(t testing.TB, dir, what string, wanted func(pid int, background bool) bool) (pid int) {
 	t.Helper()
 	for late := time.Now().Add(patience); ; {
@@ -60,17 +59,17 @@ func awaitOwner(t testing.TB, dir, what string, wanted func(pid int, background 
 		}
 		if time.Now().After(late) {
 			log, _ := os.ReadFile(filepath.Join(dir, "owner.log"))
-			t.Fatalf("%s: waited in vain; the owner is process %d and its log:\n%s", what, pid, log)
+			t.Fatalf("%s: not in time; the owner is process %d and its log:\n%s", what, pid, log)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// stopping are the tests and directories whose owners are stopped at the end.
+// stopping holds the tests and directories whose owners are stopped at the end.
 var stopping sync.Map
 
-// stopOwnerAtEnd ends the background owners of a directory when the test has ended
-// and its clients are dead: as long as one lives it starts the next owner.
+// stopOwnerAtEnd ends the background owners of a directory when the test and its clients have
+// ended: a running client would start the next owner.
 func stopOwnerAtEnd(t testing.TB, dir string) {
 	if _, known := stopping.LoadOrStore([2]any{t, dir}, true); known {
 		return
@@ -96,8 +95,8 @@ func stopOwnerAtEnd(t testing.TB, dir string) {
 	})
 }
 
-// ownersFor are the processes that clients started to own a directory, also those
-// that have not taken its lock yet.
+// ownersFor returns the processes that clients started to own a directory, also those that have
+// not taken its lock yet.
 func ownersFor(dir string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
@@ -110,13 +109,13 @@ func ownersFor(dir string) (pids []int) {
 	return pids
 }
 
-// background is the owner of a directory that was started for clients.
+// background waits for an owner of a directory that a client started.
 func background(t testing.TB, dir string) (pid int) {
 	t.Helper()
 	return awaitOwner(t, dir, "a background owner", func(_ int, background bool) bool { return background })
 }
 
-// runOf is the execution that a call of run_js is answered with.
+// runOf returns the execution id in the answer to a call of run_js.
 func runOf(t *testing.T, p *process, answer map[string]any) string {
 	t.Helper()
 	result, _ := answer["result"].(map[string]any)
@@ -128,7 +127,7 @@ func runOf(t *testing.T, p *process, answer map[string]any) string {
 	return id
 }
 
-// send writes lines without waiting for anything.
+// send writes lines and does not wait for answers.
 func (p *process) send(lines ...string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, strings.Join(lines, "\n")+"\n"); err != nil {
@@ -136,14 +135,14 @@ func (p *process) send(lines ...string) {
 	}
 }
 
-// receive reads answers until each of some requests has one.
+// receive reads answers until each of the requests has one.
 func (p *process) receive(ids ...int) map[int]map[string]any {
 	p.t.Helper()
 	return p.receiveSome(len(ids), ids...)
 }
 
-// receiveSome reads the first n answers that come, and fails at one to another
-// request or a second one to the same.
+// receiveSome reads the next n answers. An answer to another request, or a second answer to the
+// same request, fails the test.
 func (p *process) receiveSome(n int, ids ...int) map[int]map[string]any {
 	p.t.Helper()
 	answers := map[int]map[string]any{}
@@ -203,9 +202,8 @@ func TestOwnerStartedOnce(t *testing.T) {
 	}
 }
 
-// While a client on standard streams has the directory, the commands for people
-// work through its owner: by the directory, or by the default when no server
-// answers.
+// While a client on standard streams uses a directory, other commands work through the owner of
+// the directory: with --data-dir, or by default if no server answers.
 func TestCommandsBesideStdioClient(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -227,7 +225,7 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 	tail.until("execution.completed")
 	tail.signal(os.Interrupt)
 	if status := tail.status(); status != 0 {
-		t.Errorf("following exits %d:\n%s", status, tail.errs.String())
+		t.Errorf("events tail exits with %d:\n%s", status, tail.errs.String())
 	}
 	play(t, known, []step{{args: `rebuild --data-dir $dir`, stdout: "Rebuilt the projections .*", stderr: "daybook: taking over $dir from .*"}})
 	if answer := p.ask(callTool(3, "list_executions", `{}`))[3]; !strings.Contains(fmt.Sprint(answer), id) {
@@ -235,8 +233,8 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 	}
 }
 
-// A server takes over from a background owner while a run is in progress and the
-// client waits for it: the run is run once, and the client is answered.
+// A server takes over from a background owner while a client waits for a run: the run is recorded
+// once, and the client gets its answer.
 func TestServeTakesOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -273,12 +271,12 @@ func TestServeTakesOver(t *testing.T) {
 	background(t, dir)
 	p.in.Close()
 	if status := p.status(); status != 0 {
-		t.Errorf("it exits %d:\n%s", status, p.errs.String())
+		t.Errorf("the client exits with %d:\n%s", status, p.errs.String())
 	}
 }
 
-// When the owner is killed in the middle of many calls, each is answered once and
-// each run exists once. Another owner is started for them.
+// When the owner is killed during many calls, each call is answered once and each run is recorded
+// once, by the next owner.
 func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -323,12 +321,11 @@ func TestOwnerKilled(t *testing.T) {
 		t.Errorf("it exits %d:\n%s", status, p.errs.String())
 	}
 	if rest := p.rest(); strings.Contains(rest, `"id"`) {
-		t.Errorf("then it is answered once more: %s", rest)
+		t.Errorf("there is another answer: %s", rest)
 	}
 }
 
-// An owner ends when nothing has used it for a while: not while a client is there,
-// and not while a run is.
+// An owner ends when neither a client nor a run has used it for its idle time.
 func TestOwnerEndsIdle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -343,20 +340,20 @@ func TestOwnerEndsIdle(t *testing.T) {
 	}
 	awaitOwner(t, dir, "the idle owner's end", func(pid int, _ bool) bool { return pid == 0 })
 	if took := time.Since(began); took < 1500*time.Millisecond {
-		t.Errorf("it ended after %s, while the run was running", took)
+		t.Errorf("the owner ended after %s, during the run", took)
 	}
-	// The next client starts the next owner, which has the ledger.
+	// The next client starts another owner of the same ledger.
 	p = launch(t, "mcp", "--data-dir", dir)
 	p.ask(initialize)
 	if now := background(t, dir); now == owner {
-		t.Error("the owner that ended is still there")
+		t.Error("the first owner still owns the directory")
 	}
 	if text := fmt.Sprint(p.ask(callTool(2, "list_executions", `{}`))[2]); !strings.Contains(text, "completed") {
 		t.Errorf("the next owner lists %s", text)
 	}
 }
 
-// An owner that is stopped or killed while it starts takes no client along.
+// If an owner is stopped or killed while it starts, its client continues.
 func TestOwnerStoppedAtStart(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -373,7 +370,7 @@ func TestOwnerStoppedAtStart(t *testing.T) {
 	}
 }
 
-// A client that dies takes neither the owner nor a run along.
+// If a client is killed, the owner and the run continue.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -392,8 +389,8 @@ func TestClientDies(t *testing.T) {
 	}
 }
 
-// What keeps an owner from starting reaches the client that needs it. Options that
-// a running owner was not started with are named.
+// A client reports why its owner cannot start. It lists the options that differ from those of a
+// running owner.
 func TestOwnerProblems(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -404,17 +401,17 @@ func TestOwnerProblems(t *testing.T) {
 	}
 	p = launch(t, "mcp", "--data-dir", filepath.Dir(written(t, "outside-server", "nats.example:4222\n")))
 	if status := p.status(); status != 2 || !strings.Contains(p.errs.String(), "NATS server at nats.example:4222: start \"daybook serve\" with --nats-url") {
-		t.Errorf("in the directory of a ledger that is elsewhere it exits %d:\n%s", status, p.errs.String())
+		t.Errorf("in the directory of an outside ledger the client exits with %d:\n%s", status, p.errs.String())
 	}
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
 	p.ask(initialize)
 	p.errs.await(t, "which apply until it ends: ")
 	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless, --execution-timeout\n") {
-		t.Errorf("other options are met with %q", got)
+		t.Errorf("with other options the client prints %q", got)
 	}
-	// It is the same the other way round, and beside a server, whose own options count
-	// for nothing.
+	// Options that only the owner has are listed too, but not flags of a server that a client
+	// does not have.
 	stateless := t.TempDir()
 	launch(t, "mcp", "--data-dir", stateless, "--stateless").ask(initialize)
 	p = launch(t, "mcp", "--data-dir", stateless)
@@ -423,19 +420,18 @@ func TestOwnerProblems(t *testing.T) {
 	launchServer(t, stateless, "--seal-every", "never")
 	p.ask(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got := p.errs.String(); strings.Contains(got, "seal-every") {
-		t.Errorf("the server after it is met with %q", got)
+		t.Errorf("beside a server the client prints %q", got)
 	}
 	file := written(t, "file", "no directory")
 	p = launch(t, "mcp", "--data-dir", file)
 	p.errs.await(t, "is a file; name a directory\n")
 	if status := p.status(); status != 2 {
-		t.Errorf("on a file it exits %d", status)
+		t.Errorf("with a file as directory the client exits with %d", status)
 	}
 }
 
-// An owner keeps no descriptor that its client has inherited, such as a lock of a
-// script. Its command line, which other users can read, holds none of its options;
-// they have their effect.
+// An owner keeps no descriptor that its client inherited, such as a lock of a script. Its command
+// line, which other users can read, has none of its options, which apply nevertheless.
 func TestOwnerInherits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -494,8 +490,8 @@ func prompt(id int, session, code string) string {
 	return acpCall(id, "session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":%s}]}`, session, text))
 }
 
-// answered reads messages up to the answer to a request, and returns the texts of
-// the agent's messages before it.
+// answered reads messages up to the answer to a request, and returns the texts of the agent's
+// messages before it.
 func (p *process) answered(id int) (texts []string, answer map[string]any) {
 	p.t.Helper()
 	for {
@@ -527,8 +523,8 @@ func (p *process) answered(id int) (texts []string, answer map[string]any) {
 	}
 }
 
-// An editor keeps its sessions across owners, and every prompt is answered once,
-// with each of its lines once.
+// The sessions of an editor stay across owners. Every prompt is answered once, with each of its
+// lines once.
 func TestAgentAcrossOwners(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -539,7 +535,7 @@ func TestAgentAcrossOwners(t *testing.T) {
 	}
 	first := background(t, dir)
 
-	// A server takes over in the middle of a prompt.
+	// A server takes over during a prompt.
 	p.send(prompt(4, session, "console.log('one'); await new Promise(r => setTimeout(r, 1500)); console.log('two'); n + 1"))
 	known := map[string]string{"dir": dir}
 	play(t, known, []step{
@@ -557,8 +553,8 @@ func TestAgentAcrossOwners(t *testing.T) {
 	}
 	play(t, known, []step{{args: `exec get $id` + at, stdout: ".*status +completed\n.*attempt +1\n.*"}})
 
-	// The server is killed in the middle of another one: its prompt ends as
-	// interrupted, and a background owner serves the session.
+	// The server is killed during another prompt: that prompt ends as interrupted, and a
+	// background owner serves the session.
 	p.send(prompt(5, session, "console.log('heard'); await new Promise(r => setTimeout(r, 30000))"))
 	play(t, known, []step{
 		{eventually: true, args: `exec list --status running` + at, stdout: ".*\n(?P<id>\\S+) +running.*"},
@@ -572,7 +568,7 @@ func TestAgentAcrossOwners(t *testing.T) {
 	awaitOwner(t, dir, "the next owner", func(pid int, background bool) bool { return background && pid != first })
 	p.send(prompt(6, session, "n"))
 	if texts, _ := p.answered(6); strings.Join(texts, "") != "41" {
-		t.Errorf("then the heap is at %q", texts)
+		t.Errorf("the next prompt is answered %q", texts)
 	}
 	p.in.Close()
 	if status := p.status(); status != 0 {
@@ -580,7 +576,7 @@ func TestAgentAcrossOwners(t *testing.T) {
 	}
 }
 
-// An editor that dies ends its prompts; the owner stays.
+// If an editor is killed, its prompts end and the owner continues.
 func TestAgentDies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,8 +21,8 @@ import (
 	"daybook/internal/web/client"
 )
 
-// buildInto builds the real command. "go run" takes it from the build cache if its
-// sources did not change; "go build" would link it each time.
+// buildInto builds the command. "go run" uses the build cache if the sources did not change; "go
+// build" would link each time.
 func buildInto(bin string) error {
 	cmd := exec.Command("go", "run", "-exec", `sh -c 'cp "$0" "$BIN"'`, "../..")
 	cmd.Env = append(os.Environ(), "BIN="+bin)
@@ -32,7 +32,7 @@ func buildInto(bin string) error {
 	return nil
 }
 
-// process is a daybook command of its own.
+// process is a daybook command in another process.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -42,7 +42,7 @@ type process struct {
 	exited chan error
 }
 
-// launch starts the real command.
+// launch starts the built command.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	bin, err := build()
@@ -60,7 +60,7 @@ func launch(t *testing.T, args ...string) *process {
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	// A pipe of our own: Wait must not close it before all is read.
+	// Not StdoutPipe: Wait would close the pipe before all is read.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func launch(t *testing.T, args ...string) *process {
 	return p
 }
 
-// dataDirOf is the data directory of a command.
+// dataDirOf returns the data directory of a command.
 func dataDirOf(home string, args []string) string {
 	if i := slices.Index(args, "--data-dir"); i >= 0 {
 		return args[i+1]
@@ -100,7 +100,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// status waits for the end and returns the exit status, -1 after a signal.
+// status waits for the end and returns the exit status, or -1 after a signal.
 func (p *process) status() int {
 	p.t.Helper()
 	select {
@@ -127,7 +127,7 @@ func (p *process) rest() string {
 func (p *process) until(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
-	// A process that never prints it must not hold up the suite.
+	// A process that never prints such a line must not block the tests.
 	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
 	for {
@@ -141,7 +141,7 @@ func (p *process) until(pattern string) []string {
 	}
 }
 
-// lines collects what a process writes, and tells when more has come.
+// lines collects the output of a process, and notifies a waiter of more.
 type lines struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -162,7 +162,7 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// await waits until something was written.
+// await waits until the output contains a text.
 func (l *lines) await(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(patience)
@@ -176,7 +176,7 @@ func (l *lines) await(t *testing.T, text string) {
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("it never wrote %q, but:\n%s", text, l.String())
+			t.Fatalf("the output lacks %q:\n%s", text, l.String())
 		}
 	}
 }
@@ -187,11 +187,11 @@ func launchServer(t *testing.T, dir string, args ...string) (p *process, url str
 	p = launch(t, append([]string{"serve", "--data-dir", dir, "--http-addr", "127.0.0.1:0", "--nats-addr", "127.0.0.1:0"}, args...)...)
 	p.until(`^Daybook \S+\n`)
 	if got := p.until(`^  data +(.*)\n`)[1]; got != dir {
-		t.Errorf("it says its data is in %s, want %s", got, dir)
+		t.Errorf("the printed data directory is %s, want %s", got, dir)
 	}
 	url = p.until(`^  http +(http://127\.0\.0\.1:\d+) `)[1]
 	if mcp := p.until(`^  mcp +(\S+)\n`)[1]; mcp != url+"/mcp" {
-		t.Errorf("it says MCP is at %s", mcp)
+		t.Errorf("the printed address of MCP is %s", mcp)
 	}
 	file := p.until(`^  events +nats://127\.0\.0\.1:\d+   \(NATS, to read: nats --server nats://127\.0\.0\.1:\d+ --creds (\S+) sub 'events\.default\.>'\)\n`)[1]
 	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "BEGIN USER NKEY SEED") {
@@ -201,18 +201,18 @@ func launchServer(t *testing.T, dir string, args ...string) (p *process, url str
 	return p, url
 }
 
-// A default port that another program uses is named, because clients look for
-// the server there; no output holds the subscribers' private key.
+// The server names a default port that another program uses, because clients look for the server
+// there. No output contains the private key of subscribers.
 func TestServeNamesABusyPort(t *testing.T) {
 	t.Parallel()
 	if l, err := net.Listen("tcp", "127.0.0.1:8080"); err == nil {
-		defer l.Close() // else it is busy without us
+		defer l.Close() // otherwise another program uses the port already
 	}
 	dir := t.TempDir()
 	p := launch(t, "serve", "--data-dir", dir, "--nats-addr", "127.0.0.1:0")
 	url := p.until(`^  http +(http://127\.0\.0\.1:\d+) `)[1]
 	if named := p.until(`^Another program uses 127\.0\.0\.1:8080, the default HTTP address: clients need --server (\S+)\.\n`)[1]; named != url {
-		t.Errorf("it names %s, but is at %s", named, url)
+		t.Errorf("the printed address is %s, the address is %s", named, url)
 	}
 	p.signal(syscall.SIGTERM)
 	raw, err := os.ReadFile(filepath.Join(dir, "nats", "default.creds"))
@@ -230,7 +230,7 @@ func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	p, url := launchServer(t, dir)
 	if err := client.New(url, client.Options{}).Ready(t.Context()); err != nil {
-		t.Errorf("once it says so it is not ready: %v", err)
+		t.Errorf("after the server printed Ready it is not ready: %v", err)
 	}
 	known := map[string]string{"url": url, "dir": dir}
 	play(t, known, []step{
@@ -241,10 +241,10 @@ func TestServe(t *testing.T) {
 	})
 	p.signal(syscall.SIGTERM)
 	if status := p.status(); status != 0 {
-		t.Errorf("drained, it exits %d:\n%s", status, p.errs.String())
+		t.Errorf("after draining the server exits with %d:\n%s", status, p.errs.String())
 	}
 	if rest := p.rest(); rest != "" {
-		t.Errorf("it still said %q", rest)
+		t.Errorf("the rest of the output is %q", rest)
 	}
 	if got, want := p.errs.String(), "daybook: waiting for running scripts; press Ctrl-C again to stop at once\n"; got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
@@ -258,12 +258,11 @@ func TestServe(t *testing.T) {
 	})
 	p.signal(os.Interrupt)
 	if status := p.status(); status != 0 {
-		t.Errorf("interrupted, it exits %d", status)
+		t.Errorf("after an interrupt the server exits with %d", status)
 	}
 }
 
-// A second signal ends it at once; the run in progress goes on at the next
-// start.
+// A second signal ends the server at once. The run in progress continues at the next start.
 func TestServeStoppedAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -277,7 +276,7 @@ func TestServeStoppedAtOnce(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	began := time.Now()
 	if status := p.status(); status != 1 {
-		t.Errorf("stopped at once, it exits %d", status)
+		t.Errorf("after a second signal the server exits with %d", status)
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("stopping at once took %s", took)
@@ -294,7 +293,7 @@ func TestServeStoppedAtOnce(t *testing.T) {
 	}
 }
 
-// Ctrl-C on a run cancels it, and says so.
+// An interrupt of "daybook run" cancels the run, and the output has the status.
 func TestInterruptRun(t *testing.T) {
 	t.Parallel()
 	book := serve(t)
@@ -310,12 +309,12 @@ func TestInterruptRun(t *testing.T) {
 	known := map[string]string{"url": book.URL()}
 	play(t, known, []step{{args: `exec list --status cancelled` + at, stdout: "EXECUTION [^\n]*\n\\S+ +cancelled [^\n]*\n"}})
 
-	// Following ends with an interrupt, and that is no failure.
+	// An interrupt ends "events tail" with status 0.
 	tail := launch(t, "events", "tail", "--server", book.URL())
 	tail.until("execution.cancelled ")
 	tail.signal(os.Interrupt)
 	if status := tail.status(); status != 0 {
-		t.Errorf("following exits %d", status)
+		t.Errorf("events tail exits with %d", status)
 	}
 }
 
@@ -350,8 +349,7 @@ func callTool(id int, name, args string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, name, args)
 }
 
-// Two MCP servers started at once on one directory share its ledger, whichever
-// came first.
+// Two MCP servers that start at once on one directory share its ledger.
 func TestMCPTwice(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made")
@@ -365,7 +363,7 @@ func TestMCPTwice(t *testing.T) {
 		result := p.ask(callTool(2, "run_js", fmt.Sprintf(`{"code":"\"from %d\""}`, i)))[2]["result"].(map[string]any)
 		ids[i], _ = result["structuredContent"].(map[string]any)["execution_id"].(string)
 	}
-	for i, p := range both { // each sees what the other asked for
+	for i, p := range both { // each reads the run of the other
 		for waiting := true; waiting; {
 			result := p.ask(callTool(3, "get_execution", fmt.Sprintf(`{"execution_id":%q}`, ids[1-i])))[3]["result"].(map[string]any)
 			got, _ := result["structuredContent"].(map[string]any)
@@ -373,8 +371,8 @@ func TestMCPTwice(t *testing.T) {
 				t.Errorf("process %d sees %v", i, got)
 			}
 		}
-		// The entry follows the end of its run; until it is there the question is
-		// repeated.
+		// The session entry follows the end of its run, so the request is repeated until
+		// the entry is there.
 		const want = `{"sessions":["left","right"]}`
 		raw := []byte(nil)
 		for late := time.Now().Add(patience); string(raw) != want && time.Now().Before(late); {
@@ -388,7 +386,7 @@ func TestMCPTwice(t *testing.T) {
 	for _, p := range both {
 		p.in.Close()
 		if status := p.status(); status != 0 {
-			t.Errorf("at the end of its input it exits %d:\n%s", status, p.errs.String())
+			t.Errorf("at the end of its input the process exits with %d:\n%s", status, p.errs.String())
 		}
 		if rest := p.rest(); rest != "" {
 			t.Errorf("stdout ends with %q", rest)
@@ -405,14 +403,14 @@ func TestMCPBesideServer(t *testing.T) {
 	id, _ := result["structuredContent"].(map[string]any)["execution_id"].(string)
 	play(t, map[string]string{"url": book.URL(), "id": id}, []step{
 		{args: `exec watch $id` + at, stdout: "shared\n1\n", stderr: "status: completed\n.*"},
-		{eventually: true, args: `session list` + at, stdout: "KIND .*\nnamed +stdio .*"}, // the server's, having no name of its own
+		{eventually: true, args: `session list` + at, stdout: "KIND .*\nnamed +stdio .*"}, // the client names no session, so that of the server applies
 	})
 	alone := launch(t, "mcp", "--data-dir", t.TempDir())
 	alone.ask(initialize)
 	for name, p := range map[string]*process{"attached": p, "alone": alone} {
 		p.signal(syscall.SIGTERM)
 		if status := p.status(); status != 0 {
-			t.Errorf("%s, it exits %d after SIGTERM:\n%s", name, status, p.errs.String())
+			t.Errorf("%s: the process exits with %d after SIGTERM:\n%s", name, status, p.errs.String())
 		}
 	}
 }

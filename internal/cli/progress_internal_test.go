@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The rest is estimated from the speed so far, and nothing is shown elsewhere
-// than on a terminal.
+// The remaining time is estimated from the speed so far. Progress is shown only on a terminal.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	var b writes

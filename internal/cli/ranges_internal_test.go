@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Absurd values are refused with the name of the flag, the value, the range and an
-// example. Values at the ends of a range are accepted.
+// Values out of range are refused with the name of the flag, the value, the range and an example.
+// Values at the ends of a range are accepted.
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -94,7 +94,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// Runs of a tenant are bounded unless the operator says otherwise.
+// By default the number of runs of a tenant is limited.
 func TestDefaultLimitOfRuns(t *testing.T) {
 	t.Parallel()
 	var serve struct {

@@ -14,8 +14,8 @@ import (
 	"daybook/embed"
 )
 
-// A program at the default address that is no Daybook is passed over for the owner
-// of the data directory, and is named where there is none.
+// If another program uses the default address, requests go to the owner of the data directory.
+// Without an owner the error names that program.
 func TestStrangerAtTheDefaultAddress(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_DATA_HOME", base)
@@ -45,7 +45,7 @@ func TestStrangerAtTheDefaultAddress(t *testing.T) {
 	resp, err := ask("Bearer secret")
 	if err == nil {
 		resp.Body.Close()
-		t.Fatalf("without an owner it is answered with %s", resp.Status)
+		t.Fatalf("without an owner the answer is %s", resp.Status)
 	}
 	for _, word := range []string{"another program answers at " + stranger.URL, "404 Not Found as Other/1.0", "no process serves " + base} {
 		if !strings.Contains(err.Error(), word) {
@@ -67,7 +67,7 @@ func TestStrangerAtTheDefaultAddress(t *testing.T) {
 	}
 }
 
-// A server that was named and is no Daybook is refused in one line.
+// Another program at the address of --server is refused with one line.
 func TestNamedStranger(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "tls": httptest.NewTLSServer} {
@@ -84,8 +84,8 @@ func TestNamedStranger(t *testing.T) {
 	direct.CloseIdleConnections()
 }
 
-// A program that speaks another protocol is no server either, and where nothing
-// listens there is no program.
+// A program that speaks another protocol is a stranger too. Without a listener probeServer returns
+// an error.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,7 +111,7 @@ func TestLook(t *testing.T) {
 			break
 		}
 		if try == 10 {
-			t.Fatalf("where nothing listens is %q", stranger)
+			t.Fatalf("without a listener there is %q", stranger)
 		}
 		other, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

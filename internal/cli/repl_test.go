@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Each input continues from the heap of the one before, through a pipe too.
+// Each input starts from the heap of the input before, also through a pipe.
 func TestReplThroughAPipe(t *testing.T) {
 	t.Parallel()
 	book := serve(t)
@@ -41,8 +41,8 @@ func TestReplThroughAPipe(t *testing.T) {
 	})
 }
 
-// On a terminal there are prompts, completion and a history, and Ctrl-C cancels
-// the running script alone.
+// On a terminal there are prompts, completion and a history. Ctrl-C cancels only the running
+// script.
 func TestReplOnATerminal(t *testing.T) {
 	t.Parallel()
 	bin, err := build()
@@ -127,7 +127,7 @@ func TestReplOnATerminal(t *testing.T) {
 	expect("\r\n43\r\n> ")
 	send("\x1b[A\x7f4\r") // the line before, with another number
 	expect("\r\n44\r\n> ")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil { // as good as ^D
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil { // ends the command like Ctrl-D
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Empty lines are a sign of life, and no events.
+// Empty lines are heartbeats and not events.
 func TestCopyLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -14,7 +14,7 @@ func TestCopyLines(t *testing.T) {
 	}
 }
 
-// A replay shows how much of its positions it has passed.
+// A replay shows its progress in positions.
 func TestReplayProgress(t *testing.T) {
 	t.Parallel()
 	var b writes
@@ -25,5 +25,5 @@ func TestReplayProgress(t *testing.T) {
 	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(string(b), want) {
 		t.Errorf("%q, want %q", b, want)
 	}
-	positionProgress(p, "")([]byte(`{"sequence":"90"}`)) // of a server that names no end
+	positionProgress(p, "")([]byte(`{"sequence":"90"}`)) // of a server that does not return the last position
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// variable are the parts of a timeline that differ from run to run, and what
-// stands for them.
+// variable are the parts of a timeline that differ from run to run, with their replacements.
 var variable = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -30,8 +29,8 @@ func withoutVariables(text string) string {
 	return text
 }
 
-// The guide shows a run that a killed server left and the next one continued, as
-// "exec show" prints it.
+// The timeline in the guide, of a run that was interrupted by a kill and continued by the next
+// server, equals the output of "exec show".
 func TestGuideForTheCommandLine(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "command-line.md"))

@@ -2,7 +2,7 @@ package cli_test
 
 import "testing"
 
-// Sessions of two kinds: shown as conversations, reset, listed and replayed.
+// Sessions of two kinds are shown, reset, listed and replayed.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	play(t, map[string]string{"url": serve(t).URL()}, []step{
@@ -34,7 +34,7 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// A name that no session has is met with the command that lists sessions.
+// The error for an unknown session names the command that lists sessions.
 func TestUnknownSessions(t *testing.T) {
 	t.Parallel()
 	const zeros = "0000000000000000000000000000000000000000000000000000000000000000"

@@ -13,7 +13,7 @@ var updateGuide = flag.Bool("update", false, "write what the commands of docs/gu
 
 var (
 	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```\n")
-	// What differs from one run of the guide to the next.
+	// Values that differ from one run of the guide to the next.
 	differing = []struct {
 		pattern *regexp.Regexp
 		as      string
@@ -54,8 +54,8 @@ func words(line string) (list []string) {
 	return list
 }
 
-// The guide shows what its commands print. HEAP in a command stands for the heap
-// that the run before last left.
+// The output of the commands in the guide equals the output in the guide. HEAP in a command is the
+// heap of the run before the last one.
 func TestSessionsGuide(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "docs", "guides", "sessions.md")
@@ -99,10 +99,10 @@ func TestSessionsGuide(t *testing.T) {
 	want, now := strings.Split(undiffering(string(raw)), "\n"), strings.Split(undiffering(got), "\n")
 	for i := range min(len(want), len(now)) {
 		if want[i] != now[i] {
-			t.Fatalf("line %d of the guide is %q, and is printed as %q; if that is meant, run: go test ./internal/cli -run SessionsGuide -update", i+1, want[i], now[i])
+			t.Fatalf("line %d of the guide is %q, and the command prints %q; if that is intended, run: go test ./internal/cli -run SessionsGuide -update", i+1, want[i], now[i])
 		}
 	}
 	if len(want) != len(now) {
-		t.Errorf("the guide has %d lines, with what is printed %d", len(want), len(now))
+		t.Errorf("the guide has %d lines, with the present output %d", len(want), len(now))
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Source that is not UTF-8 is refused with the offset of the wrong byte: as JSON it
-// would be another script.
+// Source that is not UTF-8 is refused with the offset of the wrong byte: the encoding as JSON would
+// change the script.
 func TestSourceIsUTF8(t *testing.T) {
 	t.Parallel()
 	book := serve(t)

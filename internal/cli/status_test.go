@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The status of a server that refuses every run shows what /readyz answers.
+// "daybook status" shows the reason of /readyz if the server is not ready.
 func TestStatusOfAServerThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{"/readyz": `{"status":"ready"}`, "/api/ledger/damage": `{"damaged":false,"read_only":false,"findings":[],"more":0}`}

@@ -21,7 +21,7 @@ import (
 	"daybook/embed"
 )
 
-// The clients of others, which CI installs; see .ci/subscribers.
+// Paths of clients that CI installs; see .ci/subscribers.
 var (
 	natsCLI = flag.String("nats-cli", "", "the nats command")
 	node    = flag.String("node", "", "the node command")
@@ -30,9 +30,8 @@ var (
 
 var snippetBlock = regexp.MustCompile("(?ms)^```(sh|python|js|go)( \\w+)?\n(.*?)^```$")
 
-// Every snippet of the guide to events works as it is, but for the address of
-// the server: those that follow show what was on record before, if they begin
-// there, and what happens after.
+// Every snippet of the guide to events works unchanged, except for the address of the server.
+// Snippets that follow the ledger show new events, and recorded ones if they start there.
 func TestGuideToEvents(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "subscribing.md"))
@@ -43,7 +42,7 @@ func TestGuideToEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := t.TempDir() // what XDG_DATA_HOME is to the snippets
+	data := t.TempDir() // XDG_DATA_HOME of the snippets
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	book, err := embed.Start(ctx, embed.Options{
@@ -93,7 +92,7 @@ type guide struct {
 	bin, data, setup, before string
 }
 
-// try starts a snippet as a reader would.
+// try runs a snippet like a reader of the guide.
 func (g *guide) try(t *testing.T, kind, text string) {
 	at := strings.NewReplacer("http://127.0.0.1:8080", g.book.URL(), "nats://127.0.0.1:4222", g.book.NATSURL())
 	text = at.Replace(text)
@@ -152,8 +151,8 @@ func (g *guide) try(t *testing.T, kind, text string) {
 		shown.until(t, g.before, nil)
 	}
 	if live {
-		// A subscription that is not there yet misses what happens: more happens
-		// until it does not.
+		// A subscription that does not exist yet misses events, so runs are started until it
+		// shows one.
 		shown.until(t, "", func() string { return runIn(t, g.book, "demo") })
 	}
 }
@@ -174,13 +173,13 @@ func given(t *testing.T, value string) {
 	}
 }
 
-// display is what a snippet prints, as it does.
+// display is the output of a running snippet.
 type display struct {
 	lines chan string
 	seen  *strings.Builder // what until has read
 }
 
-// run starts a snippet, and ends it and what it started with the test.
+// run starts a snippet. It and its child processes end with the test.
 func (g *guide) run(t *testing.T, cmd *exec.Cmd) display {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -217,8 +216,8 @@ func (g *guide) run(t *testing.T, cmd *exec.Cmd) display {
 	return d
 }
 
-// until reads up to a line that holds a text, or, with more, one of the texts
-// that more returns each time nothing came for a while.
+// until reads up to a line that contains a text. With more, it calls more each time that no line
+// arrives for some time, and accepts any of the returned texts.
 func (d display) until(t *testing.T, text string, more func() string) {
 	t.Helper()
 	var texts []string
@@ -235,7 +234,7 @@ func (d display) until(t *testing.T, text string, more func() string) {
 			select {
 			case line, ok := <-d.lines:
 				if !ok {
-					t.Fatalf("it ended without showing %q, but:\n%s", texts, d.seen.String())
+					t.Fatalf("the snippet ended without %q:\n%s", texts, d.seen.String())
 				}
 				d.seen.WriteString(line)
 				for _, text := range texts {
@@ -246,13 +245,14 @@ func (d display) until(t *testing.T, text string, more func() string) {
 			case <-quiet:
 				again = false
 			case <-late:
-				t.Fatalf("it never showed %q", texts)
+				t.Fatalf("the snippet did not show %q", texts)
 			}
 		}
 	}
 }
 
-// shell runs commands of the guide, beside the commands that they call.
+// shell returns a command that runs commands of the guide, with the programs that they call in
+// its PATH.
 func (g *guide) shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	needs(t, "bash")
@@ -261,8 +261,7 @@ func (g *guide) shell(t *testing.T, text string) *exec.Cmd {
 	return cmd
 }
 
-// rotate replaces the key of the default credential; the snippets after it use the
-// new one.
+// rotate replaces the key of the default credential. The snippets after it use the new key.
 func (g *guide) rotate(t *testing.T, text string) {
 	file := g.book.SubscriberCredentials()
 	before, err := os.ReadFile(file)
@@ -279,7 +278,7 @@ func (g *guide) rotate(t *testing.T, text string) {
 	g.accepted(t, file)
 }
 
-// accepted waits until the server lets a credentials file in.
+// accepted waits until the server accepts a credentials file.
 func (g *guide) accepted(t *testing.T, file string) {
 	t.Helper()
 	for late := time.Now().Add(patience); ; {
@@ -294,8 +293,8 @@ func (g *guide) accepted(t *testing.T, file string) {
 	}
 }
 
-// tenant makes a credential for another tenant, which sees nothing of the default
-// one. Its stream holds no event, so the snippet shows none.
+// tenant creates a credential for another tenant, which receives no events of the default one.
+// That tenant has no events, so the snippet shows none.
 func (g *guide) tenant(t *testing.T, text string) {
 	commands, follow, _ := strings.Cut(text, "nats --server")
 	data, _, _ := strings.Cut(text, "\n")
@@ -315,10 +314,10 @@ func (g *guide) tenant(t *testing.T, text string) {
 	}
 }
 
-// tryReceiver lets the receiver of the guide have deliveries.
+// tryReceiver sends deliveries to the receiver of the guide.
 func (g *guide) tryReceiver(t *testing.T, text string) {
 	needs(t, "python3")
-	// A port that is free now; python tells of none it chose itself.
+	// A free port: the Python program would not report a port that it chose.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

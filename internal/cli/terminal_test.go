@@ -19,8 +19,7 @@ import (
 	"daybook/internal/cli"
 )
 
-// pseudoTerminal opens a terminal of a width; what is written to tty is read
-// from the other end.
+// pseudoTerminal opens a terminal with a width. Text that is written to tty is read from ptm.
 func pseudoTerminal(t *testing.T, columns int) (ptm, tty *os.File) {
 	t.Helper()
 	ptm, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -46,8 +45,7 @@ func pseudoTerminal(t *testing.T, columns int) (ptm, tty *os.File) {
 	return ptm, tty
 }
 
-// onTerminal runs a command line whose outputs are a terminal, and returns what
-// it shows.
+// onTerminal runs a command line whose outputs are a terminal, and returns the output.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	return onTerminalWith(t, columns, "", args...)
@@ -75,7 +73,7 @@ func onTerminalWith(t *testing.T, columns int, stdin string, args ...string) str
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// On a terminal tables fit it, and colors show the status.
+// On a terminal tables fit the width, and the status has a color.
 func TestTerminal(t *testing.T) { // not parallel: it sets variables
 	book := serve(t)
 	server := []string{"--server", book.URL()}
@@ -96,7 +94,7 @@ func TestTerminal(t *testing.T) { // not parallel: it sets variables
 				t.Errorf("%s shows nothing", name)
 			}
 			if colored := plain != shown; colored && !color {
-				t.Errorf("%s shows colors in spite of NO_COLOR: %q", name, shown)
+				t.Errorf("%s shows colors despite NO_COLOR: %q", name, shown)
 			}
 			for line := range strings.Lines(plain) {
 				if w := runewidth.StringWidth(strings.TrimRight(line, "\n")); w > 78 {
@@ -109,7 +107,7 @@ func TestTerminal(t *testing.T) { // not parallel: it sets variables
 			t.Errorf("colors are %t, and the list is\n%s", color, list)
 		}
 	}
-	// On a narrow one the status is whole, and in its color.
+	// On a narrow terminal the status is complete and has its color.
 	t.Setenv("NO_COLOR", "")
 	narrow := onTerminal(t, 60, append([]string{"exec", "list"}, server...)...)
 	if !strings.Contains(narrow, "\x1b[31mfailed\x1b[0m") {
@@ -122,7 +120,7 @@ func TestTerminal(t *testing.T) { // not parallel: it sets variables
 	}
 	wide := onTerminal(t, 300, append([]string{"exec", "list"}, server...)...)
 	if id := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`); !id.MatchString(wide) {
-		t.Errorf("a wide terminal has room for whole ids:\n%s", wide)
+		t.Errorf("a wide terminal does not show complete ids:\n%s", wide)
 	}
 }
 
@@ -134,7 +132,7 @@ var hostile = []string{
 	"\u2028FORGED\u2029", "a\u200bd\u200cm\u200di\u2060n\ufeff", "\u00ad\u034f\u115f\u3164\uffa0\u2800", "\U000e0041\U000e007f\U000e0100", "admin\ufe0f", // hidden
 }
 
-// forbidden reports the first character that a terminal would obey or not show.
+// forbidden returns the first character that a terminal would interpret or not show.
 func forbidden(text string) (rune, bool) {
 	for _, r := range text {
 		switch {
@@ -149,8 +147,8 @@ func forbidden(text string) (rune, bool) {
 	return 0, false
 }
 
-// Nothing that a script, a client or the ledger holds reaches the terminal as it is,
-// by any command.
+// Every command escapes hidden characters in text of scripts, of clients and of the ledger on a
+// terminal.
 func TestTerminalShowsNothingHidden(t *testing.T) { // not parallel: it sets variables
 	t.Setenv("NO_COLOR", "1")
 	book := serve(t)
@@ -221,7 +219,7 @@ func TestTerminalShowsNothingHidden(t *testing.T) { // not parallel: it sets var
 			i := strings.IndexRune(shown, r)
 			t.Errorf("%s lets %U through: %q", name, r, shown[max(0, i-60):min(len(shown), i+60)])
 		}
-		lines := args[0] == "run" || args[0] == "repl" || args[0] == evil || args[1] == "output" || args[1] == "watch" // where line breaks are meant
+		lines := args[0] == "run" || args[0] == "repl" || args[0] == evil || args[1] == "output" || args[1] == "watch" // these print line breaks of the text
 		if !lines && strings.Contains(shown, "\nFORGED") && !strings.HasPrefix(shown, "daybook: ") {
 			t.Errorf("%s shows a forged line:\n%s", name, shown)
 		}

@@ -21,7 +21,7 @@ func TestToken(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	known := map[string]string{"dir": dir, "file": filepath.Join(t.TempDir(), "tokens"), "open": written(t, "open", ""), "nowhere": filepath.Join(t.TempDir(), "nowhere")}
-	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil { // as a server makes it
+	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil { // as a server creates it
 		t.Fatal(err)
 	}
 	known["out"] = filepath.Join(t.TempDir(), "ada.token")
@@ -55,7 +55,7 @@ func TestToken(t *testing.T) {
 		{args: `token list --file $file`, stdout: "ID .* bob [^\n]*\n"},
 	})
 	if _, err := os.Stat(known["nowhere"]); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a refused command made the directory: %v", err)
+		t.Errorf("a refused command created the directory: %v", err)
 	}
 	if info, err := os.Stat(known["out"]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of --out: %v, %v", info, err)
@@ -95,7 +95,7 @@ func TestAuthMistakes(t *testing.T) {
 	})
 }
 
-// TestTokenIsSent has a server that asks for one.
+// TestTokenIsSent sends requests to a server that requires a token.
 func TestTokenIsSent(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -136,7 +136,7 @@ func TestTokenIsSent(t *testing.T) {
 	})
 }
 
-// TestTokenFromTheEnvironment gives way to a flag.
+// A flag takes precedence over a token from the environment.
 func TestTokenFromTheEnvironment(t *testing.T) {
 	t.Setenv("DAYBOOK_TOKEN", "from-the-environment")
 	known := map[string]string{"held": written(t, "held", "from-the-file\n")}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Input goes on while a bracket, a text or a comment is open; what is wrong in
-// another way is run, and V8 says what.
+// Input continues while a bracket, a string or a comment is open. Input with other mistakes is run,
+// and V8 reports them.
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]bool{
@@ -23,7 +23,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// Names are completed from what code declares, and from nothing it only uses.
+// Names that code declares are completed, and names that it only uses are not.
 func TestDeclaredNames(t *testing.T) {
 	t.Parallel()
 	n := newNameList(clientFlags{}, "")
@@ -41,7 +41,7 @@ func TestDeclaredNames(t *testing.T) {
 	}
 }
 
-// Control characters are escaped wherever a write ends.
+// Control characters are escaped also if writes split characters.
 func TestScreenEscapes(t *testing.T) {
 	t.Parallel()
 	var b writes

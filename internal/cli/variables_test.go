@@ -10,8 +10,8 @@ import (
 	"daybook/internal/cli"
 )
 
-// Options of the server, the server's address and the token have variables; what
-// a command selects has none, so that a variable cannot change an answer.
+// Options of the server, its address and the token have variables. Flags that select the content
+// of an answer have none.
 func TestVariables(t *testing.T) { // not parallel: it sets variables
 	book := serve(t)
 	known := map[string]string{"url": book.URL()}
@@ -33,7 +33,7 @@ func TestVariables(t *testing.T) { // not parallel: it sets variables
 	}
 	for _, variable := range []string{"DAYBOOK_HTTP_ADDR", "DAYBOOK_EXECUTION_TIMEOUT", "DAYBOOK_DATA_DIR", "DAYBOOK_TOKEN |"} {
 		if !strings.Contains(string(reference), variable) {
-			t.Errorf("%s is no variable any more", variable)
+			t.Errorf("%s is not a variable", variable)
 		}
 	}
 	for _, variable := range []string{"DAYBOOK_STATUS", "DAYBOOK_HEAP |", "DAYBOOK_KEY |", "DAYBOOK_TYPE", "DAYBOOK_TOKEN_FILE"} {
@@ -43,8 +43,8 @@ func TestVariables(t *testing.T) { // not parallel: it sets variables
 	}
 }
 
-// The script for bash completes the values of flags, and session names by asking
-// the server.
+// The script for bash completes values of flags, and session names, which it requests from the
+// server.
 func TestCompletionOfValues(t *testing.T) {
 	t.Parallel()
 	bin, err := build()
@@ -79,12 +79,12 @@ func TestCompletionOfValues(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(harmed); err == nil {
-		t.Error("completion runs a command that a session name holds")
+		t.Error("completion runs a command in a session name")
 	}
 	fish := daybook("", "completion", "fish").stdout
 	for _, command := range []string{"session show", "session log", "session reset", "session replay"} {
 		if want := "= \"" + command + "\"' -a '(daybook complete-sessions 2>/dev/null)'"; !strings.Contains(fish, want) {
-			t.Errorf("the script for fish does not say %s", want)
+			t.Errorf("the script for fish lacks %s", want)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A wrong key says nothing against the ledger: it has a verdict and an exit
-// status of its own, and a mistyped one is a mistake in the command line.
+// A wrong key is not damage: it has its own verdict and exit status. A mistyped key is a mistake in
+// the command line.
 func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 	t.Parallel()
 	book, other := serve(t), serve(t)
@@ -49,8 +49,7 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 	})
 }
 
-// The environment names the server to verify, as for other commands; what a flag
-// names wins over it.
+// The environment names the server to verify, as for other commands. A flag takes precedence.
 func TestVerifyAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it sets a variable
 	book := serve(t)
 	known := map[string]string{"url": book.URL(), "data": book.DataDir(), "dir": filepath.Join(t.TempDir(), "book")}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The version is that of the build, as far as the toolchain recorded it.
+// The version is the one that the toolchain recorded in the build.
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	build := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {

@@ -19,7 +19,7 @@ func TestVisible(t *testing.T) {
 		"👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 👩🏽\u200d🚀":   "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 👩🏽\u200d🚀", // emoji
 		"می\u200cخواهم क्\u200dष":                    "می\u200cخواهم क्\u200dष",                  // Persian, Hindi
 		"👩\u200dx admin\ufe0f 1\ufe0f ❤\ufe0f\ufe0f": "👩\\u200dx admin\\ufe0f 1\\ufe0f ❤\ufe0f\\ufe0f",
-		"\u0601": "\u0601", // a sign that shows
+		"\u0601": "\u0601", // a visible sign
 	} {
 		if got := visible(text, "\n\t"); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
@@ -35,7 +35,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// A character that is written in pieces is shown whole; spans alone have colors.
+// A character that is written in pieces is shown completely. Only spans have colors.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

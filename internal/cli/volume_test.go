@@ -38,8 +38,8 @@ func TestVolumes(t *testing.T) {
 	})
 }
 
-// "volume remove" reads an export and asks a server nonetheless: the one that the
-// environment names. A directory that a flag names wins over it.
+// "volume remove" reads an export and also sends a request to the server that the environment names.
+// A flag with a directory takes precedence.
 func TestVolumeRemoveAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it sets a variable
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()

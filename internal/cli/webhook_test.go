@@ -12,7 +12,7 @@ import (
 
 const uuid = `[0-9a-f-]{36}`
 
-// A webhook from its registration to its end, over the command line alone.
+// The commands about a webhook, from its registration to its deletion.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool

@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Weights of tenants are read from the command line and from a file, as an object or
-// a text, and reach an owner in the background.
+// Weights of tenants are read from the command line and from a file, as an object or a text. They
+// are passed to a background owner.
 func TestTenantWeights(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestTenantWeights(t *testing.T) {
 			t.Errorf("%v: weights %v, want %v", args, got, want)
 		}
 		if got := settingsOf(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
-			t.Errorf("%v: an owner gets %q", args, got)
+			t.Errorf("%v: the owner receives %q", args, got)
 		}
 	}
 	for value, want := range map[string]string{"acme=0": "1 to 1000", "acme=1001": "1 to 1000", "A B=1": "is no tenant", "acme=x": "invalid", "acme": "key"} {
