@@ -97,7 +97,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if err := d.acceptDamage(ctx); err != nil {
 		return err
 	}
-	seen := newLook()
+	seen := newFileScan()
 	began := time.Now()
 	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.Storage.CheckBytes), OnRecord: seen.observe})
 	if err != nil {
@@ -408,7 +408,7 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 // It MUST be called before a NATS server opens the files, which may repair them. blobs
 // reports that the blob store is damaged, which is not an error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
-	seen := newLook()
+	seen := newFileScan()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe})
 	if err != nil {
 		return false, err

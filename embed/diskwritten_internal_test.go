@@ -6,7 +6,7 @@ import (
 )
 
 // Bytes written since the last check of the disk count, also within diskFresh of it.
-func TestDiskCountsWhatIsWritten(t *testing.T) {
+func TestDiskCountsWrittenBytes(t *testing.T) {
 	t.Parallel()
 	k := &disk{dir: t.TempDir(), reserve: 100, floor: 25, looked: time.Now().Add(time.Hour), free: 1000}
 	for _, step := range []struct {

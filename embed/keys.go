@@ -43,7 +43,7 @@ func (d *Daybook) openKeys() error {
 		return err
 	}
 	if known == "" || known != dir && d.keys.Len() > 0 {
-		return d.opts.writeKeyPlace(dir)
+		return d.opts.writeKeyDir(dir)
 	}
 	return nil
 }
@@ -69,10 +69,10 @@ func (o Options) keyDir() (dir, known string, err error) {
 	}
 }
 
-// writeKeyPlace records the directory of the keys durably, because a start without the
+// writeKeyDir records the directory of the keys durably, because a start without the
 // record uses another directory. A directory below the data directory is recorded relative
 // to it, so both can be moved together.
-func (o Options) writeKeyPlace(dir string) error {
+func (o Options) writeKeyDir(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
 	}

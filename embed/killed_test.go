@@ -32,7 +32,7 @@ func (l *lines) String() string {
 
 // A process that is killed while it creates or seals a stream leaves a stream configuration
 // without its checksum. The next start logs the repair and continues.
-func TestKilledWhileDescribing(t *testing.T) {
+func TestKilledWhileWritingStreamConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	streams := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams")

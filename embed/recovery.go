@@ -101,7 +101,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 // ledger and compares each event with the hash that was taken when it was recorded.
 func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
-	look := newLook()
+	look := newFileScan()
 	compared := comparison{known: known}
 	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe})
 	if err != nil {
@@ -395,7 +395,7 @@ type fileScan struct {
 	origin     string
 }
 
-func newLook() *fileScan { return &fileScan{} }
+func newFileScan() *fileScan { return &fileScan{} }
 
 // observe receives every record.
 func (l *fileScan) observe(from string, r streamfiles.Record) {

@@ -121,7 +121,7 @@ func TestAcceptDamage(t *testing.T) {
 
 // Damage is accepted in a ledger with a removed volume. The reset of the tree keeps the leaves of
 // the removed events, which cannot be computed again.
-func TestAcceptDamageBehindARemoval(t *testing.T) {
+func TestAcceptDamageAfterARemoval(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir})

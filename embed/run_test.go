@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 	book := start(t, embed.Options{Slots: embed.SlotOptions{Total: 2}})
 	for name, test := range map[string]func(*testing.T, *embed.Daybook){
 		"endings":              endings,
-		"heap":                 heapGoesOn,
+		"heap":                 heapContinues,
 		"failure":              failureCancelsTimers,
 		"unknown heap":         unknownHeap,
 		"idempotency":          idempotency,
@@ -92,7 +92,7 @@ func failureCancelsTimers(t *testing.T, book *embed.Daybook) {
 	}
 }
 
-func heapGoesOn(t *testing.T, book *embed.Daybook) {
+func heapContinues(t *testing.T, book *embed.Daybook) {
 	_, heap := completes(t, book, embed.Script{Code: `
 		class Account {
 			#balance = 100

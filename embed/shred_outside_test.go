@@ -19,7 +19,7 @@ import (
 
 // Subscribers, webhooks and exports get ciphertext, because sent content cannot be shredded.
 // Readers get plaintext.
-func TestSealedContentLeavesAsCipherText(t *testing.T) {
+func TestEncryptedContentLeavesAsCiphertext(t *testing.T) {
 	t.Parallel()
 	const secret = "streng-geheim"
 	posted := make(chan []byte, 100)

@@ -13,7 +13,7 @@ import (
 )
 
 // Output after the limit is counted and hashed, and followers receive the truncation.
-func TestTruncatedOutputIsTold(t *testing.T) {
+func TestTruncatedOutputIsReported(t *testing.T) {
 	t.Parallel()
 	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Runs: embed.RunOptions{OutputMaxBytes: 100}})
 	whole := strings.Repeat("a line\n", 50)

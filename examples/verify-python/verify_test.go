@@ -190,9 +190,9 @@ func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 	}
 }
 
-// exportBehindRemoval removes the first volume of a ledger and exports the rest with its
+// exportAfterRemoval removes the first volume of a ledger and exports the rest with its
 // blobs. It returns the name of the file with the kept events.
-func exportBehindRemoval(t *testing.T) (dir, kept string) {
+func exportAfterRemoval(t *testing.T) (dir, kept string) {
 	t.Helper()
 	store := storetest.Start(t)
 	log := follow(t, store)
@@ -245,7 +245,7 @@ func intact(t *testing.T, dir string, keys ...string) bool {
 }
 
 // Both verifiers accept an unchanged export, under the right key only.
-func TestHonestExports(t *testing.T) {
+func TestUnchangedExports(t *testing.T) {
 	python(t)
 	all, session, vkey := exports(t)
 	for _, dir := range []string{all, session} {
@@ -269,11 +269,11 @@ func TestHonestExports(t *testing.T) {
 	}
 }
 
-// TestExportBehindARemoval compares the verdicts on an export that holds the list
+// TestExportAfterARemoval compares the verdicts on an export that holds the list
 // of kept events, and on one that lacks it.
-func TestExportBehindARemoval(t *testing.T) {
+func TestExportAfterARemoval(t *testing.T) {
 	python(t)
-	dir, kept := exportBehindRemoval(t)
+	dir, kept := exportAfterRemoval(t)
 	lacking := filepath.Join(t.TempDir(), "lacking")
 	if err := os.CopyFS(lacking, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestContext(t *testing.T) {
 		{args: `context set mine n=42 text=two·words list=[1,2] gone=1 --prefer max_results=7` + at, stdout: "Set.\n"},
 		{args: `context set mine gone= --json` + at, stdout: `.*"custom": \{\s*"list": \[\s*1,\s*2\s*\],\s*"n": 42,\s*"text": "two words"\s*\}.*`},
 		{args: `run -e 6*7 --session mine` + at, stdout: "42\n", stderr: ".*"},
-		{args: `context get --logical ` + nobody + at, status: 2, stderr: "daybook: .*not found.*\n"},
+		{args: `context get --logical ` + unknownID + at, status: 2, stderr: "daybook: .*not found.*\n"},
 	})
 	// Each change was acknowledged, so none may be lost.
 	server.signal(syscall.SIGKILL)
@@ -40,8 +40,8 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// nobody is an id that no session has.
-const nobody = "00000000000000000000000000000000000000000000000000000000000000aa"
+// unknownID is an id that no session has.
+const unknownID = "00000000000000000000000000000000000000000000000000000000000000aa"
 
 // TestContextOutlivesItsServer: when the owner is killed, the client has the same context at the
 // next owner. Without a session name each connection has a context of its own.

@@ -18,9 +18,9 @@ import (
 // defaultServer is the address of a server that was started with default flags.
 const defaultServer = "http://" + defaultHTTPAddr
 
-// lookWait is the maximum time in which the program at the default address must prove
+// probeTimeout is the maximum time in which the program at the default address must prove
 // to be a Daybook server.
-const lookWait = 5 * time.Second
+const probeTimeout = 5 * time.Second
 
 // direct follows no redirects, because a token must reach only the server that the user
 // named.
@@ -118,7 +118,7 @@ func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
 // probeServer describes the program that answers at an address, and returns an empty
 // text for a Daybook server. It returns an error if no program listens at the address.
 func probeServer(ctx context.Context, address string) (stranger string, err error) {
-	ctx, stop := context.WithTimeout(ctx, lookWait)
+	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/healthz", nil)
 	if err != nil {

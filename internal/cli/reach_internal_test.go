@@ -86,7 +86,7 @@ func TestNamedStranger(t *testing.T) {
 
 // A program that speaks another protocol is a stranger too. Without a listener probeServer returns
 // an error.
-func TestLook(t *testing.T) {
+func TestProbeServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // A wrong key is not damage: it has its own verdict and exit status. A mistyped key is a mistake in
 // the command line.
-func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
+func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	t.Parallel()
 	book, other := serve(t), serve(t)
 	dir := filepath.Join(t.TempDir(), "book")
