@@ -155,11 +155,11 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return false, fmt.Errorf("create the data directory: %w", err)
 	}
-	turn, err := datadir.TakeStartLock(c.DataDir)
-	if turn == nil || err != nil {
+	startLock, err := datadir.TakeStartLock(c.DataDir)
+	if startLock == nil || err != nil {
 		return false, err
 	}
-	defer turn.Release() //nolint:errcheck // closing the file releases the lock
+	defer startLock.Release() //nolint:errcheck // closing the file releases the lock
 	if err := datadir.Probe(c.DataDir); err != nil {
 		return false, err
 	}

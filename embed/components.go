@@ -90,8 +90,8 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), DiskFull: d.disk.isLow() != nil, Logger: d.opts.Logger}
 	built, err := projections.Prepare(ctx, opts, d.store, d.readableEnd(last))
 	if errors.Is(err, events.ErrDamaged) { // the store has reported the event
-		if sound := d.readableEnd(last); sound < last {
-			built, err = projections.Prepare(ctx, opts, d.store, sound)
+		if readable := d.readableEnd(last); readable < last {
+			built, err = projections.Prepare(ctx, opts, d.store, readable)
 		}
 	}
 	if err != nil {

@@ -24,11 +24,11 @@ const (
 // takeOver returns ErrLocked while a process that does not hand over owns the
 // directory.
 func takeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
-	turn, err := waitStart(ctx, dir, notice) // no client starts an owner in between
+	startLock, err := waitStart(ctx, dir, notice) // no client starts an owner in between
 	if err != nil {
 		return nil, err
 	}
-	defer turn.Release() //nolint:errcheck // closing the file releases the lock
+	defer startLock.Release() //nolint:errcheck // closing the file releases the lock
 	accepted := false
 	for deadline := time.Now().Add(takeOverWait); ; {
 		lock, locked := datadir.TakeLock(dir)
@@ -86,9 +86,9 @@ func waitStart(ctx context.Context, dir string, notice func(string)) (*datadir.L
 	report := time.NewTimer(startNotice)
 	defer report.Stop()
 	for {
-		turn, err := datadir.TakeStartLock(dir)
-		if turn != nil || err != nil {
-			return turn, err
+		startLock, err := datadir.TakeStartLock(dir)
+		if startLock != nil || err != nil {
+			return startLock, err
 		}
 		select {
 		case <-time.After(ownerPoll):

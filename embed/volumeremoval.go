@@ -62,9 +62,9 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if err != nil {
 		return none, err
 	}
-	gone := d.store.Removed()
-	d.opts.Logger.InfoContext(ctx, "removed a volume of the ledger", "volume", int(n), "last", v.Last, "kept_events", gone.Kept.Events, "kept_runs", plan.Kept, "event", seq)
-	return gone, d.projections.Wait(ctx, seq)
+	removed := d.store.Removed()
+	d.opts.Logger.InfoContext(ctx, "removed a volume of the ledger", "volume", int(n), "last", v.Last, "kept_events", removed.Kept.Events, "kept_runs", plan.Kept, "event", seq)
+	return removed, d.projections.Wait(ctx, seq)
 }
 
 // maxNamedExecutions is the maximum number of executions that a reason lists.

@@ -248,24 +248,24 @@ type ownerCmd struct {
 
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
-	tell := func(ownerReport) {}
+	report := func(ownerReport) {}
 	if c.ReportFD == reportFD {
 		to := os.NewFile(reportFD, "report")
 		syscall.CloseOnExec(reportFD)
-		tell = func(r ownerReport) {
+		report = func(r ownerReport) {
 			_ = json.NewEncoder(to).Encode(r) // a starter that has exited needs no report
 			to.Close()
 		}
 	}
-	err := c.serve(ctx, settingsOf(kctx), tell)
+	err := c.serve(ctx, settingsOf(kctx), report)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
-		tell(ownerReport{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
+		report(ownerReport{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
 	}
 	return err
 }
 
-func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(ownerReport)) error {
+func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(ownerReport)) error {
 	log, err := newBoundedLog(c.DataDir)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(owner
 	if headline, findings := damageNotice(book); headline != "" {
 		ready.Notes = append([]string{headline + "; run \"daybook status\" for details"}, findings...)
 	}
-	tell(ready)
+	report(ready)
 	select {
 	case <-ctx.Done():
 	case <-book.Released():

@@ -47,17 +47,17 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	if c.Subject == "" && std.out.terminal {
 		p.out = nil // the printed events show the progress
 	}
-	told, err := copyLines(std.out, resp.Body, c.Subject == "", positionProgress(p, resp.Header.Get("Daybook-Last-Sequence")))
+	count, err := copyLines(std.out, resp.Body, c.Subject == "", positionProgress(p, resp.Header.Get("Daybook-Last-Sequence")))
 	p.clear()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the replay stopped after %s: %w", countNoun(told, "event"), err)
-	case told == 0:
+		return fmt.Errorf("the replay stopped after %s: %w", countNoun(count, "event"), err)
+	case count == 0:
 		return c.reportNoEvents(std, resp.Header.Get("Daybook-Last-Sequence"))
 	case c.Subject != "":
-		std.err.printf("Published %s under %s.\n", countNoun(told, "event"), c.Subject)
+		std.err.printf("Published %s under %s.\n", countNoun(count, "event"), c.Subject)
 	}
 	return nil
 }
