@@ -11,7 +11,7 @@ import (
 // name the server and the token. No other flag has one: a variable that was set for a
 // server must not change what a command selects.
 var (
-	serverCommands = []string{"serve", "mcp", "acp", "runner"}
+	serverCommands = []string{"serve", "mcp", "acp"}
 	// sharedFlags have a variable in every command.
 	sharedFlags = []string{"server", "token", "data-dir", "key-dir", "nats-url", "ca"}
 )
