@@ -24,7 +24,7 @@ type OIDC struct {
 	BareScopes bool
 }
 
-// Limits bound what each tenant may use. 0 is unlimited in every field.
+// Limits are the limits of each tenant. 0 is unlimited in every field.
 type Limits = access.Limits
 
 // authenticator returns the authenticator of the options, or nil if no token is

@@ -16,8 +16,8 @@ import (
 	"daybook/proof"
 )
 
-// ExportOptions select what to export, from where and to where. Exactly one of DataDir
-// and Server MUST be set.
+// ExportOptions select the source, the events and the directory of an export. Exactly one
+// of DataDir and Server MUST be set.
 type ExportOptions struct {
 	// DataDir is the data directory of a Daybook that is not running.
 	DataDir string

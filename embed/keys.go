@@ -48,8 +48,8 @@ func (d *Daybook) openKeys() error {
 	return nil
 }
 
-// keyDir returns the configured directory of the keys, and the one that the data
-// directory records, which is empty if there was none.
+// keyDir returns the directory of the keys: the configured one, else the recorded one, else
+// the default. known is the directory that the data directory records, or empty.
 func (o Options) keyDir() (dir, known string, err error) {
 	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyDirFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

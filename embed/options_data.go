@@ -74,7 +74,7 @@ type StorageOptions struct {
 	// damage before they are used. Default: 16 GiB. A negative number checks all.
 	CheckBytes int64
 	// AcceptDamage starts although the ledger is damaged: the first event of a new
-	// volume names what is lost, and the damaged files are quarantined. It has no
+	// volume names the loss, and the damaged files are quarantined. It has no
 	// effect if nothing is damaged, and is needed for one start only.
 	AcceptDamage bool
 }

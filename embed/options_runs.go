@@ -209,7 +209,7 @@ type ToolOptions struct {
 	// Servers are the tool servers that scripts may call; see ReadMCPServers. Commands
 	// among them run as children of this process, without a sandbox.
 	Servers []ToolServer
-	// Bodies selects what is recorded of the arguments and results of host calls:
+	// Bodies selects the recorded part of the arguments and results of host calls:
 	// "full", the default, or only the "hash" of each, which cannot be replayed.
 	Bodies string
 }

@@ -97,14 +97,14 @@ func (o HTTPOptions) withDefaults() HTTPOptions {
 	return o
 }
 
-// AccessOptions select the accepted clients and limit what tenants may use.
+// AccessOptions select the accepted clients and the limits of tenants.
 type AccessOptions struct {
 	// TokenFile and OIDC select the bearer tokens that HTTP accepts. With neither,
 	// every client that reaches the address is accepted. "daybook token create" creates
 	// a TokenFile.
 	TokenFile string
 	OIDC      OIDC
-	// Limits bound what each tenant may use.
+	// Limits are the limits of each tenant.
 	Limits Limits
 	// SessionTurns is the maximum number of waiting turns in one logical session.
 	// Default: 1,000. A negative number is unlimited.

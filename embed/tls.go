@@ -54,7 +54,7 @@ func (c *certificate) current() *tls.Certificate {
 		c.looked = now
 		if c.changed() {
 			if err := c.read(); err != nil {
-				c.log.Error("the TLS certificate changed and cannot be used; the one before stays in force", "err", err)
+				c.log.Error("the TLS certificate changed and cannot be used; the former certificate stays in use", "err", err)
 			} else {
 				c.log.Info("read the TLS certificate again")
 			}

@@ -21,7 +21,7 @@ import (
 	"daybook/proof"
 )
 
-// VerifyOptions select what to verify and which keys to trust. Exactly one of DataDir,
+// VerifyOptions select the ledger to verify and the keys to trust. Exactly one of DataDir,
 // Export and Server MUST be set.
 type VerifyOptions struct {
 	// DataDir is the data directory of a Daybook that is not running. Verify returns

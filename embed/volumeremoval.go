@@ -28,7 +28,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	refuse := func(reasons ...string) error { return &events.NotRemovableError{Volume: n, Reasons: reasons} }
 	var none events.Removal
 	if d.audit == nil || d.projections == nil {
-		return none, refuse("this server keeps no proofs, so nothing would show what was removed")
+		return none, refuse("this server keeps no proofs, so nothing would show which events were removed")
 	}
 	v, _, err := d.store.Removable(ctx, n)
 	if err != nil {

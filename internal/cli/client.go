@@ -95,7 +95,7 @@ func (f clientFlags) httpClient() (*http.Client, error) {
 	}}, nil
 }
 
-// certificateHint adds to an error about an untrusted certificate what the user can do.
+// certificateHint adds the remedy to an error about an untrusted certificate.
 func certificateHint(err error) error {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return fmt.Errorf("%w; name the certificate of the server, or of its authority, with --ca FILE or DAYBOOK_CA", err)

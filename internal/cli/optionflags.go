@@ -57,8 +57,8 @@ func (e flagError) Error() string {
 	})
 }
 
-// problem returns the message about a flag. Of a range it says what the flag permits,
-// with an example.
+// problem returns the message about a flag. About a range it has the values that the flag
+// permits, and an example.
 func (e flagError) problem(name string, f *embed.FieldError) string {
 	i := slices.IndexFunc(e.flags, func(flag *kong.Flag) bool { return "--"+flag.Name == name })
 	if f.Range == nil || i < 0 {

@@ -188,7 +188,7 @@ func (r *repl) input() (string, error) {
 			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to exit.")
 		}
 		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
-			return b.String(), nil // V8 reports what is missing
+			return b.String(), nil // V8 reports the missing end
 		}
 		if err != nil {
 			return "", err

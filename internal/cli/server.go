@@ -121,8 +121,8 @@ type rebuildCmd struct {
 	WithoutKeys bool   `name:"without-keys" help:"Omit content whose keys are lost. Without it the rebuild is refused, because the projections may have the only copy of the content."`
 }
 
-// Run rebuilds the projections beside the old ones and replaces them. It takes over
-// from a background owner; attached clients start the next one.
+// Run rebuilds the projections in new files and replaces the old ones. It takes over from a
+// background owner; attached clients start the next one.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
 	p := newProgress(std.err, "rebuilt")

@@ -9,7 +9,7 @@ import (
 
 // Environment variables exist for the flags of a server, and for the client flags that
 // name the server and the token. No other flag has one: a variable that was set for a
-// server must not change what a command selects.
+// server must not change the selection of a command.
 var (
 	serverCommands = []string{"serve", "mcp", "acp"}
 	// sharedFlags have a variable in every command.
