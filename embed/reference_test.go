@@ -496,7 +496,7 @@ func (r *replay) await(what, name string) {
 	}
 	res := r.do(http.MethodGet, r.book.URL()+"/api/sessions", http.Header{"Daybook-Min-Sequence": {strconv.FormatUint(at, 10)}}, "")
 	if res.StatusCode != http.StatusOK {
-		r.fatalf("read what is on record: %s", r.last)
+		r.fatalf("read the recorded events: %s", r.last)
 	}
 }
 
