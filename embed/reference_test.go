@@ -86,7 +86,7 @@ type replay struct {
 	last    []byte // the answer to the last call or request
 	refusal string // or the reason for the refusal of the call
 	status  int    // of the last request
-	begun   chan *sdk.CallToolResult
+	pending chan *sdk.CallToolResult
 }
 
 func (r *replay) fatalf(format string, args ...any) {
@@ -129,10 +129,10 @@ func (r *replay) step(section string, body []byte) {
 	case "call":
 		r.received(r.call(within(r.t), text))
 	case "begin":
-		begun := make(chan *sdk.CallToolResult, 1)
-		r.begun = begun
+		pending := make(chan *sdk.CallToolResult, 1)
+		r.pending = pending
 		ctx := within(r.t)
-		go func() { begun <- r.call(ctx, text) }()
+		go func() { pending <- r.call(ctx, text) }()
 	case "returns":
 		r.returns(body)
 	case "refused":
@@ -328,9 +328,9 @@ func (r *replay) received(res *sdk.CallToolResult) {
 
 func (r *replay) returns(shape []byte) {
 	r.t.Helper()
-	if r.begun != nil {
-		r.received(<-r.begun)
-		r.begun = nil
+	if r.pending != nil {
+		r.received(<-r.pending)
+		r.pending = nil
 	}
 	if r.refusal != "" {
 		r.fatalf("refused: %s", r.refusal)
