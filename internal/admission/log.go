@@ -24,12 +24,13 @@ type Log struct {
 }
 
 // Append appends an event. For a change of a client it returns an error of
-// CodeExhausted if the tenant may have no more of what the event adds, or if too many
-// earlier changes of the tenant are not applied. It returns *events.UnwritableError while free
-// disk space is below the reserve or the projections cannot be written. If an event of
-// a command is recorded already, its further events are not held back: the error could
-// not say that nothing was recorded. If no event of a command was sent, Append returns
-// *events.NoAnswerError within 200 ms while an outside server is silent.
+// CodeExhausted if the event adds a session, a short name, a context or tagged heaps
+// above the limit of the tenant, or if too many earlier changes of the tenant are not
+// applied. It returns *events.UnwritableError while free disk space is below the reserve
+// or the projections cannot be written. If an event of a command is recorded already,
+// its further events are not held back: the error could not say that nothing was
+// recorded. If no event of a command was sent, Append returns *events.NoAnswerError
+// within 200 ms while an outside server is silent.
 func (l Log) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if l.Entered {
 		// A note is recorded later, and the client of an edit gets the reason at once.
