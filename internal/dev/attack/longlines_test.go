@@ -12,7 +12,7 @@ import (
 // as they can and clients read them over each route. The short attack writes for some
 // seconds on a server with a small memory budget, which records less output per second.
 func TestLongLines(t *testing.T) {
-	attack(t, "TestMuchOutputWaitsAndLittleDoesNot in runner, TestBulkReadHoldsFewLargeMessages in internal/store/stream")
+	attack(t, "TestOnlyMuchOutputWaits in runner, TestBulkReadHoldsFewLargeMessages in internal/store/stream")
 	s := startServer(t, fmt.Sprintf("--memory-budget=%d", choose(128, 512)))
 	bound := choose[int64](220<<20, maxGrowth)
 	var tokens []string

@@ -51,7 +51,7 @@ var poisonedHeaps = []struct {
 // of a later run of honest code. The recorded run has a warning, over REST and MCP, also if
 // it throws, times out or is cancelled.
 func TestPoisonedHeap(t *testing.T) {
-	attack(t, "TestPoisonedHeaps in internal/exec/v8 and TestWhatAHeapCarries in internal/exec/worker")
+	attack(t, "TestPoisonedHeaps in internal/exec/v8 and TestCarriedReport in internal/exec/worker")
 	runInParallel(t)
 	s := startServer(t)
 	token := s.token("victim", "read,run")

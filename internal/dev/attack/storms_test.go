@@ -94,7 +94,7 @@ func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 // Clients of a tenant change the same few sessions, heaps and runs as fast as they can.
 // Their requests succeed or are refused with 429, and another tenant is not slower.
 func TestStorms(t *testing.T) {
-	attack(t, "TestContentionIsNoOutage and TestCancelsThatMeet in ledger")
+	attack(t, "TestContentionIsNoOutage and TestConcurrentCancels in ledger")
 	s := startServer(t)
 	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
