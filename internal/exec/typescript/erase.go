@@ -22,7 +22,7 @@ type notErasable struct {
 // parameters moves across a line end that would otherwise stand before it or before the arrow.
 //
 // The first construct that cannot be erased is returned with the result, which is then still
-// TypeScript. The error is ErrSyntax, ErrTooDeep or ErrNotText. A source without types is
+// TypeScript. The error is errSyntax, errTooDeep or errNotText. A source without types is
 // returned unchanged.
 func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
@@ -55,7 +55,7 @@ func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 		}
 	}
 	if e.joined {
-		return nil, nil, ErrSyntax
+		return nil, nil, errSyntax
 	}
 	e.insertSemicolons()
 	return e.out, e.stays, nil
@@ -195,7 +195,7 @@ func (e *eraser) typesOnly(i int) (bool, error) {
 		return c != none && e.isTypeNamespace(c), nil
 	case "import_statement":
 		if c := e.child(i, "typeof"); c != none {
-			return false, ErrSyntax
+			return false, errSyntax
 		}
 		return e.child(i, "type") != none, nil
 	case "export_statement":
@@ -255,7 +255,7 @@ func (e *eraser) eraseNode(i int) (skip bool, err error) {
 
 	case "type_annotation", "asserts_annotation", "type_predicate_annotation":
 		if parent == "parenthesized_expression" {
-			return false, ErrSyntax
+			return false, errSyntax
 		}
 		e.blank(e.start(i), e.end(i))
 		if parent == "arrow_function" {
@@ -327,7 +327,7 @@ func (e *eraser) eraseNode(i int) (skip bool, err error) {
 			e.blank(e.start(i), e.withComma(i))
 			return true, nil
 		} else if c != none && e.kind(c) == "typeof" {
-			return false, ErrSyntax
+			return false, errSyntax
 		}
 	case "accessor":
 		if parent == "public_field_definition" {
@@ -398,7 +398,7 @@ func (e *eraser) canEraseAssertion(i int) (safe bool, err error) {
 		operand = e.next(operand)
 	}
 	if operand == none {
-		return false, ErrSyntax
+		return false, errSyntax
 	}
 	if e.breaksLine(e.end(types), e.start(operand)) {
 		e.noteNotErasable("a type assertion over several lines", e.start(i))

@@ -25,3 +25,10 @@ func Erase(source []byte) ([]byte, error) {
 	}
 	return erased, nil
 }
+
+// Errors of the parser.
+var (
+	ErrSyntax  = errSyntax
+	ErrTooDeep = errTooDeep
+	ErrNotText = errNotText
+)

@@ -41,10 +41,10 @@ var ErrJavaScript = errors.New("the source is JavaScript")
 // The error is ErrJavaScript or a *SyntaxError.
 func JavaScript(source []byte) (*Program, error) {
 	if nesting(source) > maxDepth {
-		return nil, asSyntaxError(ErrTooDeep)
+		return nil, asSyntaxError(errTooDeep)
 	}
 	t, err := parse(source)
-	if errors.Is(err, ErrNotText) || errors.Is(err, ErrTooDeep) {
+	if errors.Is(err, errNotText) || errors.Is(err, errTooDeep) {
 		return nil, asSyntaxError(err)
 	}
 	var erased []byte
@@ -86,7 +86,7 @@ func asSyntaxError(err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		return syntax
-	case errors.Is(err, ErrTooDeep), errors.Is(err, ErrNotText):
+	case errors.Is(err, errTooDeep), errors.Is(err, errNotText):
 		return &SyntaxError{Text: upperFirst(err.Error())}
 	}
 	return &SyntaxError{Text: "This TypeScript has a form whose value cannot be kept for certain; write it as JavaScript, or with simpler types"}
@@ -182,7 +182,7 @@ func withoutEmpty(printed []byte) []byte {
 // esbuild reads in another way than JavaScript is refused.
 func lowerLoosely(source []byte) (*Program, error) {
 	if updatedBefore.Match(source) {
-		return nil, asSyntaxError(ErrSyntax)
+		return nil, asSyntaxError(errSyntax)
 	}
 	t, err := parseLoosely(source)
 	if err != nil {
@@ -193,7 +193,7 @@ func lowerLoosely(source []byte) (*Program, error) {
 	}
 	last := t.lastStatement()
 	if last == none || t.kind(last) != "expression_statement" || t.nodes[last].broken {
-		return nil, asSyntaxError(ErrSyntax)
+		return nil, asSyntaxError(errSyntax)
 	}
 	t.only = last
 	return t.lower(api.LoaderTS)
@@ -228,7 +228,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 		if original := transform(t.source, loader, true); len(original.Errors) > 0 {
 			return nil, syntaxError(original.Errors)
 		}
-		return nil, asSyntaxError(ErrSyntax)
+		return nil, asSyntaxError(errSyntax)
 	}
 	out, err := parse(r.Code)
 	if err != nil {
@@ -239,7 +239,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 		return nil, asSyntaxError(err)
 	}
 	if !sameProgram(plain, insert(t.source, t.ends()), loader) || t.only != 0 && !out.endsInMark(name) {
-		return nil, asSyntaxError(ErrSyntax)
+		return nil, asSyntaxError(errSyntax)
 	}
 	maps, err := shiftBack(r.Map, t.source, inserted)
 	if err != nil {

@@ -102,7 +102,7 @@ func (t *tree) endStatements() (*tree, error) {
 		next.using, next.breaks = t.using, append(t.breaks, breaks...)
 		t = next
 	}
-	return nil, ErrSyntax
+	return nil, errSyntax
 }
 
 // missedBreaks returns the offsets of white space where TypeScript ends a statement and the
@@ -114,7 +114,7 @@ func (t *tree) endStatements() (*tree, error) {
 //     there;
 //   - after the body of an arrow function.
 //
-// Of several offsets in one expression it returns the first. The error is ErrSyntax if the
+// Of several offsets in one expression it returns the first. The error is errSyntax if the
 // statement cannot end there.
 func (t *tree) missedBreaks() ([]int, error) {
 	type place struct{ expression, at int }
@@ -129,7 +129,7 @@ func (t *tree) missedBreaks() ([]int, error) {
 		case "as_expression", "satisfies_expression":
 			if p := t.parent(i); t.kind(p) == "call_expression" && t.start(p) == t.start(i) && t.nextToken(i) != none {
 				if t.kind(t.nextToken(i)) == "type_arguments" {
-					return nil, ErrSyntax // it is a comparison
+					return nil, errSyntax // it is a comparison
 				}
 				note(p, t.end(i), t.start(t.nextToken(i)))
 			}
@@ -139,7 +139,7 @@ func (t *tree) missedBreaks() ([]int, error) {
 				continue
 			}
 			if !t.breaksLine(t.end(f), t.start(t.nextToken(f))) {
-				return nil, ErrSyntax // a type contains no call
+				return nil, errSyntax // a type contains no call
 			}
 			note(i, t.end(f), t.start(t.nextToken(f)))
 		case "lookup_type", "array_type":
@@ -251,10 +251,10 @@ const maxRepairs, maxRepaired = 16, 1 << 18
 // repair parses a source that the grammar does not accept after small changes. It ends statements at
 // line ends, because the grammar reads a sign, a star or a template at the start of a line as a
 // continuation even after a type. It also hides imported types, the variance of type parameters,
-// decorators in parentheses and comments. The error is ErrSyntax if that is not enough.
+// decorators in parentheses and comments. The error is errSyntax if that is not enough.
 func repair(source []byte) (*tree, error) {
 	if len(source) > maxRepaired {
-		return nil, ErrSyntax
+		return nil, errSyntax
 	}
 	patched := bytes.Clone(source)
 	for _, at := range importedType.FindAllIndex(patched, -1) {

@@ -15,14 +15,14 @@ import (
 const maxDepth = 50_000
 
 var (
-	// ErrSyntax is returned when the parser finds no TypeScript program in a
+	// errSyntax is returned when the parser finds no TypeScript program in a
 	// source.
-	ErrSyntax = errors.New("not a TypeScript program")
-	// ErrTooDeep is returned when a source is nested more than 50,000 levels
+	errSyntax = errors.New("not a TypeScript program")
+	// errTooDeep is returned when a source is nested more than 50,000 levels
 	// deep.
-	ErrTooDeep = errors.New("the source is nested too deeply")
-	// ErrNotText is returned when a source is not UTF-8 or contains a NUL byte.
-	ErrNotText = errors.New("the source is not valid UTF-8 without NUL bytes")
+	errTooDeep = errors.New("the source is nested too deeply")
+	// errNotText is returned when a source is not UTF-8 or contains a NUL byte.
+	errNotText = errors.New("the source is not valid UTF-8 without NUL bytes")
 )
 
 // language is the grammar with the name of each kind of node by the number of the kind.
@@ -64,19 +64,19 @@ type tree struct {
 	only   int   // the only statement to mark, or 0
 }
 
-// parse returns the syntax tree of a source, or ErrSyntax if it has errors.
+// parse returns the syntax tree of a source, or errSyntax if it has errors.
 func parse(source []byte) (*tree, error) {
 	if !isText(source) {
-		return nil, ErrNotText
+		return nil, errNotText
 	}
 	readable := joinNames(source)
 	t, _, err := parseAsWritten(readable)
-	if candidates := usingCandidates(source); len(candidates) > 0 && (err == nil || errors.Is(err, ErrSyntax)) {
+	if candidates := usingCandidates(source); len(candidates) > 0 && (err == nil || errors.Is(err, errSyntax)) {
 		// The grammar has no using declarations. They have the form of constant
 		// declarations, and "const" is as long as "using".
 		replaced := replaceUsing(readable, candidates)
 		c, _, cErr := parseAsWritten(replaced)
-		if errors.Is(cErr, ErrSyntax) && err != nil {
+		if errors.Is(cErr, errSyntax) && err != nil {
 			c, cErr = repair(replaced)
 		}
 		if cErr == nil {
@@ -85,7 +85,7 @@ func parse(source []byte) (*tree, error) {
 			}
 		}
 	}
-	if errors.Is(err, ErrSyntax) {
+	if errors.Is(err, errSyntax) {
 		t, err = repair(readable)
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func isText(source []byte) bool {
 	return true
 }
 
-// parseAsWritten parses a source. With ErrSyntax it returns the offset of the
+// parseAsWritten parses a source. With errSyntax it returns the offset of the
 // first error, or none.
 func parseAsWritten(source []byte) (t *tree, failedAt int, err error) {
 	l := typescript()
@@ -121,12 +121,12 @@ func parseAsWritten(source []byte) (t *tree, failedAt int, err error) {
 	}
 	parsed := p.Parse(source, nil)
 	if parsed == nil {
-		return nil, none, ErrSyntax
+		return nil, none, errSyntax
 	}
 	defer parsed.Close()
 	root := parsed.RootNode()
 	if root.HasError() {
-		return nil, firstError(root), ErrSyntax
+		return nil, firstError(root), errSyntax
 	}
 	t, err = flatten(source, root, l.kinds)
 	return t, none, err
@@ -136,7 +136,7 @@ func parseAsWritten(source []byte) (t *tree, failedAt int, err error) {
 // "ERROR".
 func parseLoosely(source []byte) (*tree, error) {
 	if !isText(source) {
-		return nil, ErrNotText
+		return nil, errNotText
 	}
 	l := typescript()
 	p := sitter.NewParser()
@@ -146,7 +146,7 @@ func parseLoosely(source []byte) (*tree, error) {
 	}
 	parsed := p.Parse(source, nil)
 	if parsed == nil {
-		return nil, ErrSyntax
+		return nil, errSyntax
 	}
 	defer parsed.Close()
 	return flatten(source, parsed.RootNode(), l.kinds)
@@ -176,7 +176,7 @@ func firstError(root *sitter.Node) int {
 	}
 }
 
-// flatten returns a copy of a parsed tree. It returns ErrTooDeep if the tree is nested too
+// flatten returns a copy of a parsed tree. It returns errTooDeep if the tree is nested too
 // deeply.
 func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 	t := &tree{source: source, kinds: kinds, nodes: make([]node, 0, root.DescendantCount())}
@@ -194,7 +194,7 @@ func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 		// The parts of a string are not needed, and there can be millions of them.
 		if kinds[min(int(n.KindId()), len(kinds)-1)] != "string" && c.GotoFirstChild() {
 			if len(open) > maxDepth {
-				return nil, ErrTooDeep
+				return nil, errTooDeep
 			}
 			open = append(open, int32(len(t.nodes)-1))
 			continue
