@@ -55,13 +55,13 @@ type CarriedTimers struct {
 var errStopped = errors.New("inspect the heap: the run was stopped")
 
 // Inspect describes what earlier runs left in the heap of the isolate. It executes no code of
-// those runs. Call it after New with Config.Heap and before Run. It returns ErrDisposed after
-// Dispose, and another error if the run was stopped.
+// those runs. Call it after New with Config.Heap and before Run. It returns an error after
+// Dispose, and if the run was stopped.
 func (i *Isolate) Inspect() (Carried, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
 		i.mu.Unlock()
-		return Carried{}, ErrDisposed
+		return Carried{}, errDisposed
 	}
 	if i.stopped {
 		i.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// SnapshotFormat is the version of the parts of a saved heap that this package defines, rather
+// snapshotFormat is the version of the parts of a saved heap that this package defines, rather
 // than V8 or the prelude. After a change, older heaps cannot be restored.
-const SnapshotFormat = 1
+const snapshotFormat = 1
 
 // flags are the flags of V8. They are part of the engine's identity, because other flags make
 // other heaps. The reasons, in order:
@@ -61,7 +61,7 @@ func CurrentEngine() Engine {
 		V8Version:          C.GoString(C.daybook_v8_version()),
 		Flags:              flags,
 		PreludeSHA256:      preludeSHA256(),
-		SnapshotFormat:     SnapshotFormat,
+		SnapshotFormat:     snapshotFormat,
 		ExternalReferences: int(C.daybook_external_references()),
 		Platform:           runtime.GOOS + "/" + runtime.GOARCH,
 	}

@@ -32,3 +32,12 @@ func threadTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// SnapshotFormat is the version of the parts of a saved heap that this package defines.
+const SnapshotFormat = snapshotFormat
+
+// Errors of an Isolate.
+var (
+	ErrDisposed       = errDisposed
+	ErrUnserializable = errUnserializable
+)

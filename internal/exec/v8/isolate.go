@@ -22,11 +22,11 @@ import (
 	"unsafe"
 )
 
-// ErrUnserializable is returned when the heap holds an object that V8 cannot save.
-var ErrUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource is still referenced, or a FinalizationRegistry's callback keeps registering new garbage; drop every reference to it before the script ends")
+// errUnserializable is returned when the heap holds an object that V8 cannot save.
+var errUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource is still referenced, or a FinalizationRegistry's callback keeps registering new garbage; drop every reference to it before the script ends")
 
-// ErrDisposed is returned when an isolate is used after Dispose.
-var ErrDisposed = errors.New("the isolate was disposed of")
+// errDisposed is returned when an isolate is used after Dispose.
+var errDisposed = errors.New("the isolate was disposed of")
 
 // Config has the inputs and the limits of an isolate.
 type Config struct {
@@ -194,7 +194,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 // the isolate was created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
-		return ErrDisposed
+		return errDisposed
 	}
 	if i.output != 0 {
 		i.output.Delete()
@@ -290,7 +290,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
 		i.mu.Unlock()
-		return Result{}, ErrDisposed
+		return Result{}, errDisposed
 	}
 	if i.stopped {
 		i.mu.Unlock()
@@ -348,12 +348,12 @@ func (i *Isolate) Terminate() {
 }
 
 // Snapshot saves the heap and returns it. Only Dispose may be called after it. The bytes belong
-// to V8 and are valid until Dispose. It returns ErrUnserializable if V8 cannot save the heap. It
+// to V8 and are valid until Dispose. It returns an error if V8 cannot save the heap. It
 // MUST NOT be called after a run that was terminated or ran out of memory, because objects may be
 // incomplete.
 func (i *Isolate) Snapshot() ([]byte, error) {
 	if i.ptr == nil {
-		return nil, ErrDisposed
+		return nil, errDisposed
 	}
 	if i.plain {
 		return nil, errors.New("snapshot: a plain isolate cannot be saved")
@@ -363,7 +363,7 @@ func (i *Isolate) Snapshot() ([]byte, error) {
 	case C.DAYBOOK_SNAPSHOT_OK:
 		return unsafe.Slice((*byte)(unsafe.Pointer(blob.data)), int(blob.size)), nil
 	case C.DAYBOOK_SNAPSHOT_UNSERIALIZABLE:
-		return nil, ErrUnserializable
+		return nil, errUnserializable
 	default:
 		return nil, errors.New("snapshot: V8 returned no heap")
 	}
