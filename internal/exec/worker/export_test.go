@@ -122,9 +122,17 @@ type (
 	FrameChecker = frameChecker
 )
 
-const MaxPayload = maxPayload
+const (
+	MaxPayload   = maxPayload
+	MaxArguments = maxArguments
+	MaxCode      = maxCode
+	MaxFileName  = maxFileName
+	MaxGlobals   = maxGlobals
+	MaxLineText  = maxLineText
+)
 
 var (
+	ErrClosed     = errClosed
 	ErrProtocol   = errProtocol
 	WriteFrame    = writeFrame
 	WriteBody     = writeBody

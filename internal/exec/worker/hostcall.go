@@ -14,14 +14,14 @@ import (
 // Limits of host calls. The prelude enforces them, and the parent kills a worker that
 // exceeds them.
 const (
-	// MaxCalls is the maximum number of host calls of one run, maxCallsInFlight the
+	// maxCalls is the maximum number of host calls of one run, maxCallsInFlight the
 	// maximum at a time: the prelude delays further ones.
-	MaxCalls         = 1000
+	maxCalls         = 1000
 	maxCallsInFlight = 16
-	// MaxArguments is the maximum size of the JSON arguments of one call, in bytes.
-	MaxArguments = 1 << 20
-	// MaxAnswer is the maximum size of the text of one answer, in bytes.
-	MaxAnswer = 16 << 20
+	// maxArguments is the maximum size of the JSON arguments of one call, in bytes.
+	maxArguments = 1 << 20
+	// maxAnswer is the maximum size of the text of one answer, in bytes.
+	maxAnswer = 16 << 20
 	// maxCallName is the maximum length of the name of a tool server or a tool, in bytes.
 	// Only names in runner.Task.Servers leave the worker, never others that a script uses.
 	maxCallName = 256
@@ -74,11 +74,11 @@ func (c *calls) takeCall(payload []byte) (*call, error) {
 	switch {
 	case next.Number != c.made+1:
 		return nil, fmt.Errorf("call %d follows call %d", next.Number, c.made)
-	case next.Number > MaxCalls:
-		return nil, fmt.Errorf("more than %d calls", MaxCalls)
+	case next.Number > maxCalls:
+		return nil, fmt.Errorf("more than %d calls", maxCalls)
 	case len(c.inFlight) >= maxCallsInFlight:
 		return nil, fmt.Errorf("more than %d calls at a time", maxCallsInFlight)
-	case next.Size < 1 || next.Size > MaxArguments:
+	case next.Size < 1 || next.Size > maxArguments:
 		return nil, fmt.Errorf("arguments of %d bytes", next.Size)
 	case !c.offered(next.Server, next.Tool):
 		return nil, errors.New("a call of a tool that the task does not offer")
@@ -149,8 +149,8 @@ func (c *calls) takeAnswer(a runner.HostAnswer) error {
 	case a.Number == 0:
 	case !c.inFlight[a.Number]:
 		return fmt.Errorf("the host answered call %d, which is not pending", a.Number)
-	case len(a.Text) > MaxAnswer:
-		return fmt.Errorf("the host answered with %d bytes, at most %d are allowed", len(a.Text), MaxAnswer)
+	case len(a.Text) > maxAnswer:
+		return fmt.Errorf("the host answered with %d bytes, at most %d are allowed", len(a.Text), maxAnswer)
 	case a.At.UnixMicro() < earliestLine || a.At.UnixMicro() > latestLine:
 		return fmt.Errorf("the host answered at %s", a.At)
 	}

@@ -88,7 +88,7 @@ func (s *server) readAnswer(payload []byte) error {
 	if err := decodeMessage(payload, &h); err != nil {
 		return err
 	}
-	if h.Size < 0 || h.Size > MaxAnswer {
+	if h.Size < 0 || h.Size > maxAnswer {
 		return fmt.Errorf("an answer of %d bytes", h.Size)
 	}
 	text := make([]byte, 0, h.Size)

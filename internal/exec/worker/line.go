@@ -17,9 +17,9 @@ var levels = [...]events.Level{
 	events.LevelLog, events.LevelDebug, events.LevelInfo, events.LevelWarn, events.LevelError, events.LevelTrace,
 }
 
-// MaxLineText is the maximum size of the text of a line, in bytes. A longer line is
+// maxLineText is the maximum size of the text of a line, in bytes. A longer line is
 // divided into several.
-const MaxLineText = 256 << 10
+const maxLineText = 256 << 10
 
 // The form of a line in a frame: level (1 byte), flags (1 byte), time in microseconds since
 // 1970 (8 bytes), length of the text (4 bytes), text. Numbers are big-endian. A frame holds
@@ -64,7 +64,7 @@ func parseLines(b []byte) ([]events.Line, error) {
 			return nil, fmt.Errorf("a line has unknown flags %#x", flags)
 		case at < earliestLine || at > latestLine:
 			return nil, fmt.Errorf("a line has time %d", at)
-		case size > MaxLineText || int(size) > len(b):
+		case size > maxLineText || int(size) > len(b):
 			return nil, fmt.Errorf("a line has length %d", size)
 		}
 		text := string(b[:size])

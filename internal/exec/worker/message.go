@@ -65,7 +65,7 @@ type taskHeader struct {
 func (h *taskHeader) check() error {
 	for _, part := range []struct {
 		size, most int
-	}{{h.ServersSize, maxServers}, {h.GlobalsSize, MaxGlobals}, {h.CodeSize, MaxCode}, {h.HeapSize, math.MaxInt32}} {
+	}{{h.ServersSize, maxServers}, {h.GlobalsSize, maxGlobals}, {h.CodeSize, maxCode}, {h.HeapSize, math.MaxInt32}} {
 		if part.size < 0 || part.size > part.most {
 			return fmt.Errorf("%w: a part of %d bytes, %d are allowed", errProtocol, part.size, part.most)
 		}

@@ -15,8 +15,8 @@ import (
 	"daybook/runner"
 )
 
-// ErrClosed is returned when a Pool is used after Close.
-var ErrClosed = errors.New("the worker pool is closed")
+// errClosed is returned when a Pool is used after Close.
+var errClosed = errors.New("the worker pool is closed")
 
 // Options configures a Pool. The zero value selects the defaults.
 type Options struct {
@@ -194,7 +194,7 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 // after its time limit, or 500 ms after another stop.
 //
 // A script that fails is an outcome and no error. Run returns the cause of ctx if ctx is
-// done, the error of lines, ErrClosed after Close, or why the task could not run. The last
+// done, the error of lines, an error after Close, or why the task could not run. The last
 // is a *runner.NotStartedError if the cause is temporary and no part of the script ran.
 func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
 	if err := checkTask(&t, p.opts.MaxHeapLimitBytes); err != nil {
@@ -202,7 +202,7 @@ func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Contex
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })
+	stop := context.AfterFunc(p.ctx, func() { cancel(errClosed) })
 	defer stop()
 
 	const attempts = 3
@@ -235,7 +235,7 @@ func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*p
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	p.using.Add(1)
 	var w *process
@@ -388,7 +388,7 @@ func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	select {
 	case p.spawn <- spawnRequest{reply}:
 	case <-p.ctx.Done():
-		return nil, ErrClosed
+		return nil, errClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -441,7 +441,7 @@ func (p *Pool) runSpawner() {
 	}
 }
 
-// Close ends every run with ErrClosed, kills all workers and waits until their processes
+// Close ends every run with an error, kills all workers and waits until their processes
 // have ended. It is safe to call more than once.
 func (p *Pool) Close() error {
 	p.mu.Lock()
@@ -449,7 +449,7 @@ func (p *Pool) Close() error {
 	idle := p.idle
 	p.idle = nil
 	p.mu.Unlock()
-	p.stop(ErrClosed)
+	p.stop(errClosed)
 	for _, w := range idle {
 		w.close()
 	}

@@ -45,8 +45,8 @@ func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 	}
 	for {
 		line, rest, more := bytes.Cut(text, []byte{'\n'})
-		for len(line) > MaxLineText {
-			n := MaxLineText
+		for len(line) > maxLineText {
+			n := maxLineText
 			for !utf8.RuneStart(line[n]) {
 				n--
 			}

@@ -13,14 +13,14 @@ import (
 	"daybook/runner"
 )
 
-// MaxCode is the maximum size of runner.Task.Code, in bytes.
-const MaxCode = 16 << 20
+// maxCode is the maximum size of runner.Task.Code, in bytes.
+const maxCode = 16 << 20
 
-// MaxGlobals is the maximum size of runner.Task.Globals, in bytes.
-const MaxGlobals = 16 << 20
+// maxGlobals is the maximum size of runner.Task.Globals, in bytes.
+const maxGlobals = 16 << 20
 
-// MaxFileName is the maximum length of runner.Task.FileName, in bytes.
-const MaxFileName = 1 << 10
+// maxFileName is the maximum length of runner.Task.FileName, in bytes.
+const maxFileName = 1 << 10
 
 func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	var problems []error
@@ -29,15 +29,15 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 		add("tenant is empty")
 	}
 	switch {
-	case len(t.Code) > MaxCode:
-		add("code has %d bytes, at most %d are allowed", len(t.Code), MaxCode)
+	case len(t.Code) > maxCode:
+		add("code has %d bytes, at most %d are allowed", len(t.Code), maxCode)
 	case !utf8.Valid(t.Code):
 		add("code is not valid UTF-8")
 	case bytes.IndexByte(t.Code, 0) >= 0:
 		add("code contains a NUL byte")
 	}
-	if len(t.FileName) > MaxFileName || !utf8.ValidString(t.FileName) || strings.ContainsFunc(t.FileName, unicode.IsControl) {
-		add("file name is not at most %d bytes of UTF-8 without control characters", MaxFileName)
+	if len(t.FileName) > maxFileName || !utf8.ValidString(t.FileName) || strings.ContainsFunc(t.FileName, unicode.IsControl) {
+		add("file name is not at most %d bytes of UTF-8 without control characters", maxFileName)
 	}
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")
@@ -84,8 +84,8 @@ func checkGlobals(t *runner.Task) error {
 	if len(t.Globals) == 0 {
 		return nil
 	}
-	if len(t.Globals) > MaxGlobals {
-		return fmt.Errorf("globals have %d bytes, at most %d are allowed", len(t.Globals), MaxGlobals)
+	if len(t.Globals) > maxGlobals {
+		return fmt.Errorf("globals have %d bytes, at most %d are allowed", len(t.Globals), maxGlobals)
 	}
 	var members map[string]json.RawMessage
 	if !utf8.Valid(t.Globals) || json.Unmarshal(t.Globals, &members) != nil || members == nil {
