@@ -15,9 +15,9 @@ import (
 	"daybook/internal/lines"
 )
 
-// ErrOwnerEnded is returned by Run if several owners in a row ended without answering
+// errOwnerEnded is returned by Run if several owners in a row ended without answering
 // anything.
-var ErrOwnerEnded = errors.New("the process that owns the data directory ended several times while it handled the same messages")
+var errOwnerEnded = errors.New("the process that owns the data directory ended several times while it handled the same messages")
 
 const (
 	// maxLosses bounds the owners in a row that end without any progress.
@@ -63,7 +63,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 			losses = 0
 		}
 		if losses++; losses > maxLosses {
-			return ErrOwnerEnded
+			return errOwnerEnded
 		}
 	}
 }
