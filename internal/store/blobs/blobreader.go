@@ -26,11 +26,11 @@ const maxWindow = 8 << 20
 // reads in pieces needs more memory than that.
 const maxInMemory = 1 << 20
 
-// BlobReader reads a blob in pieces and verifies it against its hash. If the content
+// blobReader reads a blob in pieces and verifies it against its hash. If the content
 // does not match, Read returns events.ErrDamaged in place of io.EOF, and the caller
-// MUST NOT use the bytes read before. The caller MUST call Close. A BlobReader is not
+// MUST NOT use the bytes read before. The caller MUST call Close. A blobReader is not
 // safe for concurrent use.
-type BlobReader struct {
+type blobReader struct {
 	want  string
 	size  int64
 	src   io.Reader
@@ -45,10 +45,10 @@ type BlobReader struct {
 
 // Size returns the length of the content in bytes, according to the metadata of the
 // blob. A blob with a different length is damaged.
-func (r *BlobReader) Size() int64 { return r.size }
+func (r *blobReader) Size() int64 { return r.size }
 
 // Read implements io.Reader.
-func (r *BlobReader) Read(p []byte) (int, error) {
+func (r *blobReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -70,7 +70,7 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 }
 
 // verify returns io.EOF if size and hash of the content match.
-func (r *BlobReader) verify() error {
+func (r *blobReader) verify() error {
 	if r.read != r.size {
 		return fmt.Errorf("%w: it holds %d bytes, its metadata says %d", events.ErrDamaged, r.read, r.size)
 	}
@@ -81,7 +81,7 @@ func (r *BlobReader) verify() error {
 }
 
 // Close releases the memory of the reader. It always returns nil.
-func (r *BlobReader) Close() error {
+func (r *blobReader) Close() error {
 	if r.close != nil {
 		r.close()
 		r.close = nil
@@ -89,14 +89,14 @@ func (r *BlobReader) Close() error {
 	return nil
 }
 
-// OpenBlob calls OpenHeap or OpenText. size is the length of the content in bytes. The
+// OpenBlob calls openHeap or openText. size is the length of the content in bytes. The
 // caller MUST close content.
 func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
-	var r *BlobReader
+	var r *blobReader
 	if heap {
-		r, _, err = s.OpenHeap(ctx, tenant, hash)
+		r, _, err = s.openHeap(ctx, tenant, hash)
 	} else {
-		r, err = s.OpenText(ctx, tenant, hash)
+		r, err = s.openText(ctx, tenant, hash)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -104,9 +104,9 @@ func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash str
 	return r, r.size, nil
 }
 
-// OpenHeap returns a reader of a heap. It returns the errors of Heap; the reader may
+// openHeap returns a reader of a heap. It returns the errors of Heap; the reader may
 // also return events.ErrDamaged.
-func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
+func (s *Store) openHeap(ctx context.Context, tenant, hash string) (*blobReader, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
@@ -125,9 +125,9 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 	return r, heapInfo(hash, int(r.size), info), nil
 }
 
-// OpenText returns a reader of a text as it is stored; it does not decrypt. It returns
+// openText returns a reader of a text as it is stored; it does not decrypt. It returns
 // the errors of RawText; the reader may also return events.ErrDamaged.
-func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
+func (s *Store) openText(ctx context.Context, tenant, hash string) (*blobReader, error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read text: %w", err)
@@ -170,7 +170,7 @@ func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 
 // openBlob returns a reader of a blob. An encrypted heap is decrypted in memory, in its
 // encoded form. Damage is reported and returned as *events.BlobDamagedError.
-func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
+func (s *Store) openBlob(ctx context.Context, name, hash string) (*blobReader, *natsjs.ObjectInfo, error) {
 	info, err := s.bucket.metadata(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -194,7 +194,7 @@ func (s *Store) openBlob(ctx context.Context, name, hash string) (*BlobReader, *
 	return r, info, nil
 }
 
-func (s *Store) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
+func (s *Store) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*blobReader, error) {
 	size, err := blobSize(info)
 	if err != nil {
 		return nil, err
@@ -219,12 +219,12 @@ func (s *Store) openDescribed(ctx context.Context, name, hash string, info *nats
 
 // decodeInPieces returns a reader of an encoded blob. It takes the memory of the reader
 // from the account in ctx.
-func (s *Store) decodeInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
+func (s *Store) decodeInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*blobReader, error) {
 	p, err := s.bases.decoderFor(ctx, base)
 	if err != nil {
 		return nil, err
 	}
-	r := &BlobReader{want: hash, size: size, sum: sha256.New()}
+	r := &blobReader{want: hash, size: size, sum: sha256.New()}
 	if size <= maxInMemory {
 		// The encoded form may be longer, by less than a block header for each block.
 		if err := budget.TakeOnce(ctx, 2*int(size)+1<<10); err != nil {

@@ -59,3 +59,11 @@ func CompressWithWindow(blob []byte, window int) []byte {
 	}
 	return e.EncodeAll(blob, nil)
 }
+
+// BlobReader reads a blob in pieces.
+type BlobReader = blobReader
+
+// OpenHeap returns a reader of a heap.
+func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
+	return s.openHeap(ctx, tenant, hash)
+}
