@@ -39,10 +39,6 @@ func WorkConsumer(pool, tenant string) string {
 	return workPrefix + pool + workSeparator + consumerToken(tenant)
 }
 
-// WorkConsumerPrefix returns the start of the name of every consumer that delivers run
-// requests, for access rules.
-func WorkConsumerPrefix() string { return workPrefix }
-
 // formerConsumer returns the name of the consumer that delivered the requests of all
 // tenants of a pool before each tenant had its own.
 func formerConsumer(pool string) string { return workPrefix + pool }
