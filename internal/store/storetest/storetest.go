@@ -18,20 +18,10 @@ func Start(t testing.TB) *jetstream.Store {
 
 // StartServer starts a server that stores its files in dir. It is closed when the test
 // ends, unless the test closes it before, for example to start another one on dir. The
-// server does not wait for the disk.
+// server does not wait for the disk, and writes its log to the log of the test.
 func StartServer(t testing.TB, dir string) *natsserver.Server {
 	t.Helper()
-	return StartServerWith(t, natsserver.Options{StoreDir: dir, NoSync: true})
-}
-
-// StartServerWith starts a server with options. It writes its log to the log of the
-// test.
-func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
-	t.Helper()
-	if opts.Logger == nil {
-		opts.Logger = Logger(t)
-	}
-	server, err := natsserver.Start(t.Context(), opts)
+	server, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: dir, NoSync: true, Logger: Logger(t)})
 	if err != nil {
 		t.Fatalf("start a NATS server: %v", err)
 	}
