@@ -27,8 +27,8 @@ type Entry struct {
 	Member Member
 }
 
-// SHA256 returns the hash of the declaration in lower-case hex.
-func (e Entry) SHA256() string { return digest(e.Declaration) }
+// hash returns the hash of the declaration in lower-case hex.
+func (e Entry) hash() string { return digest(e.Declaration) }
 
 // Source offers entries.
 type Source interface {
@@ -84,23 +84,23 @@ func (s *Snapshot) Entry(id string) (Entry, bool) {
 	return e, ok
 }
 
-// Hashes returns the hash of each entry's declaration by id.
-func (s *Snapshot) Hashes() map[string]string {
+// hashes returns the hash of each entry's declaration by id.
+func (s *Snapshot) hashes() map[string]string {
 	m := make(map[string]string, len(s.all))
 	for _, e := range s.all {
-		m[e.ID] = e.SHA256()
+		m[e.ID] = e.hash()
 	}
 	return m
 }
 
-// Sources returns the hash of each source by name: the hash of the ids and hashes of its
+// sourceHashes returns the hash of each source by name: the hash of the ids and hashes of its
 // entries, ordered by id.
-func (s *Snapshot) Sources() map[string]string {
+func (s *Snapshot) sourceHashes() map[string]string {
 	m := make(map[string]string, len(s.bySource))
 	for name, list := range s.bySource {
 		var b strings.Builder
 		for _, e := range list {
-			fmt.Fprintf(&b, "%s %s\n", e.ID, e.SHA256())
+			fmt.Fprintf(&b, "%s %s\n", e.ID, e.hash())
 		}
 		m[name] = digest(b.String())
 	}

@@ -91,7 +91,7 @@ func TestSearch(t *testing.T) {
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	of := func(list ...catalog.Entry) map[string]string {
-		return catalog.New(nil, fixed(list)).Snapshot(t.Context(), "t").Sources()
+		return catalog.New(nil, fixed(list)).Snapshot(t.Context(), "t").SourceHashes()
 	}
 	a, b := catalog.Entry{ID: "s.a", Source: "s", Declaration: "1"}, catalog.Entry{ID: "s.b", Source: "s", Declaration: "1"}
 	other := catalog.Entry{ID: "o.a", Source: "o", Declaration: "1"}
@@ -104,7 +104,7 @@ func TestHashes(t *testing.T) {
 	if of(a)["s"] == base || of(a, changed)["s"] == base {
 		t.Error("a change was not noticed")
 	}
-	if h := snapshot(t).Hashes()["mcp.zoo.feed"]; h != (catalog.Entry{Declaration: "feed"}).SHA256() {
+	if h := snapshot(t).Hashes()["mcp.zoo.feed"]; h != (catalog.Entry{Declaration: "feed"}).Hash() {
 		t.Error("of two entries with one id the second counts")
 	}
 }

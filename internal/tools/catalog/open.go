@@ -64,11 +64,11 @@ func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Op
 		return OpenResult{}, err //nolint:wrapcheck // the ledger's errors are answers
 	}
 	t := ledger.Expansion{
-		Tenant: o.Tenant, Session: opened.SessionID, Primary: PrimarySource(entries), Sources: now.Sources(), Known: now.Hashes(),
+		Tenant: o.Tenant, Session: opened.SessionID, Primary: PrimarySource(entries), Sources: now.sourceHashes(), Known: now.hashes(),
 		Actor: o.Actor, Traceparent: o.Traceparent,
 	}
 	for _, e := range entries {
-		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
+		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.hash()})
 	}
 	taught, err := sessions.ExpandSession(ctx, t)
 	if err != nil {
