@@ -174,18 +174,18 @@ type receiver struct {
 	url    string
 	server *httptest.Server
 
-	mu      sync.Mutex
-	secret  webhook.Secret
-	answer  func(n int, d delivery, w http.ResponseWriter, r *http.Request)
-	got     []delivery // in order of arrival, with failed attempts
-	arrived chan struct{}
-	tell    sync.Once
-	told    chan struct{} // closed once the secret is known
+	mu          sync.Mutex
+	secret      webhook.Secret
+	answer      func(n int, d delivery, w http.ResponseWriter, r *http.Request)
+	got         []delivery // in order of arrival, with failed attempts
+	arrived     chan struct{}
+	tell        sync.Once
+	secretKnown chan struct{} // closed once the secret is known
 }
 
 func receive(t *testing.T, answer func(n int, d delivery, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
-	r := &receiver{t: t, answer: answer, arrived: make(chan struct{}, 1), told: make(chan struct{})}
+	r := &receiver{t: t, answer: answer, arrived: make(chan struct{}, 1), secretKnown: make(chan struct{})}
 	r.server = httptest.NewServer(r)
 	t.Cleanup(r.server.Close)
 	r.url = r.server.URL + "/hook?key=value"
@@ -197,7 +197,7 @@ func (r *receiver) expect(s webhook.Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secret = s
-	r.tell.Do(func() { close(r.told) })
+	r.tell.Do(func() { close(r.secretKnown) })
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -206,7 +206,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return // the attempt was canceled
 	}
 	select {
-	case <-r.told: // the first delivery may be faster than the response to the registration
+	case <-r.secretKnown: // the first delivery may be faster than the response to the registration
 	case <-req.Context().Done():
 		return
 	}

@@ -111,9 +111,9 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
 	switch {
-	case len(f.sealed) == 0 && f.kept > 0:
+	case len(f.encrypted) == 0 && f.kept > 0:
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be erased", f.kept, session)}
-	case len(f.sealed) == 0:
+	case len(f.encrypted) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
 		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
@@ -121,7 +121,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	if users := f.outsideUsers(); len(users) > 0 && !force {
 		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}
 	}
-	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.sealed), Actor: actor})
+	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.encrypted), Actor: actor})
 	if err != nil {
 		return ShredResult{}, err
 	}
@@ -129,7 +129,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("session %q is recorded as shredded (event %d), but its content is not completely destroyed; restart the server to finish: %w", session, e.Seq, err)
 	}
-	return ShredResult{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.sealed), Heaps: len(f.heaps), Kept: f.kept}, nil
+	return ShredResult{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.encrypted), Heaps: len(f.heaps), Kept: f.kept}, nil
 }
 
 // Finish completes interrupted calls of Shred: it destroys the keys that recorded
@@ -204,9 +204,9 @@ func firstOf(list []string) string {
 // sessionScan is the state of a session and its heaps according to the ledger.
 type sessionScan struct {
 	decided uint64
-	// sealed holds the runs that were recorded under the keys; kept counts the others.
-	sealed map[string]bool
-	kept   int
+	// encrypted holds the runs that were recorded under the keys; kept counts the others.
+	encrypted map[string]bool
+	kept      int
 	// open lists the runs without a session entry.
 	open  []string
 	heaps map[string]*sessionHeap
@@ -233,7 +233,7 @@ func (f *sessionScan) outsideUsers() []string {
 
 // scanSession reads the ledger for a session.
 func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
-	f := &sessionScan{sealed: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
+	f := &sessionScan{encrypted: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
 	open := map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
 		typ := typeOf(m)
@@ -248,7 +248,7 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 			return err
 		}
 		use := func(id, hash string) {
-			if hash != "" && !f.sealed[id] {
+			if hash != "" && !f.encrypted[id] {
 				f.others[hash] = append(f.others[hash], id)
 			}
 		}
@@ -256,7 +256,7 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 		case *events.ExecutionRequested:
 			switch {
 			case d.SessionID == session && slices.Contains(keys, events.ContentKeyID(d)):
-				f.sealed[d.ExecutionID], open[d.ExecutionID] = true, true
+				f.encrypted[d.ExecutionID], open[d.ExecutionID] = true, true
 			case d.SessionID == session:
 				f.kept++
 			}
@@ -272,7 +272,7 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 		default:
 			if end := events.EndingOf(e.Data); end != nil && end.Heap != nil {
 				use(end.ExecutionID, end.Heap.SHA256)
-				if f.sealed[end.ExecutionID] {
+				if f.encrypted[end.ExecutionID] {
 					f.addHeap(end.Heap, &e)
 				}
 			}

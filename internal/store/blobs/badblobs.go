@@ -86,9 +86,9 @@ var errReplaced = errors.New("the blob was stored again during the reading; read
 // blob was removed or stored again since info was read, it returns events.ErrRemoved or
 // errReplaced.
 func (b *bucket) confirmDamaged(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
-	switch now, gone := b.metadata(ctx, name); {
-	case gone != nil:
-		return gone
+	switch now, readErr := b.metadata(ctx, name); {
+	case readErr != nil:
+		return readErr
 	case now.NUID != info.NUID:
 		return errReplaced
 	}

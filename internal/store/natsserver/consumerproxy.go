@@ -71,7 +71,7 @@ var forwards = []forward{
 // the server cannot interpret them differently.
 type consumerProxy struct {
 	who  Subscriber
-	book *ledgerView
+	view *ledgerView
 	// ledger is a connection of the service that all gates share. own is a connection in
 	// the account of the subscriber.
 	ledger, own *nats.Conn
@@ -107,8 +107,8 @@ func (v *ledgerView) list() []string {
 	return v.streams
 }
 
-func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*consumerProxy, error) {
-	g := &consumerProxy{who: who, book: book, ledger: ledger, own: own,
+func newGate(who Subscriber, view *ledgerView, ledger, own *nats.Conn) (*consumerProxy, error) {
+	g := &consumerProxy{who: who, view: view, ledger: ledger, own: own,
 		requests: rate.NewLimiter(requestRate, requestBurst), deliveries: rate.NewLimiter(deliveryRate, deliveryBurst), pulls: rate.NewLimiter(pullRate, pullBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	for subject, handle := range map[string]nats.MsgHandler{apiPrefix + ">": g.request, ackPrefix + ">": g.acknowledge} {
@@ -203,7 +203,7 @@ func (g *consumerProxy) answer(m *nats.Msg) (kind string, answer any, err error)
 			continue
 		}
 		stream, rest, _ := strings.Cut(rest, ".")
-		if !slices.Contains(g.book.list(), stream) {
+		if !slices.Contains(g.view.list(), stream) {
 			return r.kind, nil, errNoStream
 		}
 		answer, err = r.do(g, stream, rest, m)
@@ -272,7 +272,7 @@ func (g *consumerProxy) acknowledge(m *nats.Msg) {
 	rest := strings.TrimPrefix(m.Subject, ackPrefix)
 	stream, after, _ := strings.Cut(rest, ".")
 	consumer, _, _ := strings.Cut(after, ".")
-	if !slices.Contains(g.book.list(), stream) || !strings.HasPrefix(consumer, g.inside("")) || len(m.Data) > maxRequest ||
+	if !slices.Contains(g.view.list(), stream) || !strings.HasPrefix(consumer, g.inside("")) || len(m.Data) > maxRequest ||
 		m.Reply != "" && !strings.HasPrefix(m.Reply, inbox) || g.deliveries.Wait(g.ctx) != nil {
 		return
 	}

@@ -59,8 +59,8 @@ func (g *consumerProxy) createConsumer(stream, rest string, m *nats.Msg) (any, e
 	if config.FilterSubject != "" {
 		subject += "." + config.FilterSubject
 	}
-	g.book.creating.Lock()
-	defer g.book.creating.Unlock()
+	g.view.creating.Lock()
+	defer g.view.creating.Unlock()
 	if err := g.checkCount(stream, config.Name); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 	}
 	for _, filter := range append([]string{c.FilterSubject}, c.FilterSubjects...) {
 		if filter != "" && !g.owns(stream, filter) {
-			return config, refuse("the filter %q must be below %s", clip(filter), g.book.subjects(stream, g.who.Tenant))
+			return config, refuse("the filter %q must be below %s", clip(filter), g.view.subjects(stream, g.who.Tenant))
 		}
 	}
 	config = server.ConsumerConfig{
@@ -140,7 +140,7 @@ func (g *consumerProxy) consumerConfig(stream string, c *server.ConsumerConfig) 
 		config.InactiveThreshold = clampToMax(c.InactiveThreshold, durableIdle)
 	}
 	if config.FilterSubject == "" && len(config.FilterSubjects) == 0 {
-		config.FilterSubject = g.book.subjects(stream, g.who.Tenant)
+		config.FilterSubject = g.view.subjects(stream, g.who.Tenant)
 	}
 	return config, nil
 }
@@ -174,7 +174,7 @@ func (g *consumerProxy) consumersOf(stream string) (own []string, err error) {
 }
 
 func (g *consumerProxy) countConsumers() (n int, err error) {
-	for _, stream := range g.book.list() {
+	for _, stream := range g.view.list() {
 		own, err := g.consumersOf(stream)
 		if err != nil {
 			return 0, err

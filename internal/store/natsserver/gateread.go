@@ -21,7 +21,7 @@ func (g *consumerProxy) accountInfo() (string, any, error) {
 		ApiResponse: server.ApiResponse{Type: kind},
 		JetStreamAccountStats: &server.JetStreamAccountStats{
 			JetStreamTier: server.JetStreamTier{
-				Streams: len(g.book.list()), Consumers: n,
+				Streams: len(g.view.list()), Consumers: n,
 				Limits: server.JetStreamAccountLimits{MaxConsumers: maxConsumers, MaxAckPending: maxAckPending},
 			},
 			API: server.JetStreamAPIStats{Level: server.JSApiLevel},
@@ -30,14 +30,14 @@ func (g *consumerProxy) accountInfo() (string, any, error) {
 }
 
 func (g *consumerProxy) listStreams(verb string) (string, any, error) {
-	page := server.ApiPaged{Total: len(g.book.list()), Limit: len(g.book.list())}
+	page := server.ApiPaged{Total: len(g.view.list()), Limit: len(g.view.list())}
 	if verb == "STREAM.NAMES" {
 		kind := server.JSApiStreamNamesResponseType
-		return kind, server.JSApiStreamNamesResponse{ApiResponse: server.ApiResponse{Type: kind}, ApiPaged: page, Streams: g.book.list()}, nil
+		return kind, server.JSApiStreamNamesResponse{ApiResponse: server.ApiResponse{Type: kind}, ApiPaged: page, Streams: g.view.list()}, nil
 	}
 	kind := server.JSApiStreamListResponseType
 	answer := server.JSApiStreamListResponse{ApiResponse: server.ApiResponse{Type: kind}, ApiPaged: page}
-	for _, stream := range g.book.list() {
+	for _, stream := range g.view.list() {
 		info, err := g.infoOf(stream)
 		if err != nil {
 			return kind, nil, err
@@ -67,7 +67,7 @@ func (g *consumerProxy) infoOf(stream string) (*server.StreamInfo, error) {
 		return nil, err
 	}
 	config := answer.Config
-	config.Subjects = []string{g.book.subjects(stream, g.who.Tenant)}
+	config.Subjects = []string{g.view.subjects(stream, g.who.Tenant)}
 	config.RePublish = nil
 	return &server.StreamInfo{
 		Created: answer.Created,
@@ -86,7 +86,7 @@ func (g *consumerProxy) infoOf(stream string) (*server.StreamInfo, error) {
 // owns reports whether a subject of a stream, possibly with wildcards, belongs to the
 // tenant.
 func (g *consumerProxy) owns(stream, subject string) bool {
-	prefix := strings.TrimSuffix(g.book.subjects(stream, g.who.Tenant), ">")
+	prefix := strings.TrimSuffix(g.view.subjects(stream, g.who.Tenant), ">")
 	return strings.HasPrefix(subject, prefix) && server.IsValidSubject(subject)
 }
 
@@ -101,7 +101,7 @@ func (g *consumerProxy) parseMsgGet(stream string, body []byte) (r server.JSApiM
 	case asked.Batch > 0 || len(asked.MultiLastFor) > 0 || asked.StartTime != nil || asked.UpToSeq > 0 || asked.UpToTime != nil:
 		return r, refuse("subscribers may get one message at a time; a consumer reads many")
 	case asked.LastFor != "" && !g.owns(stream, asked.LastFor), asked.NextFor != "" && !g.owns(stream, asked.NextFor):
-		return r, refuse("the subject must be below %s", g.book.subjects(stream, g.who.Tenant))
+		return r, refuse("the subject must be below %s", g.view.subjects(stream, g.who.Tenant))
 	}
 	return server.JSApiMsgGetRequest{Seq: asked.Seq, LastFor: asked.LastFor, NextFor: asked.NextFor, NoHeaders: asked.NoHeaders}, nil
 }

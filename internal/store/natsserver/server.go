@@ -69,10 +69,10 @@ type Server struct {
 	opts    Options
 	current atomic.Pointer[server.Server] // replaced by Reopen
 	service string                        // password of the users of the service itself
-	// subscribers and book are nil without a listener. gates is the connection of the
+	// subscribers and view are nil without a listener. gates is the connection of the
 	// gates to the ledger.
 	subscribers *subscribers
-	book        *ledgerView
+	view        *ledgerView
 	gates       *nats.Conn
 	dir         string
 	log         *slog.Logger
@@ -95,7 +95,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		log:     opts.Logger,
 	}
 	if opts.Listen != "" {
-		s.book = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
+		s.view = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
 		s.subscribers = newSubscribers(opts.Logger, s.openGate)
 	}
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
@@ -122,7 +122,7 @@ func (s *Server) openGate(who Subscriber) (*consumerProxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGate(who, s.book, s.gates, own)
+	return newGate(who, s.view, s.gates, own)
 }
 
 // SetSubscribers replaces the list of subscribers that may connect. It returns after it
@@ -140,8 +140,8 @@ func (s *Server) SetSubscribers(list []Subscriber) error {
 
 // ExposeStream lets subscribers read a stream. It is idempotent.
 func (s *Server) ExposeStream(stream string) error {
-	if s.book != nil {
-		s.book.add(stream)
+	if s.view != nil {
+		s.view.add(stream)
 	}
 	return nil
 }

@@ -199,17 +199,17 @@ func (s *subscribers) watchPending(ctx context.Context) {
 	}
 }
 
-// admitGate authenticates the connection of a gate. place is the accountName of its
+// admitGate authenticates the connection of a gate. name is the accountName of its
 // subscriber.
-func (s *subscribers) admitGate(c server.ClientAuthentication, place string) bool {
-	id, tenant, _ := strings.Cut(place, "~")
+func (s *subscribers) admitGate(c server.ClientAuthentication, name string) bool {
+	id, tenant, _ := strings.Cut(name, "~")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	account, err := ensureAccount(s.server, Subscriber{ID: id, Tenant: tenant})
 	if err != nil {
 		return false
 	}
-	c.RegisterUser(&server.User{Username: gateUser + place, Account: account})
+	c.RegisterUser(&server.User{Username: gateUser + name, Account: account})
 	return true
 }
 
@@ -233,9 +233,9 @@ func (s *subscribers) set(list []Subscriber) error {
 // removeOthers refuses keys that are not in a list, closes their connections, and closes
 // the gates that no subscriber in the list needs.
 func (s *subscribers) removeOthers(list []Subscriber) {
-	stay, places := map[string]Subscriber{}, map[string]bool{}
+	stay, kept := map[string]Subscriber{}, map[string]bool{}
 	for _, who := range list {
-		stay[who.PublicKey], places[who.accountName()] = who, true
+		stay[who.PublicKey], kept[who.accountName()] = who, true
 	}
 	s.mu.Lock()
 	var ended []uint64
@@ -250,10 +250,10 @@ func (s *subscribers) removeOthers(list []Subscriber) {
 		delete(s.conns, key)
 	}
 	var idle []*consumerProxy
-	for place, g := range s.gates {
-		if !places[place] {
+	for name, g := range s.gates {
+		if !kept[name] {
 			idle = append(idle, g)
-			delete(s.gates, place)
+			delete(s.gates, name)
 		}
 	}
 	ns := s.server

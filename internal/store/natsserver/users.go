@@ -38,14 +38,14 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 	if subtle.ConstantTimeCompare([]byte(login.Password), []byte(d.password)) != 1 {
 		return false
 	}
-	place, isGate := strings.CutPrefix(login.Username, gateUser)
+	name, isGate := strings.CutPrefix(login.Username, gateUser)
 	switch {
 	case login.Username == serviceUser:
 		c.RegisterUser(&server.User{Username: serviceUser, Permissions: d.service})
 	case login.Username == adminUser:
 		c.RegisterUser(&server.User{Username: adminUser, Permissions: d.admin})
 	case isGate && d.subscribers != nil:
-		return d.subscribers.admitGate(c, place)
+		return d.subscribers.admitGate(c, name)
 	default:
 		return false
 	}

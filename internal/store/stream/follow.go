@@ -316,8 +316,8 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 			}
 			err = jet.Wait(ctx, lagPause)
 		default:
-			var told bool
-			if told, err = a.wait(ctx); !told && err == nil {
+			var announced bool
+			if announced, err = a.wait(ctx); !announced && err == nil {
 				s.refreshVolumes(ctx)
 			}
 		}
@@ -381,7 +381,7 @@ func (a *appendNotifier) observe(seq uint64) {
 }
 
 // wait returns when there may be new events, and reports whether an announcement came.
-func (a *appendNotifier) wait(ctx context.Context) (told bool, err error) {
+func (a *appendNotifier) wait(ctx context.Context) (announced bool, err error) {
 	t := time.NewTimer(pollInterval)
 	defer t.Stop()
 	select {

@@ -195,15 +195,15 @@ func removedVolume(x *keptEvents) volume {
 
 // finishRemoval deletes the streams of volumes whose removal is recorded.
 func (s *Ledger) finishRemoval(ctx context.Context) error {
-	gone := s.volumes().list[0]
-	if gone.removed == nil {
+	oldest := s.volumes().list[0]
+	if oldest.removed == nil {
 		return nil
 	}
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return err
 	}
-	if numbers[0] > gone.number {
+	if numbers[0] > oldest.number {
 		return nil
 	}
 	js, done, err := s.adminConn()
@@ -212,7 +212,7 @@ func (s *Ledger) finishRemoval(ctx context.Context) error {
 	}
 	defer done()
 	for _, n := range numbers {
-		if n > gone.number {
+		if n > oldest.number {
 			break
 		}
 		if err := js.DeleteStream(ctx, n.Stream()); err != nil && !errors.Is(err, natsjs.ErrStreamNotFound) {
