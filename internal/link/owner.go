@@ -87,7 +87,7 @@ type Options struct {
 
 const (
 	// lineCopies is the number of copies of a line in memory until the server has it.
-	// freeLine is the size in bytes up to which HoldLine is not called.
+	// uncountedLine is the size in bytes up to which HoldLine is not called.
 	lineCopies    = 3
 	uncountedLine = 64 << 10
 )

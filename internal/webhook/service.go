@@ -26,8 +26,8 @@ type Service struct {
 
 	mu    sync.Mutex
 	hooks map[string]*hook
-	// applied is the position up to which events are applied to hooks. moved is closed
-	// and replaced when applied grows.
+	// applied is the position up to which events are applied to hooks. appliedChanged is
+	// closed and replaced when applied grows.
 	applied        uint64
 	appliedChanged chan struct{}
 	// deliver starts a deliverer for a webhook; nil while Run is not active.

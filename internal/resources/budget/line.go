@@ -10,8 +10,8 @@ type line struct {
 	// tenant ended.
 	turns uint64
 	last  map[string]uint64
-	// next is the waiter whose turn it is, or nil. It is valid if known is true. It is
-	// cached because each waiter reads it whenever memory becomes free.
+	// next is the waiter whose turn it is, or nil. It is valid if isNextKnown is set.
+	// It is cached because each waiter reads it whenever memory becomes free.
 	next        *waiter
 	isNextKnown bool
 }

@@ -66,8 +66,8 @@ type poolConsumer struct {
 	// requests in flight, and before the end.
 	isTaking bool
 	extra    *time.Timer
-	// hungryAt is when a free slot was last announced. delayed reports whether an
-	// announcement is scheduled, and served whether a request was taken since the last
+	// hungryAt is when a free slot was last announced. isHungryPending reports whether an
+	// announcement is scheduled, and hasServed whether a request was taken since the last
 	// one.
 	hungryAt        time.Time
 	isHungryPending bool

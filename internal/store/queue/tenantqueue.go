@@ -45,7 +45,7 @@ type tenantQueue struct {
 	// active is the volume that was active during the last fill.
 	active events.Volume
 	// pending is the number of further requests of the consumer that was asked last.
-	// unasked reports whether another consumer may have some.
+	// hasUnasked reports whether another consumer may have some.
 	pending    uint64
 	hasUnasked bool
 	// wasRedelivered reports whether the last request taken had been delivered before. There

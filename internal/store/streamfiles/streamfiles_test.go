@@ -23,7 +23,8 @@ import (
 
 const ledger = "LEDGER-0001"
 
-// number and size of the events in a store: enough for three blocks of 8 MiB
+// count is the number of events in a store and bodySize their size in bytes: enough for
+// three blocks of 8 MiB.
 const (
 	count    = 90
 	bodySize = 200_000
