@@ -80,14 +80,14 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "this machine does not confine workers as it must; missing: %s", strings.Join(e.Layers, ", "))
+	fmt.Fprintf(&b, "workers lack required layers of the sandbox on this machine: %s", strings.Join(e.Layers, ", "))
 	for _, l := range e.Layers {
 		if remedy := remedies[l]; remedy != "" {
 			fmt.Fprintf(&b, "; %s: %s", l, remedy)
 		}
 	}
 	if e.Details != "" {
-		fmt.Fprintf(&b, " (the worker says: %s)", e.Details)
+		fmt.Fprintf(&b, " (the worker reported: %s)", e.Details)
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ func TestMissing(t *testing.T) {
 			t.Errorf("without %s: %v", layer, missing)
 		}
 		err := &sandbox.MissingError{Layers: missing, Details: "what happened"}
-		if s := err.Error(); !strings.Contains(s, "missing: "+layer+"; "+layer+": ") || !strings.HasSuffix(s, "(the worker says: what happened)") {
+		if s := err.Error(); !strings.Contains(s, "on this machine: "+layer+"; "+layer+": ") || !strings.HasSuffix(s, "(the worker reported: what happened)") {
 			t.Errorf("without %s: %s", layer, s)
 		}
 	}

@@ -93,7 +93,7 @@ func program(rules []rule) ([]bpf.Instruction, error) {
 	}
 	p = append(p, bpf.RetConstant{Val: uint32(trap)})
 	if len(p) > 4096 {
-		return nil, errors.New("the filter is longer than the kernel takes")
+		return nil, errors.New("the filter is longer than the kernel accepts")
 	}
 	return p, nil
 }

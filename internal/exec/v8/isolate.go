@@ -134,7 +134,7 @@ func (cfg Config) check() error {
 	case cfg.Plain && len(cfg.Heap) > 0:
 		return errors.New("new isolate: a plain isolate cannot restore a heap")
 	case len(cfg.Heap) > 0 && len(cfg.Heap) < 1<<10:
-		return fmt.Errorf("new isolate: %d bytes are no heap", len(cfg.Heap)) // V8 would read past them
+		return fmt.Errorf("new isolate: %d bytes are not a heap", len(cfg.Heap)) // V8 would read past them
 	case len(cfg.Heap) > math.MaxInt32:
 		return fmt.Errorf("new isolate: a heap of %d bytes is more than V8 can restore (2 GiB)", len(cfg.Heap))
 	case cfg.HeapLimit < 0 || cfg.BufferLimit < 0:
@@ -444,12 +444,12 @@ func (b *baseHeap) set(blob []byte) {
 func makeBase(plain bool) ([]byte, error) {
 	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil, preludeSource(), plain)
 	if err != nil {
-		return nil, fmt.Errorf("make the base heap: %w", err)
+		return nil, fmt.Errorf("create the base heap: %w", err)
 	}
 	defer i.Dispose()
 	blob, err := i.Snapshot()
 	if err != nil {
-		return nil, fmt.Errorf("make the base heap: %w", err)
+		return nil, fmt.Errorf("create the base heap: %w", err)
 	}
 	return append([]byte(nil), blob...), nil
 }

@@ -119,7 +119,7 @@ func (c *frameChecker) checkEnd() error {
 	switch e.End {
 	case endCompleted, endException, endSyntax, endNeverSettled, endOutOfMemory, endTerminated, endUnserializable, endInternal:
 	default:
-		return fmt.Errorf("a run ended as %.40q", e.End)
+		return fmt.Errorf("the unknown end %.40q of a run", e.End)
 	}
 	switch {
 	case e.TextSize < 0 || e.TextSize > maxText:

@@ -126,7 +126,7 @@ func (c *calls) takeWait(payload []byte) error {
 	}
 	switch {
 	case len(c.inFlight) == 0:
-		return errors.New("a wait for no call")
+		return errors.New("a wait without a pending call")
 	case m.Timed && (m.DueMicros < earliestLine || m.DueMicros > latestDue), !m.Timed && m.DueMicros != 0:
 		return fmt.Errorf("a wait until %d", m.DueMicros)
 	}

@@ -203,8 +203,8 @@ func TestSIGSYSEndsARun(t *testing.T) {
 func TestMissingLayer(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
-		"without landlock":      "missing: landlock; landlock: Landlock is needed",
-		"without a filter":      "(the worker says: no filter here)",
+		"without landlock":      "on this machine: landlock; landlock: Landlock is needed",
+		"without a filter":      "(the worker reported: no filter here)",
 		"with an unknown layer": "it reported the unknown layer",
 	} {
 		pool := hostilePool(t, how)
@@ -221,7 +221,7 @@ func TestMissingLayer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(log.String(), "missing: landlock"); n != 1 {
+	if n := strings.Count(log.String(), "on this machine: landlock"); n != 1 {
 		t.Errorf("said %d times: %s", n, log)
 	}
 }

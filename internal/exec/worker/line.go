@@ -75,7 +75,7 @@ func parseLines(b []byte) ([]events.Line, error) {
 		lines = append(lines, events.Line{Text: text, Level: levels[level], TimeMillis: time.UnixMicro(at).UnixMilli(), Continued: flags&flagContinued != 0})
 	}
 	if lines == nil {
-		return nil, errors.New("a frame of lines holds none")
+		return nil, errors.New("a frame of lines has no line")
 	}
 	return lines, nil
 }

@@ -169,9 +169,9 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 	p.release(w, clean)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("make the base heap: %w", err)
+		return nil, fmt.Errorf("create the base heap: %w", err)
 	case o.Status != events.StatusCompleted:
-		return nil, fmt.Errorf("make the base heap: %s", o.Error)
+		return nil, fmt.Errorf("create the base heap: %s", o.Error)
 	}
 	return o.Heap, nil
 }
@@ -419,7 +419,7 @@ func (p *Pool) admit(w *process) error {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	p.warnOnce.Do(func() {
-		p.opts.Logger.Warn("scripts run with less confinement than they should: run only code you trust", "error", err)
+		p.opts.Logger.Warn("layers of the sandbox are missing: run only code that you trust", "error", err)
 	})
 	return nil
 }

@@ -75,7 +75,7 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 	case taken && n <= room:
 		return nil
 	case taken: // a wait for more memory while some is held could be a deadlock
-		return errors.New("the server's answer is longer than it said")
+		return errors.New("the server's answer is longer than announced")
 	}
 	held, err := a.memory.Take(ctx, a.tenant, n*answerCopies)
 	if err != nil {

@@ -28,7 +28,7 @@ func (w *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, errors.New("the server refers to another host, which is not asked")
+		return nil, errors.New("the server refers to another host, which gets no request")
 	}
 	r = r.Clone(r.Context())
 	for name, value := range w.headers {

@@ -64,7 +64,7 @@ type toolResult struct {
 func decodeResult(raw []byte) (*toolResult, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, errors.New("the server's answer is no result of a tool")
+		return nil, errors.New("the server's answer is not the result of a tool")
 	}
 	return &r, nil
 }

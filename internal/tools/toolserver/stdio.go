@@ -92,7 +92,7 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 func startProblem(err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return errors.New("there is no such program, or directory to start it in")
+		return errors.New("the program or its working directory does not exist")
 	case errors.Is(err, os.ErrPermission):
 		return errors.New("the program may not be executed")
 	default:
@@ -110,7 +110,7 @@ func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 			p.strayError.Store(&err)
 			return err
 		}
-		p.log.Warn("an MCP server wrote a line to its standard output that is no message, which is left out", "line", shown)
+		p.log.Warn("an MCP server wrote a line to its standard output that is not a message; the line is dropped", "line", shown)
 		return nil
 	}
 	lines.onLong = func() {

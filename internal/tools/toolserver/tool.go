@@ -69,7 +69,7 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 			break
 		}
 		if r.NextCursor == params.Cursor {
-			return nil, errors.New("the list never ends")
+			return nil, errors.New("the server repeats a page of the list")
 		}
 		params = &sdk.ListToolsParams{Cursor: r.NextCursor}
 	}

@@ -53,7 +53,7 @@ func (b *jsonBody) read() ([]byte, error) {
 	return nil, errNoMessage
 }
 
-var errNoMessage = errors.New("the server's answer is no message of JSON-RPC about this call")
+var errNoMessage = errors.New("the server's answer is not a JSON-RPC message about this call")
 
 // sizeOf returns the maximum memory that a body may take; the largest if its length is
 // not known.
