@@ -232,7 +232,7 @@ func TestBrokenAnswersFailTheirCall(t *testing.T) {
 			}
 		})
 		for tool, want := range map[string]string{
-			"long": "longer than 16 MiB", "broken": "", "garbage": "no message of JSON-RPC", "fails": "the server answered 500 Internal Server Error", "slow": "given up",
+			"long": "longer than 16 MiB", "broken": "", "garbage": "not a JSON-RPC message", "fails": "the server answered 500 Internal Server Error", "slow": "given up",
 		} {
 			ctx, stop := context.WithCancel(t.Context())
 			if tool == "slow" {

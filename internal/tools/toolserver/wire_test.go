@@ -218,8 +218,8 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 	set.Servers(t.Context(), "default")
 	patient := make(chan toolserver.Result)
 	for _, call := range [][2]string{
-		{"number", "no message of JSON-RPC"}, {"more", "no message of JSON-RPC"}, {"event more", "no message of JSON-RPC"}, {"request", "no message of JSON-RPC"},
-		{"other", "no message of JSON-RPC"}, {"event other", "without response"}, {"html", `the content type "text/html"`},
+		{"number", "not a JSON-RPC message"}, {"more", "not a JSON-RPC message"}, {"event more", "not a JSON-RPC message"}, {"request", "not a JSON-RPC message"},
+		{"other", "not a JSON-RPC message"}, {"event other", "without response"}, {"html", `the content type "text/html"`},
 		{"accepted", "answered 202"}, {"large", "413"}, {"busy", "429"},
 	} {
 		steals := strings.HasSuffix(call[0], "other")
