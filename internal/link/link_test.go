@@ -361,7 +361,7 @@ func TestPromptContinues(t *testing.T) {
 	}
 	second.says(`{"jsonrpc":"2.0","id":"daybook restores session s","error":{"code":1}}`) // the client does not get this error
 	if _, _, again := second.asks("session/prompt"); !again || link.IsRestoring(second.ctx) {
-		t.Error("the prompt is not taken for a repetition")
+		t.Error("the prompt does not count as a repetition")
 	}
 	second.says("%s", update(9, "available_commands_update"))
 	r.receives(update(9, "available_commands_update"))

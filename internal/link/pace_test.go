@@ -69,7 +69,7 @@ func TestSteadyClient(t *testing.T) {
 	near, far := pair(t)
 	defer near.Close()
 	conn := link.NewConn(far, bufio.NewReader(far), link.Options{
-		Protocol: link.MCP, Connection: "c", Pace: link.Pace{Bytes: 64 << 10, Window: window}, OnStall: func() { t.Error("it is taken for slow") },
+		Protocol: link.MCP, Connection: "c", Pace: link.Pace{Bytes: 64 << 10, Window: window}, OnStall: func() { t.Error("it counts as slow") },
 	})
 	var got atomic.Int64
 	read := make(chan struct{})

@@ -259,7 +259,7 @@ func TestSlowAndFlooding(t *testing.T) {
 	e := h.request("")
 	h.arrivedAt(reg.Hook.ID, e)
 	if n := len(flood.deliveries()); n != 1 {
-		t.Errorf("a flood was taken for %d failures", n-1)
+		t.Errorf("a flood counted as %d failures", n-1)
 	}
 	late := impatient.request("")
 	slow.count(2)

@@ -32,7 +32,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("with more than all: %v", m)
 	}
 	if sandbox.Known("something new") {
-		t.Error("something new is known")
+		t.Error("an unknown layer counts as known")
 	}
 }
 

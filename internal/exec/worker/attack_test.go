@@ -355,7 +355,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	}
 	theirs.Close()
 	if _, err := ours.Write(slices.Concat(line, []byte("\n"), heap)); err != nil {
-		t.Errorf("give the process its order: %v", err)
+		t.Errorf("send the order to the process: %v", err)
 	}
 	ours.Close()
 	_ = cmd.Wait() // ProcessState has how it ended
@@ -364,7 +364,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 			return "killed by " + unix.SignalName(ws.Signal()) + stderr.String()
 		}
 		if ws.CoreDump() {
-			t.Error("it left a core dump")
+			t.Error("the process left a core dump")
 		}
 		return "killed " + sandbox.Violation(stderr.String())
 	}

@@ -24,7 +24,7 @@ func TestStopIsSentAfterAnAnswer(t *testing.T) {
 	w.sendUnsent()
 	w.sendUnsent()
 	if _, _, spent := w.finish(); spent {
-		t.Error("the worker is given up")
+		t.Error("the worker is not used again")
 	}
 	to.Close()
 	in := frameReader{r: from}

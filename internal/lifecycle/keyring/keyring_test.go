@@ -56,7 +56,7 @@ func TestKeys(t *testing.T) {
 	}
 	next := current(t, r, "t", "a")
 	if next == a {
-		t.Error("new content goes under a retired key")
+		t.Error("new content is encrypted under a retired key")
 	}
 	for range 2 {
 		if err := r.Destroy(a); err != nil {

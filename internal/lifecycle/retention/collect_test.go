@@ -364,7 +364,7 @@ func TestRaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !h.kept(tenant, heap) {
-			t.Error("it was stored again, and went all the same")
+			t.Error("it was stored again, and was removed nevertheless")
 		}
 	})
 	t.Run("two passes", func(t *testing.T) {
@@ -423,6 +423,6 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 	if err := h.service.Run(t.Context(), retention.Rule{}); err == nil {
-		t.Error("a rule without an age was taken")
+		t.Error("a rule without an age was accepted")
 	}
 }

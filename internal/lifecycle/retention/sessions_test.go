@@ -60,6 +60,6 @@ func TestStateOfSessionsStays(t *testing.T) {
 	}
 	prompt(fork, "of the fork")
 	if h.collect(rule); !h.kept(tenant, own) {
-		t.Error("a turn of the fork took the head of the other")
+		t.Error("a turn of the fork started from the head of the other session")
 	}
 }

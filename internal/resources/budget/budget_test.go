@@ -182,7 +182,7 @@ func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := budget.Take(budget.WithRun(ctx, two), 50*mib); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a run whose time is up: %v", err)
+			t.Errorf("a run that reached its time limit: %v", err)
 		}
 		done := make(chan error)
 		go func() { done <- two.Reserve(t.Context(), 50*mib) }()

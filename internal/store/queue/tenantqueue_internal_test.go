@@ -40,7 +40,7 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 
 	asked := time.Now()
 	if q.noteAck() {
-		t.Error("a queue that is not full is taken for full")
+		t.Error("a queue that is not full counts as full")
 	}
 	if q.noteFull(asked) || q.isFull() {
 		t.Error("an answer from before the acknowledgement makes the queue full")

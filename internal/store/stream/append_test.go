@@ -242,7 +242,7 @@ func TestOpenRefusesAnotherConfiguration(t *testing.T) {
 		}
 		before := made.CachedInfo().Config
 		if _, err := jetstream.Open(t.Context(), nc, nc, jetstream.Options{Client: jet.Options{Logger: storetest.Logger(t)}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one that says %q", err, want)
+			t.Errorf("error %v, want one with %q", err, want)
 		}
 		after, err := made.Info(t.Context())
 		if err != nil || after.Config.MaxMsgs != before.MaxMsgs || after.Config.MaxAge != before.MaxAge || after.Config.DenyPurge != before.DenyPurge {

@@ -100,7 +100,7 @@ func testFlippedBit(t *testing.T, n, bad int) {
 		return nil
 	})
 	if !errors.Is(err, events.ErrDamaged) || seen != uint64(bad-1) {
-		t.Errorf("Follow: up to %d, %v; want everything before %d, then damage", seen, err, bad)
+		t.Errorf("Follow: up to %d, %v; want all events before %d, then damage", seen, err, bad)
 	}
 	if err := s.Health(t.Context()); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("Health: %v, want the damage", err)

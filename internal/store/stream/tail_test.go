@@ -84,7 +84,7 @@ func TestTailFeedsEveryFollower(t *testing.T) {
 	}
 	err := tail.Follow(t.Context(), total, func([]events.Event, uint64) error { return nil })
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("following after the end: %v, want what ended the tail", err)
+		t.Errorf("following after the end: %v, want the error that ended the tail", err)
 	}
 }
 

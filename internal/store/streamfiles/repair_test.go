@@ -254,7 +254,7 @@ func TestRepair(t *testing.T) {
 				server.Close()
 				again, err := streamfiles.Repair(t.Context(), dir, kept)
 				if err != nil || len(again) != 0 {
-					t.Errorf("after the server ran there is to repair: %+v, %v", again, err)
+					t.Errorf("after the server ran there are repairs: %+v, %v", again, err)
 				}
 			}
 		})

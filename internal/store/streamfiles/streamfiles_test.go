@@ -178,7 +178,7 @@ func TestCheckAndSalvage(t *testing.T) {
 			}
 			server.Close()
 			if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
-				t.Errorf("files that were to be left alone (-before +after):\n%s", diff)
+				t.Errorf("files that must not change (-before +after):\n%s", diff)
 			}
 		})
 	}

@@ -81,6 +81,6 @@ func TestAnswerLongerThanItsMemory(t *testing.T) {
 		t.Error(err)
 	}
 	if err := a.reserve(t.Context(), 3*smallMessage); err == nil {
-		t.Error("it is taken for held")
+		t.Error("it counts as held")
 	}
 }
