@@ -187,8 +187,8 @@ func (r *rules) run(e *events.Event, id string) *run {
 	return found
 }
 
-// tileHash reports whether an execution has ended.
-func (r *rules) tileHash(e *events.Event, id string) (ended, bool) {
+// endOf reports whether an execution has ended.
+func (r *rules) endOf(e *events.Event, id string) (ended, bool) {
 	end, ok := r.ended[r.key(e.Tenant, id)]
 	return end, ok
 }
@@ -207,7 +207,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.tileHash(e, d.ExecutionID); over {
+		if end, over := r.endOf(e, d.ExecutionID); over {
 			r.report.addFinding(e.Seq, "execution %s is started after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
@@ -258,7 +258,7 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.tileHash(e, d.ExecutionID); over {
+		if end, over := r.endOf(e, d.ExecutionID); over {
 			r.report.addFinding(e.Seq, "execution %s calls %s.%s after its end at %d", d.ExecutionID, d.Server, d.Tool, end.seq)
 		}
 		return
@@ -280,7 +280,7 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.tileHash(e, d.ExecutionID); over {
+		if end, over := r.endOf(e, d.ExecutionID); over {
 			r.report.addFinding(e.Seq, "call %d of execution %s is answered after its end at %d", d.Number, d.ExecutionID, end.seq)
 		}
 		return
@@ -294,7 +294,7 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.tileHash(e, d.ExecutionID); over {
+		if end, over := r.endOf(e, d.ExecutionID); over {
 			r.report.addFinding(e.Seq, "execution %s is handed back after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
@@ -366,7 +366,7 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		r.violated(e, r.lostAfter(so.seen, e.Seq), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
 	r.sessions[k] = entries{d.Index + 1, e.Seq}
-	end, over := r.tileHash(e, d.ExecutionID)
+	end, over := r.endOf(e, d.ExecutionID)
 	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
 		var lost *events.LostRange
 		if l, in := spans.At(r.lost, d.TerminalSeq); in {

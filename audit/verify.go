@@ -261,13 +261,13 @@ func (v *verifier) take(p *hashedEvent) error {
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named = d.Losses(seq)
 	}
-	p.event.RemovedBefore, p.event.Removed = p.stored.Skips, p.stored.Removed
+	p.event.RemovedBefore, p.event.Removed = p.stored.RemovedBefore, p.stored.Removed
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
 		v.sawRemoval(&p.event, d)
 	}
 	v.rules.apply(&p.event)
 	if eventproof.HoldsCheckpoint(p.stored) {
-		v.checkpointIn(p)
+		v.checkRecordedCheckpoint(p)
 	}
 	if !v.proven {
 		v.keptHere()
@@ -292,8 +292,8 @@ func (v *verifier) expectLost(lost events.Lost) {
 	v.lost, v.rules.lost = lost, lost
 }
 
-// checkpointIn compares the checkpoint in an event with the events before it.
-func (v *verifier) checkpointIn(p *hashedEvent) {
+// checkRecordedCheckpoint compares the checkpoint in an event with the events before it.
+func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 	c, err := eventproof.CheckpointIn(p.stored)
 	switch {
 	case err != nil:

@@ -113,7 +113,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if l.report.Events != m.Events {
 		l.report.addFinding(0, "the export has %d events; its manifest says %d", l.report.Events, m.Events)
 	}
-	if l.report.Found == 0 && l.lastNonCheckpoint.shrinkToEvents(m.Selection, l.lost) != m.Selection {
+	if l.report.Found == 0 && l.eventBounds.shrinkToEvents(m.Selection, l.lost) != m.Selection {
 		l.report.addFinding(0, "the manifest's bounds are not those of the events")
 	}
 	l.checkBlobs(m)

@@ -15,12 +15,12 @@ import (
 // lineVerifier verifies the lines of an export or of a server.
 type lineVerifier struct {
 	*verifier
-	c                 proof.Checkpoint
-	s                 proof.ExportSelection
-	selector          *selector
-	sessions          map[string][]string // of executions whose request was seen
-	last              uint64
-	lastNonCheckpoint bounds
+	c           proof.Checkpoint
+	s           proof.ExportSelection
+	selector    *selector
+	sessions    map[string][]string // of executions whose request was seen
+	last        uint64
+	eventBounds bounds
 }
 
 // newLineVerifier returns a verifier of lines under a verified checkpoint.
@@ -115,7 +115,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	}
 	l.last = seq
 	if p.err == nil {
-		l.lastNonCheckpoint.add(p.event)
+		l.eventBounds.add(p.event)
 		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
 			l.sessions[p.event.Tenant+" "+d.ExecutionID] = events.SessionsOf(d)
 		}

@@ -69,8 +69,8 @@ type Stored struct {
 	Subject string
 	Header  map[string][]string
 	Body    []byte
-	// Skips is Event.RemovedBefore, and Removed is Event.Removed.
-	Skips, Removed uint64
+	// RemovedBefore and Removed are those of Event.
+	RemovedBefore, Removed uint64
 }
 
 // Message returns the message without its position. The slices and the map are shared.

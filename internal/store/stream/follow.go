@@ -263,7 +263,7 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 		p.events = append(p.events, e)
 	}
 	if p.form&raw != 0 {
-		m.Skips, m.Removed = p.skip, max(p.removed, m.Removed)
+		m.RemovedBefore, m.Removed = p.skip, max(p.removed, m.Removed)
 		p.raw = append(p.raw, m)
 	}
 	p.end, p.skip, p.lost, p.removed = m.Seq, 0, 0, 0

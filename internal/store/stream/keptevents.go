@@ -28,7 +28,7 @@ func lastToken(subject string) string { return subject[strings.LastIndexByte(sub
 func newKeptEvents(d events.Removal, list []events.Stored) *keptEvents {
 	x := &keptEvents{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
 	for i, m := range list {
-		m.Skips, m.Removed = 0, d.Last
+		m.RemovedBefore, m.Removed = 0, d.Last
 		x.list[i] = m
 		subject, _ := events.WithoutVolume(m.Subject)
 		if x.subjects[subject] == nil {
