@@ -14,7 +14,7 @@ import (
 func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
+		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changedCh
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
@@ -49,9 +49,9 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 
 // storeCheckpoint stores a signed checkpoint, which is recorded or will be, and makes it the newest.
 func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
-	l.keeping.Lock()
+	l.checkpointsMu.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)
-	l.keeping.Unlock()
+	l.checkpointsMu.Unlock()
 	if err != nil {
 		return fmt.Errorf("store the checkpoint: %w", err)
 	}

@@ -15,10 +15,10 @@ import (
 // a crash, later leaves are computed again.
 const durableVersion = "daybook-tree-v1"
 
-// durableTree is the content of that file. real is Log.real.
+// durableTree is the content of that file. lastNonCheckpoint is that of Log.
 type durableTree struct {
-	size, real uint64
-	root       proof.Hash
+	size, lastNonCheckpoint uint64
+	root                    proof.Hash
 }
 
 func readDurable(dir string) (d durableTree, err error) {
@@ -31,12 +31,12 @@ func readDurable(dir string) (d durableTree, err error) {
 	if len(lines) != 5 || lines[0] != durableVersion || lines[4] != "" {
 		return d, fmt.Errorf("%s is malformed", path)
 	}
-	for i, n := range []*uint64{&d.size, &d.real} {
+	for i, n := range []*uint64{&d.size, &d.lastNonCheckpoint} {
 		if *n, err = strconv.ParseUint(lines[i+1], 10, 63); err != nil {
 			return d, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if d.real > d.size {
+	if d.lastNonCheckpoint > d.size {
 		return d, fmt.Errorf("%s is malformed", path)
 	}
 	if d.root, err = proof.DecodeHash(lines[3]); err != nil {
@@ -46,17 +46,17 @@ func readDurable(dir string) (d durableTree, err error) {
 }
 
 func writeDurable(dir string, d durableTree, sync bool) error {
-	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, proof.EncodeHash(d.root))
+	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.lastNonCheckpoint, proof.EncodeHash(d.root))
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 
 // makeDurable syncs the files of the tree to disk, writes the file "durable", and removes the files
 // that this tree does not need. If the process ends in between, load can read a complete tree.
 func (l *Log) makeDurable() error {
-	l.saving.Lock()
-	defer l.saving.Unlock()
+	l.filesMu.Lock()
+	defer l.filesMu.Unlock()
 	l.mu.Lock()
-	size, real, root := l.tree.Size(), l.real, l.tree.Root()
+	size, last, root := l.tree.Size(), l.lastNonCheckpoint, l.tree.Root()
 	if size == l.durable || len(l.confirm) > 0 {
 		l.mu.Unlock()
 		return nil
@@ -67,7 +67,7 @@ func (l *Log) makeDurable() error {
 		err = durable.SyncFileSystem(l.opts.Dir)
 	}
 	if err == nil {
-		err = writeDurable(l.opts.Dir, durableTree{size, real, root}, !l.opts.NoSync)
+		err = writeDurable(l.opts.Dir, durableTree{size, last, root}, !l.opts.NoSync)
 	}
 	if err == nil {
 		err = l.file.removeReplaced()

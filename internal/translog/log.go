@@ -74,8 +74,8 @@ type Log struct {
 	// resource.
 	exhaustedPause time.Duration
 
-	keeping sync.Mutex // guards the file of checkpoints
-	saving  sync.Mutex // guards the files of the tree except full tiles; locked before mu
+	checkpointsMu sync.Mutex // guards the file of checkpoints
+	filesMu       sync.Mutex // guards the files of the tree except full tiles; locked before mu
 
 	mu   sync.Mutex
 	tree *proof.Tree
@@ -83,19 +83,19 @@ type Log struct {
 	// confirm holds the stored leaves after the last full tile. The leaves of the first events that
 	// are read MUST equal them.
 	confirm []proof.Hash
-	// durable is the size that is on disk, target the end of the ledger when Run started, real the
-	// position of the last event that is not a checkpoint, and latest the newest checkpoint of this
-	// ledger.
-	durable, target, real uint64
-	latest                proof.Checkpoint
-	wanted                uint64 // the server waits for a checkpoint of this size
-	asked                 uint64 // a client waits for a checkpoint of this size
-	started               bool
-	final                 bool              // FinalCheckpoint waits: retry failures at once
-	failing               error             // why the last checkpoint could not be recorded
-	unkept                *proof.Checkpoint // recorded, not written to its file yet
-	damage                error
-	changed               chan struct{} // closed and replaced when one of these fields changes
+	// durable is the size that is on disk, target the end of the ledger when Run started,
+	// lastNonCheckpoint the position of the last event that is not a checkpoint, and latest the
+	// newest checkpoint of this ledger.
+	durable, target, lastNonCheckpoint uint64
+	latest                             proof.Checkpoint
+	urgentSize                         uint64 // the server waits for a checkpoint of this size
+	clientSize                         uint64 // a client waits for a checkpoint of this size
+	started                            bool
+	final                              bool              // FinalCheckpoint waits: retry failures at once
+	failing                            error             // why the last checkpoint could not be recorded
+	unstored                           *proof.Checkpoint // recorded, not written to its file yet
+	damage                             error
+	changedCh                          chan struct{} // closed and replaced when one of these fields changes
 }
 
 // Open reads the audit directory. It creates the directory, the ledger identity and the signing
@@ -108,7 +108,7 @@ func Open(opts Options) (*Log, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, signNow: make(chan struct{}, 1), changed: make(chan struct{})}
+	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, signNow: make(chan struct{}, 1), changedCh: make(chan struct{})}
 	var err error
 	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -141,7 +141,7 @@ func (l *Log) load() {
 		l.tree = proof.NewTree(l.file)
 		return
 	}
-	l.durable, l.real = d.size, d.real
+	l.durable, l.lastNonCheckpoint = d.size, d.lastNonCheckpoint
 	// The stream is read again from the last full tile on.
 	l.confirm = l.tree.PartialLeaves()
 }
@@ -256,7 +256,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 			return disagrees(l.latest, l.tree.Root())
 		}
 		if !eventproof.IsCheckpoint(m) {
-			l.real = m.Seq
+			l.lastNonCheckpoint = m.Seq
 		}
 	}
 	l.wake()
@@ -356,8 +356,8 @@ func (l *Log) matchesTree(c proof.Checkpoint) error {
 
 // wake notifies waiters of a change. The caller must hold mu.
 func (l *Log) wake() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+	close(l.changedCh)
+	l.changedCh = make(chan struct{})
 }
 
 // signal wakes the signer.

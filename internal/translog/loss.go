@@ -74,8 +74,8 @@ func (k *ProvenLeaves) Leaf(position uint64) (proof.Hash, bool) {
 	return k.leaves[i], true
 }
 
-// over returns the hash over a full tile of leaves, by the position of its first leaf.
-func (k *ProvenLeaves) over(first uint64) (proof.Hash, bool) {
+// tileHash returns the hash over a full tile of leaves, by the position of its first leaf.
+func (k *ProvenLeaves) tileHash(first uint64) (proof.Hash, bool) {
 	if first+proof.TileWidth-1 > k.size {
 		return proof.Hash{}, false
 	}
@@ -114,7 +114,7 @@ func (k *ProvenLeaves) Ranges(from, to, namedAt uint64, budget *int) events.Lost
 		case *budget <= 0:
 		case full: // one hash for all, or none
 			last = first + proof.TileWidth - 1
-			hash, known = k.over(first)
+			hash, known = k.tileHash(first)
 		default:
 			hash, known = k.Leaf(at)
 		}
@@ -189,7 +189,7 @@ func ResetTree(dir string, keep uint64) error {
 	if err := durable.SyncFileSystem(dir); err != nil {
 		return err
 	}
-	if err := writeDurable(dir, durableTree{keep, min(d.real, keep), root}, true); err != nil {
+	if err := writeDurable(dir, durableTree{keep, min(d.lastNonCheckpoint, keep), root}, true); err != nil {
 		return err
 	}
 	return files.removeReplaced()

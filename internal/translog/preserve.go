@@ -21,7 +21,7 @@ func (l *Log) Removed() events.Removal {
 func (l *Log) PersistHashes(ctx context.Context, last uint64) (root string, err error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
+		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changedCh
 		l.mu.Unlock()
 		if damage != nil {
 			return "", damage

@@ -38,14 +38,14 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	for {
 		l.mu.Lock()
 		due, urgent := l.signDue()
-		asked := l.asked > l.latest.Size && l.tree.Size() >= l.asked
+		requested := l.clientSize > l.latest.Size && l.tree.Size() >= l.clientSize
 		final := l.final
 		if final {
 			pause = min(pause, finalPause)
 		}
 		l.mu.Unlock()
 		wait := pause - time.Since(last)
-		if asked && failed == nil {
+		if requested && failed == nil {
 			wait = min(wait, onDemandEvery-time.Since(last))
 		}
 		switch {
@@ -102,23 +102,23 @@ func (l *Log) signDue() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
-	urgent = l.wanted > l.latest.Size && l.tree.Size() >= l.wanted
-	asked := l.asked > l.latest.Size && l.tree.Size() >= l.asked
-	return urgent || asked || l.real > l.latest.Size || l.latest.Note == nil, urgent
+	urgent = l.urgentSize > l.latest.Size && l.tree.Size() >= l.urgentSize
+	requested := l.clientSize > l.latest.Size && l.tree.Size() >= l.clientSize
+	return urgent || requested || l.lastNonCheckpoint > l.latest.Size || l.latest.Note == nil, urgent
 }
 
 // checkpoint signs the current tree, and records and stores the checkpoint.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	c := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
-	unkept := l.unkept
+	unstored := l.unstored
 	l.mu.Unlock()
-	if unkept != nil {
-		if err := l.storeCheckpoint(*unkept); err != nil { // until it is stored, no further checkpoint is recorded
+	if unstored != nil {
+		if err := l.storeCheckpoint(*unstored); err != nil { // until it is stored, no further checkpoint is recorded
 			return err
 		}
 		l.mu.Lock()
-		l.unkept = nil
+		l.unstored = nil
 		due, _ := l.signDue()
 		l.mu.Unlock()
 		if !due {
@@ -137,7 +137,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	}
 	if err := l.storeCheckpoint(c); err != nil {
 		l.mu.Lock()
-		l.unkept = &c
+		l.unstored = &c
 		l.mu.Unlock()
 		return err
 	}
@@ -150,8 +150,8 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		c, damage, changed := l.latest, l.damage, l.changed
-		l.wanted = max(l.wanted, covers, 1)
+		c, damage, changed := l.latest, l.damage, l.changedCh
+		l.urgentSize = max(l.urgentSize, covers, 1)
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
@@ -184,7 +184,7 @@ func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 		last, err = ledger.LastSeq(ctx)
 	}
 	if err == nil {
-		_, err = l.through(ctx, last, 0, &l.wanted, true)
+		_, err = l.through(ctx, last, 0, &l.urgentSize, true)
 	}
 	if err == nil {
 		return nil
@@ -215,14 +215,14 @@ func (e *UnsignedError) Unwrap() error { return e.err }
 // checkpoints at the end of that range. It has one signed if there is none; a repeated call signs
 // nothing. It fails at once if checkpoints cannot be recorded now.
 func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
-	return l.through(ctx, last, 0, &l.wanted, false)
+	return l.through(ctx, last, 0, &l.urgentSize, false)
 }
 
 // Fresh is CheckpointThrough for clients: all their requests together cause at most one checkpoint
 // per onDemandEvery. The result also covers the position covers, even if a checkpoint at the end of
 // the range has this position.
 func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
-	return l.through(ctx, max(last, covers), covers, &l.asked, false)
+	return l.through(ctx, max(last, covers), covers, &l.clientSize, false)
 }
 
 // through returns a checkpoint that covers the position covers and every event up to last, except
@@ -231,11 +231,11 @@ func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint,
 func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, signed, broken, changed := l.tree.Size(), l.latest, l.damage, l.changed
+		hashed, signed, broken, changed := l.tree.Size(), l.latest, l.damage, l.changedCh
 		if !insist {
 			broken = cmp.Or(broken, l.failing)
 		}
-		need := max(l.real, covers)
+		need := max(l.lastNonCheckpoint, covers)
 		if hashed >= last && need > signed.Size {
 			*size = max(*size, need)
 		}
@@ -263,8 +263,8 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.Size(), l.changed
-		coming := hashed < covers || l.real > c.Size
+		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.Size(), l.changedCh
+		coming := hashed < covers || l.lastNonCheckpoint > c.Size
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
@@ -293,12 +293,12 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool {
 	for {
 		l.mu.Lock()
-		hashed, real, damage, changed := l.tree.Size(), l.real, l.damage, l.changed
+		hashed, lastNonCheckpoint, damage, changed := l.tree.Size(), l.lastNonCheckpoint, l.damage, l.changedCh
 		l.mu.Unlock()
 		switch {
 		case c.Size >= last:
 			return true
-		case real > c.Size || damage != nil:
+		case lastNonCheckpoint > c.Size || damage != nil:
 			return false
 		case hashed >= last:
 			return true
