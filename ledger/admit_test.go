@@ -33,7 +33,7 @@ func TestAdmit(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	var a admission
-	b := bookOn(t, store, ledger.Options{Admit: a.admit})
+	b := openTestLedgerOn(t, store, ledger.Options{Admit: a.admit})
 	key := events.Hash([]byte("a context"))
 	valid := ledger.Submission{Tenant: tenant, Code: "1", IdempotencyKey: "k", Actor: alice, Context: &events.ContextRef{Key: key, SessionID: key, Kind: events.ContextSession}, Warnings: []string{"given"}}
 	other, invalid, wide := valid, valid, valid
@@ -96,7 +96,7 @@ func TestAdmit(t *testing.T) {
 func TestAdmitPrompt(t *testing.T) {
 	t.Parallel()
 	var a admission
-	b := openBook(t, ledger.Options{Admit: a.admit})
+	b := openTestLedger(t, ledger.Options{Admit: a.admit})
 	session, _, err := b.OpenAgentSession(t.Context(), ledger.AgentOpening{
 		Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}, Actor: alice,
 	})

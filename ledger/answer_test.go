@@ -40,7 +40,7 @@ func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	store := &hanging{Store: storetest.Start(t)}
 	l := ledger.New(store, ledger.Options{AnswerTimeout: 50 * time.Millisecond, CancelTimeout: 10 * time.Millisecond, Logger: storetest.Logger(t)})
-	b := bookOn(t, store.Store, ledger.Options{}) // a slow machine is not a NATS server that hangs
+	b := openTestLedgerOn(t, store.Store, ledger.Options{}) // a slow machine is not a NATS server that hangs
 	s := b.open("no answer")
 	run, turn := b.submit(ledger.Submission{Code: "1"}), b.turn(s)
 	asked := func(key, session string) ledger.Submission {

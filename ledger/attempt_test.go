@@ -14,7 +14,7 @@ import (
 func TestPlanOfAFirstDelivery(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
-	b := openBook(t, ledger.Options{Now: func() time.Time { return now }})
+	b := openTestLedger(t, ledger.Options{Now: func() time.Time { return now }})
 	req := b.submit(ledger.Submission{Code: "1"})
 	p, err := b.Plan(t.Context(), req, false)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestPlanOfAFirstDelivery(t *testing.T) {
 
 func TestPlanRepeatsTheFirstAttempt(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	first := b.start(req, false)
 	for attempt := 2; attempt <= ledger.MaxAttempts; attempt++ {
@@ -68,7 +68,7 @@ func TestPlanRepeatsTheFirstAttempt(t *testing.T) {
 
 func TestHandBackCostsNoAttempt(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	seed := b.start(req, false).Plan.Seed
 	for range 5 {
@@ -90,7 +90,7 @@ func TestHandBackCostsNoAttempt(t *testing.T) {
 
 func TestHandBackOfASupersededRun(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	old := b.start(req, false)
 	current := b.start(req, true)
@@ -113,7 +113,7 @@ func TestHandBackOfASupersededRun(t *testing.T) {
 
 func TestPlanCarriesOutACancel(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1", Session: "s"})
 	b.append(&events.ExecutionCancelRequested{ExecutionID: req.ExecutionID, Actor: alice})
 	// Start rejects the plan of a first delivery, which was made without a read.
@@ -139,7 +139,7 @@ func TestPlanCarriesOutACancel(t *testing.T) {
 
 func TestStartAfterAnEnd(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	p, _ := b.Plan(t.Context(), req, false)
 	if _, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice); err != nil {
@@ -153,7 +153,7 @@ func TestStartAfterAnEnd(t *testing.T) {
 
 func TestPlanRefusesANewerHistory(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	run := b.start(req, false)
 	b.append(fromTheFuture(req.ExecutionID))
@@ -172,7 +172,7 @@ func TestPlanRefusesANewerHistory(t *testing.T) {
 
 func TestPlanOfAnUnknownExecution(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := ledger.Request{Tenant: tenant}
 	req.ExecutionID = events.NewID(time.Now())
 	_, err := b.Plan(t.Context(), req, true)
@@ -181,7 +181,7 @@ func TestPlanOfAnUnknownExecution(t *testing.T) {
 
 func TestPlanOfADamagedSeed(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	b.append(&events.ExecutionStarted{ExecutionID: req.ExecutionID, Attempt: 1, Seed: "short", FirstLine: 1})
 	if _, err := b.Plan(t.Context(), req, true); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), `"short"`) {
@@ -213,7 +213,7 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 		{"a chunk after a gap does not count", []chunk{{1, 1, 0, []events.Line{whole("ab")}}, {1, 3, 9, []events.Line{whole("zz")}}}, 2, 3},
 		{"another attempt's does not count", []chunk{{7, 1, 0, []events.Line{whole("ab")}}}, 1, 0},
 	}
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			req := b.submit(ledger.Submission{Code: "1"})
@@ -248,7 +248,7 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 // The started event warns that a script was started again, and from which line on.
 func TestStartWarnsOfEarlierOutput(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	run := b.start(b.submit(ledger.Submission{}), false)
 	if w := startedOf(t, b, run).Warnings; len(w) != 0 {
 		t.Errorf("the first attempt warns %q", w)
@@ -262,7 +262,7 @@ func TestStartWarnsOfEarlierOutput(t *testing.T) {
 	}
 }
 
-func startedOf(t *testing.T, b *book, run *ledger.StartedAttempt) *events.ExecutionStarted {
+func startedOf(t *testing.T, b *testLedger, run *ledger.StartedAttempt) *events.ExecutionStarted {
 	t.Helper()
 	list, err := b.History(t.Context(), tenant, run.Plan.Request.ExecutionID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 func TestCancelOfARunWithoutARunner(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for name, started := range map[string]bool{"queued": false, "its runner died": true} {
 		t.Run(name, func(t *testing.T) {
 			req := b.submit(ledger.Submission{Session: "s " + name})
@@ -46,7 +46,7 @@ func TestCancelOfARunWithoutARunner(t *testing.T) {
 
 func TestCancelRefuses(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for _, id := range []string{"", "nonsense", "*", ">", "a.b", events.NewID(time.Now())} {
 		_, err := b.Cancel(t.Context(), tenant, id, alice)
 		wantCode(t, err, ledger.CodeNotFound, "Execution '"+id+"' not found")
@@ -72,7 +72,7 @@ func TestCancelRefuses(t *testing.T) {
 // If the runner answers a cancel, it records the end, with any status.
 func TestCancelAsksTheRunner(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{CancelTimeout: time.Minute})
+	b := openTestLedger(t, ledger.Options{CancelTimeout: time.Minute})
 	for _, status := range []events.Status{events.StatusCancelled, events.StatusCompleted} {
 		t.Run(string(status), func(t *testing.T) {
 			req := b.submit(ledger.Submission{Session: "s"})
@@ -102,7 +102,7 @@ func TestCancelAsksTheRunner(t *testing.T) {
 // If the runner does not answer a cancel in time, the ledger ends the execution.
 func TestCancelWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{CancelTimeout: 20 * time.Millisecond})
+	b := openTestLedger(t, ledger.Options{CancelTimeout: 20 * time.Millisecond})
 	req := b.submit(ledger.Submission{})
 	run := b.start(req, false)
 	stop, err := b.store.ListenCancel(tenant, req.ExecutionID, func() bool { return false })
@@ -125,7 +125,7 @@ func TestCancelLosesAgainstAnEnd(t *testing.T) {
 	for _, at := range []events.Type{events.TypeExecutionCancelRequested, events.TypeExecutionCancelled} {
 		t.Run(string(at), func(t *testing.T) {
 			store := storetest.Start(t)
-			b := bookOn(t, store, ledger.Options{})
+			b := openTestLedgerOn(t, store, ledger.Options{})
 			req := b.submit(ledger.Submission{})
 			run := b.start(req, false)
 			var once atomic.Bool
@@ -150,7 +150,7 @@ func TestConcurrentCancels(t *testing.T) {
 	t.Parallel()
 	const racers = 150 // more than maxTries
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	req := b.submit(ledger.Submission{})
 	b.start(req, false)
 	var tried atomic.Int64

@@ -37,7 +37,7 @@ func (s slowAppends) Append(ctx context.Context, e events.Event, after int64) (u
 // are refused with CodeExhausted, and not as if the server were unreachable.
 func TestContentionIsNoOutage(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	logical, queued := b.open("contended"), b.open("queued")
 	b.end(b.submit(ledger.Submission{Session: "contended"}), events.StatusCompleted, "")
 	for name, change := range map[string]func(*ledger.Ledger) error{
@@ -92,7 +92,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 // A server that does not answer is not contention.
 func TestOutageIsNoContention(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	session := b.open("an outage")
 	l := ledger.New(slowAppends{b.store, time.Hour, false}, ledger.Options{AnswerTimeout: 50 * time.Millisecond})
 	var wg sync.WaitGroup
@@ -131,7 +131,7 @@ func (c countedEdits) counting(fn func(events.Event) error) func(events.Event) e
 // An edit of the tags of a heap costs the same after many edits as after few.
 func TestTagEditsDoNotReadAllEarlierOnes(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	read := 0
 	l := ledger.New(countedEdits{b.store, &read}, ledger.Options{})
 	const edits = 30

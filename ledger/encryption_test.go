@@ -13,15 +13,15 @@ import (
 	"daybook/ledger"
 )
 
-// encryptedBook is a book with encrypted sessions.
-func encryptedBook(t *testing.T, opts ledger.Options) *book {
+// openEncryptedTestLedger returns a testLedger with encrypted sessions.
+func openEncryptedTestLedger(t *testing.T, opts ledger.Options) *testLedger {
 	t.Helper()
 	keys, err := keyring.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Keys, opts.EncryptNamedSessions = keys, true
-	return bookOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1, Keys: keys}), opts)
+	return openTestLedgerOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1, Keys: keys}), opts)
 }
 
 // The host calls of an encrypted run can be replayed with the content key. Without it,
@@ -33,7 +33,7 @@ func TestEncryptedHostCalls(t *testing.T) {
 	for name, opts := range map[string]ledger.Options{"with bodies": {}, "with hashes only": {HostCallHashes: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := encryptedBook(t, opts)
+			b := openEncryptedTestLedger(t, opts)
 			run := b.start(b.submit(ledger.Submission{Code: "call()", Session: "s"}), false)
 			texts := [][2]string{{`{"of":"` + secret + `"}`, `"` + secret + `"`}, {long, long}}
 			for i, text := range texts {
@@ -80,7 +80,7 @@ func TestEncryptedHostCalls(t *testing.T) {
 func TestEncryptedGlobals(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"
-	b := encryptedBook(t, ledger.Options{})
+	b := openEncryptedTestLedger(t, ledger.Options{})
 	long := `"` + strings.Repeat(secret+" ", 2*events.InlineBytes/len(secret)) + `"`
 	for _, value := range []string{`"` + secret + `"`, long} {
 		body := b.submit(ledger.Submission{Code: "a", Session: "s", Globals: globals("a", value)}).Content.Value().Globals

@@ -33,7 +33,7 @@ func TestFinalizeTags(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := openBook(t, ledger.Options{})
+			b := openTestLedger(t, ledger.Options{})
 			req := b.submit(ledger.Submission{Tags: tt.tags})
 			end, err := b.Complete(t.Context(), b.start(req, false), tt.status, ledger.Result{Heap: tt.heap})
 			if err != nil {
@@ -61,7 +61,7 @@ func TestFinalizeTags(t *testing.T) {
 func TestFinalizeEntries(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	var want []*events.SessionEntryRecorded
 	finish := func(status events.Status, restored string, heap *events.HeapRecord) {
 		t.Helper()
@@ -112,7 +112,7 @@ func TestFinalizeEntries(t *testing.T) {
 // finalizes.
 func TestFinalizeUsesTheLastAttempt(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s", Heap: heapA})
 	b.start(req, false) // restored no heap, and its runner died
 	p, _ := b.Plan(t.Context(), req, true)
@@ -134,7 +134,7 @@ func TestFinalizeUsesTheLastAttempt(t *testing.T) {
 
 func TestFinalizeRefusesOtherEvents(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Session: "s"})
 	if err := b.Finalize(t.Context(), req, b.control(req.ExecutionID)[0]); err == nil || len(b.entries("s")) != 0 {
 		t.Errorf("finalized a running execution: %v", err)
@@ -150,13 +150,13 @@ func TestConcurrentFinalizing(t *testing.T) {
 		t.Run(fmt.Sprintf("%d processes", processes), func(t *testing.T) {
 			t.Parallel()
 			store := storetest.Start(t)
-			var books []*book
+			var ledgers []*testLedger
 			for range processes {
-				books = append(books, bookOn(t, store, ledger.Options{}))
+				ledgers = append(ledgers, openTestLedgerOn(t, store, ledger.Options{}))
 			}
 			var wg sync.WaitGroup
 			for i := range 30 {
-				b := books[i%processes]
+				b := ledgers[i%processes]
 				req := b.submit(ledger.Submission{Session: "s"})
 				if i%5 == 0 {
 					wg.Go(func() {
@@ -173,7 +173,7 @@ func TestConcurrentFinalizing(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := books[(i+1)%processes].Finalize(t.Context(), req, end); err != nil {
+					if err := ledgers[(i+1)%processes].Finalize(t.Context(), req, end); err != nil {
 						t.Error(err)
 					}
 				})
@@ -181,7 +181,7 @@ func TestConcurrentFinalizing(t *testing.T) {
 			wg.Wait()
 			seen := map[string]bool{}
 			last := uint64(0)
-			entries := books[0].entries("s")
+			entries := ledgers[0].entries("s")
 			for i, e := range entries {
 				if e.Index != int64(i) || seen[e.ExecutionID] {
 					t.Errorf("entry %d has index %d, execution seen before: %t", i, e.Index, seen[e.ExecutionID])

@@ -15,7 +15,7 @@ import (
 
 func TestCompleteRecordsTheResult(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	totals := events.OutputTotals{Lines: 2, Bytes: 4, SHA256: events.Hash(nil)}
 	usage := events.Usage{CPUMillis: 1, WallMillis: 2, PeakHeapBytes: 3}
 	heap := &events.HeapRecord{SHA256: heapB, Size: 9, EngineID: engine}
@@ -67,7 +67,7 @@ func TestCompleteRecordsTheResult(t *testing.T) {
 
 func TestCompleteStoresLargeTextApart(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for name, text := range map[string]string{
 		"long":         strings.Repeat("é", 8<<20),
 		"all escapes":  strings.Repeat("\x01", events.InlineBytes),
@@ -99,7 +99,7 @@ func TestCompleteStoresLargeTextApart(t *testing.T) {
 func TestCompleteAgainstOtherWriters(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	cancelRequested := func(req ledger.Request) {
 		b.append(&events.ExecutionCancelRequested{ExecutionID: req.ExecutionID, Actor: alice})
 	}
@@ -188,7 +188,7 @@ func TestDecidedSurvivesTheCaller(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1", Session: "s", Tags: map[string]string{"k": "v"}})
 	run := b.start(req, false)
 	if _, err := b.Complete(canceled, run, events.StatusCompleted, ledger.Result{Heap: &events.HeapRecord{SHA256: heapA}}); err != nil {
@@ -207,7 +207,7 @@ func TestDecidedSurvivesTheCaller(t *testing.T) {
 func TestCancelOutlivesTheClient(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	ctx, hangUp := context.WithCancel(t.Context())
 	l := ledger.New(&interposed{Store: store, before: func(_ context.Context, e events.Event) error {
@@ -227,7 +227,7 @@ func TestCancelOutlivesTheClient(t *testing.T) {
 func TestStoreFailures(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	failing := func(bad events.Type) *ledger.Ledger {
 		return ledger.New(&interposed{Store: store, before: func(_ context.Context, e events.Event) error {
 			if e.Type == bad {

@@ -16,7 +16,7 @@ import (
 // event.
 func TestGlobalsAreRecorded(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	if got := b.submit(ledger.Submission{Code: "1", Globals: globals("a", "1")}); got.SourceSHA256 != events.Hash([]byte("1")) || got.Content.Value().Source.Text != "1" {
 		t.Errorf("the source is recorded as %+v", got)
 	}
@@ -70,7 +70,7 @@ func TestGlobalsAreRecorded(t *testing.T) {
 // before globals existed.
 func TestFingerprintIncludesGlobals(t *testing.T) {
 	t.Parallel()
-	b := bookOn(t, storetest.Start(t), ledger.Options{})
+	b := openTestLedgerOn(t, storetest.Start(t), ledger.Options{})
 	s := ledger.Submission{Tenant: tenant, Code: "1", IdempotencyKey: "k", Globals: map[string]json.RawMessage{"a": json.RawMessage("1"), "b": json.RawMessage("[ 2 ]")}}
 	first, err := b.Submit(t.Context(), s)
 	if err != nil {

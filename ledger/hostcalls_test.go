@@ -29,7 +29,7 @@ func (c *countedTexts) Text(ctx context.Context, tenant, hash string) ([]byte, e
 func TestAnswersAreReadOneAtATime(t *testing.T) {
 	t.Parallel()
 	store := &countedTexts{Store: storetest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
+	b := &testLedger{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	request := b.submit(ledger.Submission{Code: "call()"})
 	run := b.start(request, false)
 	answers := []string{`"short"`, `"` + strings.Repeat("long", events.InlineBytes) + `"`}

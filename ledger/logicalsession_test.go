@@ -13,7 +13,7 @@ import (
 
 func TestTenantsHaveSeparateSessions(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	mine := b.open("same words")
 	o, err := b.OpenSession(t.Context(), ledger.Opening{Tenant: "other", Intent: "same words", Actor: alice})
 	if err != nil || o.SessionID == mine || !o.New {
@@ -34,12 +34,12 @@ func TestTenantsHaveSeparateSessions(t *testing.T) {
 func TestConcurrentOpens(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	ledgers := []*testLedger{openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
 	var wg sync.WaitGroup
 	ids := make([]ledger.OpenResult, 100)
 	for i := range ids {
 		wg.Go(func() {
-			o, err := books[i%2].OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "at once", Actor: alice})
+			o, err := ledgers[i%2].OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "at once", Actor: alice})
 			if err != nil {
 				t.Error(err)
 			}
@@ -57,7 +57,7 @@ func TestConcurrentOpens(t *testing.T) {
 		}
 	}
 	opened := 0
-	for _, e := range books[0].all() {
+	for _, e := range ledgers[0].all() {
 		if e.Type == events.TypeSessionOpened {
 			opened++
 		}
@@ -69,7 +69,7 @@ func TestConcurrentOpens(t *testing.T) {
 
 func TestTraceOfASession(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s, other := b.open("traced"), b.open("traced apart")
 	one, two, apart := b.turn(s), b.turn(s), b.turn(other)
 	id := func(r ledger.Request) string { return strings.Split(r.Traceparent, "-")[1] }
@@ -96,7 +96,7 @@ func teaching(session string, ids ...string) ledger.Expansion {
 func TestInterruptedExpansion(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	s := b.open("cut short")
 	run := b.turn(s)
 	b.end(run, events.StatusCompleted, heapA) // whose blob is not stored
@@ -131,8 +131,8 @@ func TestInterruptedExpansion(t *testing.T) {
 func TestConcurrentExpansions(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
-	s := books[0].open("at once")
+	ledgers := []*testLedger{openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
+	s := ledgers[0].open("at once")
 	var wg sync.WaitGroup
 	all := strings.Split("abcdefghij", "")
 	known := teaching(s, all...).Known
@@ -140,13 +140,13 @@ func TestConcurrentExpansions(t *testing.T) {
 		wg.Go(func() {
 			one := teaching(s, id)
 			one.Known = known
-			if _, err := books[i%2].ExpandSession(t.Context(), one); err != nil {
+			if _, err := ledgers[i%2].ExpandSession(t.Context(), one); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	got, err := books[0].ReadSession(t.Context(), tenant, s)
+	got, err := ledgers[0].ReadSession(t.Context(), tenant, s)
 	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Entries) != 10 {
 		t.Errorf("recorded: %+v, %v", got, err)
 	}
@@ -161,7 +161,7 @@ func TestConcurrentExpansions(t *testing.T) {
 
 func TestExpandForAnotherPrincipal(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s := b.open("principals")
 	one := teaching(s, "a")
 	one.Principal = "alice"
@@ -177,7 +177,7 @@ func TestExpandForAnotherPrincipal(t *testing.T) {
 
 func TestRefs(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	holder, other := events.Hash([]byte("1")), events.Hash([]byte("2"))
 	one, two := b.open("one"), b.open("two")
 	for i, c := range []struct{ holder, session, ref string }{{holder, one, "s0"}, {holder, two, "s1"}, {holder, one, "s0"}, {other, two, "s0"}} {

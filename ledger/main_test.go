@@ -33,27 +33,27 @@ var (
 	engine = "engine-a"
 )
 
-// book is a ledger over a real stream, with helpers for tests.
-type book struct {
+// testLedger is a ledger over a real stream, with helpers for tests.
+type testLedger struct {
 	*ledger.Ledger
 	t     testing.TB
 	store *jetstream.Store
 }
 
-func openBook(t testing.TB, opts ledger.Options) *book {
+func openTestLedger(t testing.TB, opts ledger.Options) *testLedger {
 	t.Helper()
-	return bookOn(t, storetest.Start(t), opts)
+	return openTestLedgerOn(t, storetest.Start(t), opts)
 }
 
-// bookOn returns another ledger on a stream, as in another process.
-func bookOn(t testing.TB, store *jetstream.Store, opts ledger.Options) *book {
+// openTestLedgerOn returns another ledger on a stream, as in another process.
+func openTestLedgerOn(t testing.TB, store *jetstream.Store, opts ledger.Options) *testLedger {
 	if opts.Logger == nil {
 		opts.Logger = storetest.Logger(t)
 	}
-	return &book{Ledger: ledger.New(store, opts), t: t, store: store}
+	return &testLedger{Ledger: ledger.New(store, opts), t: t, store: store}
 }
 
-func (b *book) submit(s ledger.Submission) ledger.Request {
+func (b *testLedger) submit(s ledger.Submission) ledger.Request {
 	b.t.Helper()
 	if s.Tenant == "" {
 		s.Tenant = tenant
@@ -67,7 +67,7 @@ func (b *book) submit(s ledger.Submission) ledger.Request {
 }
 
 // request reads a request, as a runner would receive it.
-func (b *book) request(id string) ledger.Request {
+func (b *testLedger) request(id string) ledger.Request {
 	b.t.Helper()
 	req, ok := ledger.NewRequest(b.control(id)[0])
 	if !ok {
@@ -76,7 +76,7 @@ func (b *book) request(id string) ledger.Request {
 	return req
 }
 
-func (b *book) start(req ledger.Request, redelivered bool) *ledger.StartedAttempt {
+func (b *testLedger) start(req ledger.Request, redelivered bool) *ledger.StartedAttempt {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, redelivered)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *book) start(req ledger.Request, redelivered bool) *ledger.StartedAttemp
 }
 
 // control reads the control events of an execution directly from the store.
-func (b *book) control(id string) []events.Event {
+func (b *testLedger) control(id string) []events.Event {
 	b.t.Helper()
 	list, err := b.store.Execution(b.t.Context(), tenant, id)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *book) control(id string) []events.Event {
 }
 
 // terminals returns the recorded terminal events, of which there must be one at most.
-func (b *book) terminals(id string) []events.Event {
+func (b *testLedger) terminals(id string) []events.Event {
 	b.t.Helper()
 	var out []events.Event
 	for _, e := range b.control(id) {
@@ -111,7 +111,7 @@ func (b *book) terminals(id string) []events.Event {
 	return out
 }
 
-func (b *book) entries(session string) []*events.SessionEntryRecorded {
+func (b *testLedger) entries(session string) []*events.SessionEntryRecorded {
 	b.t.Helper()
 	var out []*events.SessionEntryRecorded
 	for _, e := range b.all() {
@@ -122,7 +122,7 @@ func (b *book) entries(session string) []*events.SessionEntryRecorded {
 	return out
 }
 
-func (b *book) edits(heap string) []*events.HeapTagged {
+func (b *testLedger) edits(heap string) []*events.HeapTagged {
 	b.t.Helper()
 	var out []*events.HeapTagged
 	_, err := b.store.EachAbout(b.t.Context(), events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
@@ -135,7 +135,7 @@ func (b *book) edits(heap string) []*events.HeapTagged {
 	return out
 }
 
-func (b *book) all() []events.Event {
+func (b *testLedger) all() []events.Event {
 	b.t.Helper()
 	list, err := b.store.Read(b.t.Context(), 0, 1<<20)
 	if err != nil {
@@ -144,7 +144,7 @@ func (b *book) all() []events.Event {
 	return list
 }
 
-func (b *book) lastSeq() uint64 {
+func (b *testLedger) lastSeq() uint64 {
 	b.t.Helper()
 	seq, err := b.store.LastSeq(b.t.Context())
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *book) lastSeq() uint64 {
 }
 
 // append stores an event directly in the store.
-func (b *book) append(d events.Data) uint64 {
+func (b *testLedger) append(d events.Data) uint64 {
 	b.t.Helper()
 	seq, err := b.store.Append(b.t.Context(), events.New(tenant, time.Now(), d), ledger.AnyPosition)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 func TestAppendOutputBounds(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	run := b.start(b.submit(ledger.Submission{Code: "1"}), false)
 	line := func(text string) []events.Line { return []events.Line{{Text: text}} }
 	tests := []struct {
@@ -51,7 +51,7 @@ func TestAppendOutputBounds(t *testing.T) {
 
 func TestHistoryIsInLedgerOrder(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Code: "1"})
 	run := b.start(req, false)
 	// Events of another execution lie in between.

@@ -15,7 +15,7 @@ import (
 func TestCancelsAgainstEnds(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	ledgers := []*testLedger{openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
 	const runs = 50
 	var (
 		wg      sync.WaitGroup
@@ -26,22 +26,22 @@ func TestCancelsAgainstEnds(t *testing.T) {
 	)
 	statuses := []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut}
 	for i := range runs {
-		req := books[0].submit(ledger.Submission{Session: "s"})
+		req := ledgers[0].submit(ledger.Submission{Session: "s"})
 		ids[i] = req.ExecutionID
 		for c := range 2 {
 			wg.Go(func() {
-				seqs[i][c], cancels[i][c] = books[c].Cancel(t.Context(), tenant, ids[i], alice)
+				seqs[i][c], cancels[i][c] = ledgers[c].Cancel(t.Context(), tenant, ids[i], alice)
 			})
 		}
 		wg.Go(func() {
-			ended[i] = runToEnd(t, books[i%2], req, statuses[i%3], i%4 == 0)
+			ended[i] = runToEnd(t, ledgers[i%2], req, statuses[i%3], i%4 == 0)
 		})
 	}
 	wg.Wait()
 
 	byCancel := 0
 	for i := range runs {
-		ends := books[0].terminals(ids[i])
+		ends := ledgers[0].terminals(ids[i])
 		if len(ends) != 1 {
 			t.Fatalf("run %d has %d ends", i, len(ends))
 		}
@@ -69,14 +69,14 @@ func TestCancelsAgainstEnds(t *testing.T) {
 			}
 		}
 	}
-	if n := len(books[0].entries("s")); n != runs {
+	if n := len(ledgers[0].entries("s")); n != runs {
 		t.Errorf("%d session entries of %d runs", n, runs)
 	}
 	t.Logf("%d of %d runs were cancelled", byCancel, runs)
 }
 
 // runToEnd acts as a runner and returns the terminal event that it received.
-func runToEnd(t *testing.T, b *book, req ledger.Request, status events.Status, handBack bool) events.Event {
+func runToEnd(t *testing.T, b *testLedger, req ledger.Request, status events.Status, handBack bool) events.Event {
 	for redelivered := false; ; redelivered = true {
 		p, err := b.Plan(t.Context(), req, redelivered)
 		if err != nil {

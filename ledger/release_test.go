@@ -29,7 +29,7 @@ func TestCancelledTurnsAreSkippedOnce(t *testing.T) {
 	t.Parallel()
 	const cancelled = 40
 	store := &countingTurns{Store: storetest.Start(t)}
-	b := bookOn(t, store.Store, ledger.Options{})
+	b := openTestLedgerOn(t, store.Store, ledger.Options{})
 	s := b.open("crowd")
 	first := b.turn(s)
 	var crowd []ledger.Request
@@ -74,7 +74,7 @@ func (s *releases) Release(ctx context.Context, tenant, pool string, position ui
 func TestLateRequestIsReleased(t *testing.T) {
 	t.Parallel()
 	store := &releases{Store: storetest.Start(t)}
-	b := bookOn(t, store.Store, ledger.Options{})
+	b := openTestLedgerOn(t, store.Store, ledger.Options{})
 	s := b.open("late")
 	l := ledger.New(store, ledger.Options{Logger: storetest.Logger(t)})
 	settle := func(req ledger.Request) {

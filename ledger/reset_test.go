@@ -11,7 +11,7 @@ import (
 )
 
 // stored stores a heap and returns its key.
-func (b *book) stored(text string) string {
+func (b *testLedger) stored(text string) string {
 	b.t.Helper()
 	hash, err := b.store.PutHeap(b.t.Context(), tenant, []byte(text), engine)
 	if err != nil {
@@ -20,7 +20,7 @@ func (b *book) stored(text string) string {
 	return hash
 }
 
-func (b *book) reset(r ledger.Reset) ledger.ResetResult {
+func (b *testLedger) reset(r ledger.Reset) ledger.ResetResult {
 	b.t.Helper()
 	r.Tenant, r.Actor = tenant, alice
 	done, err := b.ResetSession(b.t.Context(), r)
@@ -34,7 +34,7 @@ func (b *book) reset(r ledger.Reset) ledger.ResetResult {
 // from the reset head once the earlier ones have ended.
 func TestResetIsOrderedAmongTheTurns(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	first, second := b.stored("first"), b.stored("second")
 	s := b.open("reset")
 	one := b.turn(s)
@@ -63,7 +63,7 @@ func TestResetIsOrderedAmongTheTurns(t *testing.T) {
 
 func TestResetRefusals(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	mine, other := b.stored("mine"), b.stored("other")
 	s, o := b.open("mine"), b.open("other")
 	b.end(b.turn(s), events.StatusCompleted, mine)
@@ -92,7 +92,7 @@ func TestResetRefusals(t *testing.T) {
 
 func TestResetIsIdempotentByKey(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	heap := b.stored("heap")
 	s := b.open("keys")
 	b.end(b.turn(s), events.StatusCompleted, heap)
@@ -109,7 +109,7 @@ func TestResetIsIdempotentByKey(t *testing.T) {
 // The log of a named session continues after a reset.
 func TestResetOfANamedSession(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	heap := b.stored("heap")
 	for range 2 {
 		b.end(b.submit(ledger.Submission{Code: "1", Session: "log"}), events.StatusCompleted, heap)
@@ -131,7 +131,7 @@ func TestResetOfANamedSession(t *testing.T) {
 func TestResetBesideAnotherProcess(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	other := bookOn(t, store, ledger.Options{})
+	other := openTestLedgerOn(t, store, ledger.Options{})
 	session := other.open("two processes")
 	r := ledger.Reset{Tenant: tenant, SessionID: session, IdempotencyKey: "once", Actor: alice}
 	var first ledger.ResetResult

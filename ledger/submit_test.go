@@ -24,7 +24,7 @@ func manyTags(n int) map[string]string {
 
 func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	tests := []struct {
 		name string
 		s    ledger.Submission
@@ -117,7 +117,7 @@ func worstTags() map[string]string {
 
 func TestSubmitRecordsTheRequest(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r, err := b.Submit(t.Context(), ledger.Submission{
 		Tenant: tenant, Code: "1+1", Session: "my notes", HeapMemoryMaxMB: ptr(7), ExecutionTimeoutSecs: ptr(300),
@@ -148,7 +148,7 @@ func TestSubmitRecordsTheRequest(t *testing.T) {
 
 func TestSubmitChecksTheHeap(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{EngineID: engine})
+	b := openTestLedger(t, ledger.Options{EngineID: engine})
 	mine, err := b.store.PutHeap(t.Context(), tenant, []byte("mine"), engine)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestSubmitChecksTheHeap(t *testing.T) {
 
 func TestSubmitKeepsTagsNilOrEmpty(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	if tags := b.submit(ledger.Submission{}).Content.Value().Tags; tags != nil {
 		t.Errorf("no tags came back as %v", tags)
 	}
@@ -190,7 +190,7 @@ func TestSubmitKeepsTagsNilOrEmpty(t *testing.T) {
 
 func TestSubmitStateless(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{Stateless: true})
+	b := openTestLedger(t, ledger.Options{Stateless: true})
 	for field, s := range map[string]ledger.Submission{
 		"heap": {Heap: heapA}, "session": {Session: "s"}, "tags": {Tags: map[string]string{}},
 	} {
@@ -207,7 +207,7 @@ func TestSubmitStateless(t *testing.T) {
 // an event.
 func TestSubmitFitsAnEvent(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	full := map[string]string{}
 	for i := range 64 {
 		full[fmt.Sprintf("%02d", i)+strings.Repeat("k", 254)] = strings.Repeat("v", 4096)
@@ -252,7 +252,7 @@ func TestSubmitFitsAnEvent(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	base := ledger.Submission{Tenant: tenant, Code: "1", Session: "s", Tags: map[string]string{"a": "1", "b": "2"}, IdempotencyKey: "key", ExecutionTimeoutSecs: ptr(5)}
 	first, err := b.Submit(t.Context(), base)
 	if err != nil || first.Repeated {
@@ -265,7 +265,7 @@ func TestIdempotencyKey(t *testing.T) {
 	same.ExecutionTimeoutSecs = ptr(5)
 	same.Actor = events.Actor{Principal: "bob", Transport: "mcp-http"}
 	// Another process with other defaults: the request has the same fingerprint.
-	again, err := bookOn(t, store, ledger.Options{HeapMemoryMB: 128, TimeoutSecs: 60}).Submit(t.Context(), same)
+	again, err := openTestLedgerOn(t, store, ledger.Options{HeapMemoryMB: 128, TimeoutSecs: 60}).Submit(t.Context(), same)
 	if want := (ledger.Receipt{ExecutionID: first.ExecutionID, Seq: first.Seq, Repeated: true}); err != nil || !cmp.Equal(again, want) {
 		t.Errorf("repeated: %+v, %v; want %+v", again, err, want)
 	}
@@ -302,18 +302,18 @@ func TestIdempotencyKey(t *testing.T) {
 func TestIdempotencyKeyRace(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	ledgers := []*testLedger{openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
 	receipts := make([]ledger.Receipt, 20)
 	errs := make([]error, 20)
 	var wg sync.WaitGroup
 	for i := range receipts {
 		wg.Go(func() {
 			// Submissions with an odd number have other code and the same key.
-			receipts[i], errs[i] = books[i/10].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i % 2), IdempotencyKey: "k"})
+			receipts[i], errs[i] = ledgers[i/10].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i % 2), IdempotencyKey: "k"})
 		})
 	}
 	wg.Wait()
-	list := books[0].all()
+	list := ledgers[0].all()
 	if len(list) != 1 {
 		t.Fatalf("recorded %s", types(list))
 	}
@@ -338,7 +338,7 @@ func TestIdempotencyKeyRace(t *testing.T) {
 
 func TestSubmitIgnoresAMalformedTraceparent(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	req := b.submit(ledger.Submission{Traceparent: "00-x\r\nce-tenant: other"})
 	if req.Traceparent != "" || req.Tenant != tenant {
 		t.Errorf("recorded %q for %q", req.Traceparent, req.Tenant)

@@ -16,7 +16,7 @@ import (
 func TestTagEdits(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	set := func(tags map[string]string) func() (uint64, error) {
 		return func() (uint64, error) { return b.SetTags(ctx, tenant, heapA, tags, alice) }
 	}
@@ -71,7 +71,7 @@ func TestTagEdits(t *testing.T) {
 
 func TestTagsRefuse(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for name, err := range map[string]error{
 		"heap":               second(b.SetTags(t.Context(), tenant, "xyz", nil, alice)),
 		"lower":              second(b.DeleteTags(t.Context(), tenant, strings.ToUpper(heapA), nil, alice)),
@@ -93,7 +93,7 @@ func second(_ uint64, err error) error { return err }
 func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	run := b.start(b.submit(ledger.Submission{Tags: map[string]string{"by": "run", "old": "1"}}), false)
 	end, err := b.Finish(ctx, run, events.StatusCompleted, ledger.Result{Heap: &events.HeapRecord{SHA256: heapA}})
 	if err != nil {
@@ -121,8 +121,8 @@ func TestTagsOfARunHoldFromItsEnd(t *testing.T) {
 func TestConcurrentTagEditsLoseNothing(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
-	b := books[0]
+	ledgers := []*testLedger{openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
+	b := ledgers[0]
 	for _, heap := range []string{heapA, heapB} {
 		if _, err := b.SetTags(t.Context(), tenant, heap, manyTags(20), alice); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestConcurrentTagEditsLoseNothing(t *testing.T) {
 	for i := range 20 {
 		for j, heap := range []string{heapA, heapB} {
 			wg.Go(func() {
-				if _, err := books[(i+j)%2].DeleteTags(t.Context(), tenant, heap, []string{fmt.Sprintf("key-%d", i)}, alice); err != nil {
+				if _, err := ledgers[(i+j)%2].DeleteTags(t.Context(), tenant, heap, []string{fmt.Sprintf("key-%d", i)}, alice); err != nil {
 					t.Error(err)
 				}
 			})

@@ -14,7 +14,7 @@ import (
 )
 
 // open opens a session by intent.
-func (b *book) open(intent string) string {
+func (b *testLedger) open(intent string) string {
 	b.t.Helper()
 	o, err := b.OpenSession(b.t.Context(), ledger.Opening{Tenant: tenant, Intent: intent, Actor: alice})
 	if err != nil {
@@ -23,14 +23,14 @@ func (b *book) open(intent string) string {
 	return o.SessionID
 }
 
-func (b *book) turn(session string) ledger.Request {
+func (b *testLedger) turn(session string) ledger.Request {
 	b.t.Helper()
 	return b.submit(ledger.Submission{Code: "1", LogicalSession: session})
 }
 
 // plan plans a run. It requires that the run waits for after or, if after is empty, starts
 // from heap.
-func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
+func (b *testLedger) plan(req ledger.Request, after, heap string) ledger.Plan {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
 }
 
 // end runs a request and completes it with a heap, or without one.
-func (b *book) end(req ledger.Request, status events.Status, heap string) {
+func (b *testLedger) end(req ledger.Request, status events.Status, heap string) {
 	b.t.Helper()
 	p, err := b.Plan(b.t.Context(), req, false)
 	if err != nil || p.WaitFor != "" {
@@ -64,7 +64,7 @@ func (b *book) end(req ledger.Request, status events.Status, heap string) {
 	}
 }
 
-func (b *book) cancel(req ledger.Request) {
+func (b *testLedger) cancel(req ledger.Request) {
 	b.t.Helper()
 	if _, err := b.Cancel(b.t.Context(), tenant, req.ExecutionID, alice); err != nil {
 		b.t.Fatalf("cancel: %v", err)
@@ -73,7 +73,7 @@ func (b *book) cancel(req ledger.Request) {
 
 func TestTurnsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s := b.open("trip")
 	one, two, three := b.turn(s), b.turn(s), b.turn(s)
 	for i, req := range []ledger.Request{one, two, three} {
@@ -95,7 +95,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 // from.
 func TestTurnsInherit(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	for name, end := range map[string]func(ledger.Request){
 		"timed out":               func(r ledger.Request) { b.end(r, events.StatusTimedOut, "") },
 		"failed without a heap":   func(r ledger.Request) { b.end(r, events.StatusFailed, "") },
@@ -119,7 +119,7 @@ func TestTurnsInherit(t *testing.T) {
 // earlier turns.
 func TestCancelledTurnKeepsTheOrder(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s := b.open("order")
 	one, two, three := b.turn(s), b.turn(s), b.turn(s)
 	b.cancel(two)
@@ -137,7 +137,7 @@ func TestTurnWithoutRequest(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
 	now := time.Now()
-	b := bookOn(t, store, ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute})
+	b := openTestLedgerOn(t, store, ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute})
 	s := b.open("crash")
 	one := b.turn(s)
 	dying := ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
@@ -187,7 +187,7 @@ func TestTurnOfRepeatedSubmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			opts := ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute}
-			b := bookOn(t, store, opts)
+			b := openTestLedgerOn(t, store, opts)
 			s := b.open(name)
 			one := b.turn(s)
 			refused := ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
@@ -221,7 +221,7 @@ func TestTurnOfRepeatedSubmission(t *testing.T) {
 // refused once the turn can be skipped.
 func TestTimeOfRepeatedTurn(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s := b.open("time")
 	sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "key"}
 	var now, queued time.Time
@@ -258,7 +258,7 @@ func TestTimeOfRepeatedTurn(t *testing.T) {
 // recorded just before runs.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{TurnGrace: time.Nanosecond})
+	b := openTestLedger(t, ledger.Options{TurnGrace: time.Nanosecond})
 	late := func(t *testing.T, s string, before bool) (req, next ledger.Request) {
 		slow := ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {
 			if e.Type != events.TypeExecutionRequested {
@@ -296,7 +296,7 @@ func TestLateRequest(t *testing.T) {
 func TestSameKeyTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	opts := ledger.Options{TurnGrace: time.Minute} // also on a slow machine
-	b := openBook(t, opts)
+	b := openTestLedger(t, opts)
 	s := b.open("keys")
 	sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "same"}
 	var other ledger.Receipt
@@ -329,7 +329,7 @@ func TestSameKeyTwiceAtOnce(t *testing.T) {
 
 func TestTurnRules(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	s := b.open("rules")
 	unknown := events.NewSessionID()
 	for name, c := range map[string]struct {
@@ -354,7 +354,7 @@ func TestTurnRules(t *testing.T) {
 			}
 		})
 	}
-	stateless := bookOn(t, b.store, ledger.Options{Stateless: true})
+	stateless := openTestLedgerOn(t, b.store, ledger.Options{Stateless: true})
 	_, err := stateless.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: s})
 	wantCode(t, err, ledger.CodeInvalid, "stateless")
 }
@@ -363,20 +363,20 @@ func TestTurnRules(t *testing.T) {
 func TestManyWritersOfOneSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	s := b.open("crowd")
-	books := []*book{b, bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	ledgers := []*testLedger{b, openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	seen := map[int64]string{}
 	for i := range 30 {
 		wg.Go(func() {
-			r, err := books[i%3].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i), LogicalSession: s})
+			r, err := ledgers[i%3].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i), LogicalSession: s})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			req := books[i%3].request(r.ExecutionID)
+			req := ledgers[i%3].request(r.ExecutionID)
 			mu.Lock()
 			defer mu.Unlock()
 			if other, taken := seen[req.Turn.Number]; taken {
@@ -401,7 +401,7 @@ func TestManyWritersOfOneSession(t *testing.T) {
 func TestOpenSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	b, elsewhere := bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})
+	b, elsewhere := openTestLedgerOn(t, store, ledger.Options{}), openTestLedgerOn(t, store, ledger.Options{})
 	acp := ledger.Opening{Tenant: tenant, Kind: events.SessionACP, Actor: alice, Head: heapA}
 	one, err := b.OpenSession(t.Context(), acp)
 	if err != nil || !one.New || !events.ValidHash(one.SessionID) {
@@ -443,7 +443,7 @@ func TestOpenSession(t *testing.T) {
 func TestInterruptedOpenSession(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	dying := bookOn(t, store, ledger.Options{})
+	dying := openTestLedgerOn(t, store, ledger.Options{})
 	dying.Ledger = ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
 		if e.Type == events.TypeSessionOpened {
 			return errDisk
@@ -454,7 +454,7 @@ func TestInterruptedOpenSession(t *testing.T) {
 	if _, err := dying.OpenSession(t.Context(), o); !errors.Is(err, errDisk) {
 		t.Fatalf("opened: %v", err)
 	}
-	b := bookOn(t, store, ledger.Options{})
+	b := openTestLedgerOn(t, store, ledger.Options{})
 	got, err := b.OpenSession(t.Context(), o)
 	if err != nil || !got.New {
 		t.Fatalf("opened as %+v, %v", got, err)
@@ -467,7 +467,7 @@ func TestInterruptedOpenSession(t *testing.T) {
 // After its intent is recorded, a session is opened even if the client disconnects.
 func TestOpenSessionWithoutItsClient(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	b := openTestLedger(t, ledger.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	b.Ledger = ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {
 		if e.Type == events.TypeSessionOpened {

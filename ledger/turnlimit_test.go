@@ -13,7 +13,7 @@ import (
 )
 
 // full requests a turn and requires the error that too many turns wait for the given run.
-func (b *book) full(session string, running ledger.Request) {
+func (b *testLedger) full(session string, running ledger.Request) {
 	b.t.Helper()
 	before := b.lastSeq()
 	_, err := b.Submit(b.t.Context(), ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: session, Actor: alice})
@@ -30,21 +30,21 @@ func (b *book) full(session string, running ledger.Request) {
 func TestLimitOfTurns(t *testing.T) {
 	t.Parallel()
 	opts := ledger.Options{SessionTurns: 3}
-	b := openBook(t, opts)
+	b := openTestLedger(t, opts)
 	s, other := b.open("full"), b.open("other")
 	var runs []ledger.Request
 	for range 4 { // one to run, and three to wait
 		runs = append(runs, b.turn(s))
 	}
 	b.full(s, runs[0])
-	bookOn(t, b.store, opts).full(s, runs[0])
+	openTestLedgerOn(t, b.store, opts).full(s, runs[0])
 	b.turn(other)
 
 	// A cancelled turn counts until the earlier turns have ended.
 	b.cancel(runs[1])
 	b.full(s, runs[0])
 	b.end(runs[0], events.StatusCompleted, heapA)
-	cold := bookOn(t, b.store, opts)
+	cold := openTestLedgerOn(t, b.store, opts)
 	runs = append(runs, cold.turn(s), b.turn(s))
 	cold.full(s, runs[2])
 	b.full(s, runs[2])
@@ -63,7 +63,7 @@ func TestLimitOfTurns(t *testing.T) {
 	for range 4 {
 		cold.turn(s)
 	}
-	unlimited := bookOn(t, b.store, ledger.Options{SessionTurns: -1})
+	unlimited := openTestLedgerOn(t, b.store, ledger.Options{SessionTurns: -1})
 	for range 4 {
 		unlimited.turn(s)
 	}
@@ -90,7 +90,7 @@ func (r *reads) Release(ctx context.Context, tenant, pool string, position uint6
 func TestCancellingManyTurns(t *testing.T) {
 	t.Parallel()
 	store := &reads{Store: storetest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
+	b := &testLedger{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	s := b.open("many")
 	first := b.turn(s)
 	const turns = 60
@@ -122,7 +122,7 @@ func TestCancellingManyTurns(t *testing.T) {
 func TestCancelWaitingTurn(t *testing.T) {
 	t.Parallel()
 	store := &reads{Store: storetest.Start(t)}
-	b := &book{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
+	b := &testLedger{Ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), t: t, store: store.Store}
 	s := b.open("waits")
 	one, two := b.turn(s), b.turn(s)
 	stop, err := store.ListenCancel(tenant, two.ExecutionID, func() bool { t.Error("a runner was asked"); return false })

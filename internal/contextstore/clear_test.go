@@ -16,7 +16,7 @@ import (
 // concurrent calls. All calls return the same context.
 func TestClearAppendsOnce(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	clear := func(k contextstore.Key) (id string) {
 		t.Helper()
@@ -86,7 +86,7 @@ func (v behind) Wait(ctx context.Context, seq uint64) error {
 // Clear also clears edits of another process that cannot be read yet.
 func TestClearSeesOtherProcesses(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	other := b.store()
 	note(t, other, named(1), b.clock.Now(), 1)
 	other.Flush(t.Context())
@@ -105,7 +105,7 @@ func TestClearSeesOtherProcesses(t *testing.T) {
 // An edit that waits for other changes of its tenant does not lock its context.
 func TestEditsWaitWithoutTheirContext(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	waits, pass := make(chan string), make(chan struct{})
 	s := b.store(func(o *contextstore.Options) {
 		o.Enter = func(ctx context.Context, tenant string) error {

@@ -43,7 +43,7 @@ func TestIDsAreRandom(t *testing.T) {
 			t.Fatalf("id %q", id)
 		}
 	}
-	b := openBook(t)
+	b := openTestLedger(t)
 	a, other := get(t, b.store(), named(1)), get(t, b.store(), named(2))
 	if !events.ValidHash(a.SessionID) || a.SessionID == other.SessionID {
 		t.Errorf("ids %q and %q", a.SessionID, other.SessionID)
@@ -54,7 +54,7 @@ func TestIDsAreRandom(t *testing.T) {
 // different ids.
 func TestIDsAreNotDerived(t *testing.T) {
 	t.Parallel()
-	one, two := openBook(t), openBook(t)
+	one, two := openTestLedger(t), openTestLedger(t)
 	a, b := get(t, one.store(), named(1)), get(t, two.store(), named(1))
 	if a.SessionID == b.SessionID {
 		t.Errorf("the same name has id %s in two ledgers", a.SessionID)
@@ -104,7 +104,7 @@ func (v views) Context(_ context.Context, _, key string) (projections.ContextSta
 // as an error, and the answer does not reveal its owner.
 func TestMismatchIsRefused(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	theirs := set(t, b.store(), named(2), "word", `"canary"`)
 	var log bytes.Buffer
 	s := b.store(func(o *contextstore.Options) {
@@ -133,7 +133,7 @@ func TestMismatchIsRefused(t *testing.T) {
 // A call without a session is refused, and the message names the remedy.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	if _, err := b.store().Get(t.Context(), contextstore.Key{Tenant: events.DefaultTenant}, "get_context"); !errors.Is(err, contextstore.ErrNone) {
 		t.Error(err)
 	}
@@ -143,7 +143,7 @@ func TestNoSession(t *testing.T) {
 // another.
 func TestSessionsNeverMix(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 3 })
 	ids := make([]string, 12)
 	var wg sync.WaitGroup
@@ -188,7 +188,7 @@ func TestSessionsNeverMix(t *testing.T) {
 // A fresh context has the documented members, all empty.
 func TestFreshContext(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	c := get(t, b.store(), named(1))
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestFreshContext(t *testing.T) {
 // Preferences have their documented forms. Other values are refused.
 func TestPreferences(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	for _, tt := range []struct {
 		patch string
@@ -252,7 +252,7 @@ func TestPreferences(t *testing.T) {
 // names the remedy. Earlier values stay.
 func TestCustomIsBounded(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	many := map[string]json.RawMessage{}
 	for n := range contextstore.MaxCustomKeys + 1 {
@@ -294,7 +294,7 @@ func TestCustomIsBounded(t *testing.T) {
 // Concurrent edits of several processes are all in the result.
 func TestConcurrentEditsAreNotLost(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	stores := []*contextstore.Store{b.store(), b.store(), b.store()}
 	var wg sync.WaitGroup
 	for n := range 12 {
@@ -320,7 +320,7 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 // A noted call has its tool, arguments, time and a short result.
 func TestCallRecord(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	err := s.Note(t.Context(), named(1), contextstore.Call{
 		Tool: "search", Arguments: map[string]any{"q": strings.Repeat("ö", 500), "n": int64(3), "tags": map[string]string{"env": "test"}},
@@ -359,7 +359,7 @@ func TestCallRecord(t *testing.T) {
 // from a hash.
 func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) { o.SecretKeys = []string{"pin"} })
 	for _, secret := range []string{"hunter2", "letmein"} {
 		err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "login", CalledAt: began, Arguments: map[string]any{
@@ -391,7 +391,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 // An equal call is found by its hash, only in its own context and until the context expires.
 func TestPriorCall(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	args := map[string]any{"tags": map[string]string{"a": "1", "b": "2"}}
 	hash := s.CallHash("query", args)
@@ -431,7 +431,7 @@ func TestPriorCall(t *testing.T) {
 // recorded, and all earlier events stay.
 func TestIdleContextsExpire(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	first := set(t, s, named(1), "a", "1")
 	for range 3 {
@@ -478,7 +478,7 @@ func TestIdleContextsExpire(t *testing.T) {
 // removed after their idle time.
 func TestEmptyConnectionsExpire(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	reads := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "reads"}
 	clears := contextstore.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "clears"}
@@ -506,7 +506,7 @@ func TestEmptyConnectionsExpire(t *testing.T) {
 // context evicts none.
 func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	var read []string
 	s := b.store(func(o *contextstore.Options) {
 		o.MaxSessions = 3
@@ -543,7 +543,7 @@ func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 // Above the high-water limit, the least recently used fifth is evicted, rounded up.
 func TestMemoryPressure(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	used := uint64(99)
 	s := b.store(func(o *contextstore.Options) {
 		o.HighWaterBytes = 100
@@ -572,7 +572,7 @@ func TestMemoryPressure(t *testing.T) {
 // A context with a running execution is not evicted and does not expire.
 func TestContextsWithRunsAreKept(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 2 })
 	ref, err := s.Ref(t.Context(), named(1))
 	if err != nil {
@@ -608,7 +608,7 @@ func TestContextsWithRunsAreKept(t *testing.T) {
 // An evicted context is read again unchanged. Reads are counted in a histogram.
 func TestEvictedContextsAreReadAgain(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) { o.MaxSessions = 1 })
 	for n := range 20 {
 		note(t, s, named(1), b.clock.Now().Add(time.Duration(n)*time.Second), n)
@@ -639,7 +639,7 @@ func TestEvictedContextsAreReadAgain(t *testing.T) {
 // projections give the same contexts.
 func TestContextsAfterARestart(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	ctx, stop := context.WithCancel(t.Context())
 	s := b.store()
 	done := make(chan error, 1)
@@ -694,7 +694,7 @@ func TestContextsAfterARestart(t *testing.T) {
 // down or memory is short. A full cache loses nothing and is healthy.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	for name, tt := range map[string]struct {
 		check    error
 		used     uint64
@@ -731,7 +731,7 @@ func TestHealth(t *testing.T) {
 // An expiry that a call detects is counted like one that a sweep detects.
 func TestExpiryOnAccessIsCounted(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	set(t, s, named(0), "city", `"Oslo"`)
 	b.clock.advance(31 * time.Minute)
@@ -747,7 +747,7 @@ func TestExpiryOnAccessIsCounted(t *testing.T) {
 // shares it. Without tokens it belongs to the name.
 func TestScope(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	of := func(principal string) contextstore.Key {
 		k := named(0)
 		k.Principal = principal
@@ -783,7 +783,7 @@ func TestScope(t *testing.T) {
 // A store that does not answer counts as down.
 func TestHealthOfAHangingStore(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) {
 		o.Check = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	})
@@ -797,7 +797,7 @@ func TestHealthOfAHangingStore(t *testing.T) {
 // All reasons are in the statistics from the start, at 0.
 func TestStatsListAllReasons(t *testing.T) {
 	t.Parallel()
-	st := openBook(t).store().Stats()
+	st := openTestLedger(t).store().Stats()
 	want := map[contextstore.Eviction]int64{"idle": 0, "lru": 0, "memory_pressure": 0}
 	if diff := cmp.Diff(want, st.Evictions); diff != "" || st.Sessions != 0 || st.Reads != 0 {
 		t.Errorf("%+v %s", st, diff)
@@ -808,7 +808,7 @@ func TestStatsListAllReasons(t *testing.T) {
 // is never logged, because it grants access.
 func TestReadsAreLogged(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	var log bytes.Buffer
 	s := b.store(func(o *contextstore.Options) {
 		o.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -849,7 +849,7 @@ func (broken) Append(context.Context, events.Event, int64) (uint64, error) {
 // reason, and a limited number of notes waits.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	set(t, b.store(), named(1), "a", "1")
 	s := b.store(func(o *contextstore.Options) { o.Log = broken{b.log} })
 	for n := range 200 {
@@ -881,7 +881,7 @@ func (f full) Append(context.Context, events.Event, int64) (uint64, error) {
 // Edits are refused. Notes that may be recorded later are kept.
 func TestTooManyContexts(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store(func(o *contextstore.Options) { o.Log = full{Log: b.log} })
 	for n := range 3 {
 		err := s.Note(t.Context(), named(1), contextstore.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})

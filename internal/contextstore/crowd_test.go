@@ -16,7 +16,7 @@ import (
 )
 
 // crowd records n contexts with content, and returns their keys.
-func crowd(t testing.TB, b *book, n int) []contextstore.Key {
+func crowd(t testing.TB, b *testLedger, n int) []contextstore.Key {
 	t.Helper()
 	keys := make([]contextstore.Key, n)
 	var last uint64
@@ -55,7 +55,7 @@ func TestTenThousandSessions(t *testing.T) {
 	if testing.Short() || !tier.Nightly() { // as under the race detector
 		sessions, bound = sessions/10, bound/10
 	}
-	b := openBook(t)
+	b := openTestLedger(t)
 	keys := crowd(t, b, sessions)
 	// The expected contexts, from a store that holds all of them.
 	whole := b.store(func(o *contextstore.Options) { o.MaxBytes = 1 << 40 })
@@ -103,11 +103,11 @@ func TestTenThousandSessions(t *testing.T) {
 // BenchmarkGet reads contexts from memory, and from the projections.
 func BenchmarkGet(b *testing.B) {
 	const sessions = 10_000
-	book := openBook(b)
-	keys := crowd(b, book, sessions)
+	l := openTestLedger(b)
+	keys := crowd(b, l, sessions)
 	for name, most := range map[string]int{"held": sessions, "evicted": 1} {
 		b.Run(name, func(b *testing.B) {
-			s := book.store(func(o *contextstore.Options) { o.MaxSessions = most })
+			s := l.store(func(o *contextstore.Options) { o.MaxSessions = most })
 			before := heapInUse()
 			for _, k := range keys {
 				get(b, s, k)
@@ -133,8 +133,8 @@ func heapInUse() int64 {
 
 // BenchmarkNote notes calls of many concurrent sessions and records them as Run does.
 func BenchmarkNote(b *testing.B) {
-	book := openBook(b)
-	s := book.store()
+	l := openTestLedger(b)
+	s := l.store()
 	n := 0
 	for b.Loop() {
 		note(b, s, named(n%100), began, n)

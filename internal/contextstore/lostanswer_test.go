@@ -28,7 +28,7 @@ func (l *lostAnswers) Append(ctx context.Context, e events.Event, after int64) (
 // Notes whose event may or may not be recorded are recorded once, with later notes.
 func TestNotesAreRecordedOnce(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	log := &lostAnswers{Log: b.log, lost: 2}
 	s := b.store(func(o *contextstore.Options) { o.Log = log })
 	note(t, s, named(1), began, 1)
@@ -60,7 +60,7 @@ func TestNotesAreRecordedOnce(t *testing.T) {
 // its time, and then gets the older context.
 func TestNotesThatCannotBeReadYet(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	set(t, b.store(), named(1), "a", "1")
 	var waited time.Duration
 	s := b.store(func(o *contextstore.Options) { o.Views = lagging{b.views, &waited} })

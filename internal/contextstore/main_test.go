@@ -48,17 +48,17 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// book is a ledger on a real JetStream store, with the projections that follow it.
-type book struct {
+// testLedger is a ledger on a real JetStream store, with the projections that follow it.
+type testLedger struct {
 	t     testing.TB
 	log   *jetstream.Store
 	views *projections.Store
 	clock *clock
 }
 
-func openBook(t testing.TB) *book {
+func openTestLedger(t testing.TB) *testLedger {
 	t.Helper()
-	b := &book{t: t, log: storetest.Start(t), clock: &clock{now: began}}
+	b := &testLedger{t: t, log: storetest.Start(t), clock: &clock{now: began}}
 	b.views = follow(t, b.log, filepath.Join(t.TempDir(), "projections.db"))
 	return b
 }
@@ -86,7 +86,7 @@ func follow(t testing.TB, log *jetstream.Store, path string) *projections.Store 
 }
 
 // store returns a Store on the ledger, as one process has it.
-func (b *book) store(edit ...func(*contextstore.Options)) *contextstore.Store {
+func (b *testLedger) store(edit ...func(*contextstore.Options)) *contextstore.Store {
 	b.t.Helper()
 	opts := contextstore.Options{
 		Log: b.log, Views: b.views, Now: b.clock.Now, HeapBytes: func() uint64 { return 0 },
@@ -103,7 +103,7 @@ func (b *book) store(edit ...func(*contextstore.Options)) *contextstore.Store {
 }
 
 // append records an event and waits until it can be read.
-func (b *book) append(d events.Data) uint64 {
+func (b *testLedger) append(d events.Data) uint64 {
 	b.t.Helper()
 	seq, err := b.log.Append(b.t.Context(), events.New(events.DefaultTenant, b.clock.Now(), d), -1)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *book) append(d events.Data) uint64 {
 	return seq
 }
 
-func (b *book) wait(seq uint64) {
+func (b *testLedger) wait(seq uint64) {
 	b.t.Helper()
 	if err := b.views.Wait(b.t.Context(), seq); err != nil {
 		b.t.Fatal(err)
@@ -121,7 +121,7 @@ func (b *book) wait(seq uint64) {
 }
 
 // settle waits until all recorded events can be read.
-func (b *book) settle() {
+func (b *testLedger) settle() {
 	b.t.Helper()
 	last, err := b.log.LastSeq(b.t.Context())
 	if err != nil {
@@ -130,7 +130,7 @@ func (b *book) settle() {
 	b.wait(last)
 }
 
-func (b *book) count(typ events.Type) (n int) {
+func (b *testLedger) count(typ events.Type) (n int) {
 	b.t.Helper()
 	last, err := b.log.LastSeq(b.t.Context())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // count as a use and expires nothing.
 func TestReadingWithoutTrace(t *testing.T) {
 	t.Parallel()
-	b := openBook(t)
+	b := openTestLedger(t)
 	s := b.store()
 	first := set(t, s, named(1), "a", "1")
 	b.settle()
