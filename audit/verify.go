@@ -350,7 +350,7 @@ func keyOf(c proof.Checkpoint, keys []string) string {
 	return ""
 }
 
-// finish reports what was expected and is missing.
+// finish reports known checkpoints and lost positions that the ledger does not confirm.
 func (v *verifier) finish() {
 	r := v.report
 	v.checkRemoved()

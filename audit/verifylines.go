@@ -130,7 +130,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	return l.take(p)
 }
 
-// finishLines reports what was expected and is missing.
+// finishLines reports missing events at the end and finishes the report.
 func (l *lineVerifier) finishLines() {
 	if l.s.IsUnfiltered() && l.last != l.s.To {
 		l.report.addFinding(0, "the events end at %d, not at %d", l.last, l.s.To)

@@ -157,7 +157,7 @@ type AgentPrompt struct {
 	// Blocks are the content blocks as a JSON array. Title names a session that has no
 	// name yet.
 	Blocks, Title string
-	// Run is the run that the prompt asks for; nil for a command to the session. Prompt
+	// Run is the run of the prompt; nil for a command to the session. Prompt
 	// replaces its tenant, session, actor, trace context and idempotency key with those
 	// of the prompt.
 	Run         *Submission

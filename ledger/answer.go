@@ -14,7 +14,7 @@ import (
 // answer, so that the client has it within 5 s.
 const defaultAnswerTimeout = 4500 * time.Millisecond
 
-// errNoAnswer is the cause of a context whose command took too long.
+// errNoAnswer is the cause that ends the context of a command that took too long.
 var errNoAnswer = errors.New("the ledger does not answer")
 
 // requestTimeKey is the context key of the time at which a client sent its request.

@@ -17,7 +17,7 @@ import (
 // MaxAttempts attempts.
 const ReasonAttemptsExhausted = "attempts_exhausted"
 
-// Plan decides what a runner does with a request that it received.
+// Plan decides how a runner proceeds with a request that it received.
 //
 // A request that is delivered for the first time gets a plan without any read; Start
 // detects if this plan is wrong. For a redelivered request, Plan reads the history of

@@ -15,10 +15,10 @@ const cancelledMessage = "Cancelled by user"
 // CodeConflict for one that has ended, by an earlier cancel or otherwise, CodeExhausted
 // and CodeUnavailable.
 //
-// Cancel first asks the runner, which can stop the script and account for its output. If
-// no runner answers within Options.CancelTimeout, the ledger ends the execution. Once the
-// request to cancel is recorded, cancelling ctx does not interrupt Cancel. A run that
-// waits for its turn has no runner and is ended immediately.
+// Cancel first sends the request to the runner, which can stop the script and count its
+// output. If no runner answers within Options.CancelTimeout, the ledger ends the execution.
+// Once the request to cancel is recorded, cancelling ctx does not interrupt Cancel. A run
+// that waits for its turn has no runner and is ended immediately.
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)

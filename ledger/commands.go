@@ -83,7 +83,7 @@ func NewRequest(e events.Event) (Request, bool) {
 	return Request{Tenant: e.Tenant, Seq: e.Seq, RequestedAt: e.Time, Traceparent: e.Traceparent, ExecutionRequested: *d}, true
 }
 
-// Plan is what a runner does with a request. Ledger.Plan derives it from the ledger.
+// Plan is the plan of a runner for a request. Ledger.Plan derives it from the ledger.
 type Plan struct {
 	Request Request
 	// Attempt is the next attempt, from 1. Seed and StartTime are those of the first

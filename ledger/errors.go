@@ -28,7 +28,7 @@ const (
 )
 
 // Error is the answer to a request that was refused or failed. Message is for the user:
-// it names the field and the rule, and what to do.
+// it names the field, the rule and the remedy.
 type Error struct {
 	Code    Code
 	Field   string // the request field at fault, or empty

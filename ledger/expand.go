@@ -210,7 +210,7 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSe
 	case s.Next.Reset || s.Next.ExecutionID == "":
 		return "", h, nil
 	}
-	// A runner may know more than this process, for example its engine.
+	// A runner may have found a reason that this process cannot find, for example its engine.
 	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
 	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// headCache caches what was read about the turns of sessions. Dropping it costs only
-// look-ups.
+// headCache caches facts about the turns of sessions. Without them, the ledger is read
+// again.
 type headCache struct {
 	mu    sync.Mutex
 	heads map[headKey]sessionHead // session heads after a turn, which never change

@@ -108,7 +108,7 @@ type Options struct {
 	// Stateless runs every script in a fresh isolate and saves no heap.
 	Stateless bool
 	// HeapMemoryMB is the default heap limit in MiB. Default: 64. HeapMemoryCeilingMB is
-	// the maximum that a request may ask for. Default: 256, but at least HeapMemoryMB.
+	// the maximum of a request. Default: 256, but at least HeapMemoryMB.
 	HeapMemoryMB        int
 	HeapMemoryCeilingMB int
 	// TimeoutSecs is the default wall-clock limit in seconds. Default: 30.

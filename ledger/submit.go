@@ -98,7 +98,7 @@ func (l *Ledger) lookUp(ctx context.Context, run validSubmission) (Receipt, erro
 	return l.repeatedReceipt(ctx, run.Tenant, run.req, run.asked)
 }
 
-// withAdmission asks Options.Admit for a new submission, calls do, which records it, and
+// withAdmission calls Options.Admit for a new submission, calls do, which records it, and
 // reports the position of the event to Admit. do MUST read s only when it is called,
 // because the admission may have changed s.
 func (l *Ledger) withAdmission(ctx context.Context, doing string, s *Submission, do func() (Receipt, error)) (r Receipt, err error) {
@@ -300,18 +300,18 @@ func (l *Ledger) repeatedReceipt(ctx context.Context, tenant string, req *events
 	return Receipt{ExecutionID: req.ExecutionID, Seq: past[0].Seq, Repeated: true, Warnings: first.Warnings}, nil
 }
 
-// RequestSHA256 returns the hash of everything that a submission asks for, as its
-// requested event holds it on a server that keeps heaps. Equal submissions have equal
-// hashes, regardless of client and time.
+// RequestSHA256 returns the fingerprint of a submission, as its requested event holds it on
+// a server that keeps heaps. Equal submissions have equal fingerprints, regardless of
+// client and time.
 func RequestSHA256(s Submission) string {
 	s.FileName = cmp.Or(s.FileName, defaultFileName)
 	return fingerprint(s, events.Hash([]byte(s.Code)), true)
 }
 
-// fingerprint returns the hash of everything that a submission asks for. Client, time
-// and the server's defaults are not included, so that a request keeps its fingerprint
-// after a change of configuration. The form is part of the ledger's format and MUST NOT
-// change: recorded hashes are compared with it.
+// fingerprint returns the hash of the arguments of a submission. Client, time and the
+// server's defaults are not included, so that a request keeps its fingerprint after a
+// change of configuration. The form is part of the ledger's format and MUST NOT change:
+// recorded hashes are compared with it.
 func fingerprint(s Submission, source string, stateful bool) string {
 	globals := encodeGlobals(s.Globals)
 	if globals != "" {

@@ -6,8 +6,8 @@ import (
 	"daybook/events"
 )
 
-// editCache caches what is known about the tag edits of heaps. Dropping it costs only
-// reads.
+// editCache caches facts about the tag edits of heaps. Without them, the ledger is read
+// again.
 type editCache struct {
 	mu     sync.Mutex
 	byHeap map[string]knownEdits // guarded by mu

@@ -65,8 +65,8 @@ func newTurn(d *events.SessionTurnQueued, seq uint64) *events.Turn {
 	return &events.Turn{SessionID: d.SessionID, Number: d.Number, After: d.After, Reset: d.Reset, Heap: d.Heap, QueuedSeq: seq}
 }
 
-// planTurn adds to the plan of a run with a turn what the run waits for, or the heap
-// that it starts from.
+// planTurn adds to the plan of a run with a turn the execution that the run waits for, or
+// the heap that it starts from.
 func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
 	r := p.Request
 	skipped, err := l.skippedBefore(ctx, r)

@@ -13,7 +13,8 @@ import (
 )
 
 // agentSchema holds the ACP sessions. Directories and config are JSON as recorded;
-// blocks and answer are bodies.
+// blocks and answer are bodies. cleared_seq is the position of the answer that cleared
+// the session: a client that loads the session receives only later prompts.
 const agentSchema = `
 CREATE TABLE IF NOT EXISTS agent_sessions (
 	id INTEGER PRIMARY KEY,

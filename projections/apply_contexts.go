@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS contexts (
 	state TEXT NOT NULL, -- contextBody as JSON
 	PRIMARY KEY (tenant, context_key)
 ) WITHOUT ROWID;
--- Those that expire: see IdleContexts.
+-- The contexts that can expire: see IdleContexts.
 CREATE INDEX IF NOT EXISTS contexts_by_use ON contexts (used_at, tenant, context_key) WHERE running = 0 AND (empty = 0 OR kind = 'transport');
 CREATE TABLE IF NOT EXISTS context_runs (
 	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL,

@@ -63,8 +63,8 @@ func (a *applier) applyTruncated(e *events.Event, d *events.ExecutionOutputTrunc
 }
 
 // beginAttempt makes the stored output end where the attempt starts: it deletes the
-// pieces that the attempt did not know of, and ends an open line. See
-// events.ExecutionStarted.FirstByte. It returns where the output continues.
+// pieces that were stored after the attempt was planned, and ends an open line. See
+// events.ExecutionStarted.FirstByte. It returns the position at which output continues.
 //
 // In an intact ledger, that is the position in the event. In any other ledger the stored
 // output counts, so that it never has a gap: with a gap, no page would be exact.

@@ -70,7 +70,7 @@ func (l *logEstimate) isDue(now uint64) bool {
 	return float64(now-l.movedAt)*l.perEvent >= minCheckpointPages
 }
 
-// learn takes the result of a checkpoint after now events: the pages that the log had,
+// learn adds the result of a checkpoint after now events: the pages that the log had,
 // and those that were left because a query needs them. The left pages stay due.
 func (l *logEstimate) learn(now uint64, pages, left int) {
 	since := now - l.emptiedAt

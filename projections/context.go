@@ -14,8 +14,7 @@ import (
 // contextSchemaVersion is the version of the JSON form of Context.
 const contextSchemaVersion = 1
 
-// Context is a conversation context as clients see it: what the server remembers of a
-// session. Its JSON form is documented.
+// Context is a conversation context as clients see it. Its JSON form is documented.
 type Context struct {
 	SchemaVersion int `json:"schema_version"`
 	// SessionID is the id by which clients know the context, 64 hex characters.
@@ -36,7 +35,7 @@ type Context struct {
 	// is their number.
 	SummaryBeforeWindow string `json:"summary_before_window,omitempty"`
 	WindowStartIndex    int    `json:"window_start_index,omitempty"`
-	// Warnings tell the reader why nothing is kept in the context. They are never
+	// Warnings contain the reason why nothing is kept in the context. They are never
 	// stored.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS logical_sessions (
 	PRIMARY KEY (tenant, session_id)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
--- What a session was told of since its last break.
+-- The catalog entries that a session got since its last break.
 CREATE TABLE IF NOT EXISTS taught (
 	tenant TEXT NOT NULL, session_id TEXT NOT NULL, n INTEGER NOT NULL,
 	symbol TEXT NOT NULL, entry TEXT NOT NULL, sha256 TEXT NOT NULL,

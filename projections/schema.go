@@ -7,7 +7,7 @@ const SchemaVersion = 26
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
 const schema = `
--- Up to position removed only some events are there: see removals.
+-- Of the events up to position removed, only kept events are left: see removals.
 CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, removed INTEGER NOT NULL DEFAULT 0);
 INSERT OR IGNORE INTO position VALUES (1, 0, 0);
 -- The volumes that were removed, each by the event at seq.
@@ -49,10 +49,10 @@ CREATE INDEX IF NOT EXISTS executions_by_session ON executions (tenant, session_
 CREATE INDEX IF NOT EXISTS executions_by_logical ON executions (tenant, logical_id, requested_seq) WHERE logical_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS executions_by_heap ON executions (tenant, output_heap) WHERE output_heap IS NOT NULL;
 
--- A row is a chunk of output: its text with line ends, and what is known of
--- each piece. next_line is the number of the line after its last line end.
--- Chunks of an execution follow each other without a hole, in the order of seq,
--- the position of their event. Those without text share an offset with the next.
+-- A row is a chunk of output: its text with line ends, and the level, time and
+-- length of each piece. next_line is the number of the line after its last line
+-- end. The chunks of an execution have no gap, in the order of seq, the position
+-- of their event. A chunk without text has the offset of the next chunk.
 CREATE TABLE IF NOT EXISTS output (
 	seq INTEGER PRIMARY KEY, execution INTEGER NOT NULL, first_byte INTEGER NOT NULL,
 	first_line INTEGER NOT NULL, next_line INTEGER NOT NULL,
@@ -77,13 +77,13 @@ CREATE TABLE IF NOT EXISTS tag_edits (
 	edit TEXT NOT NULL, actor TEXT NOT NULL, tags TEXT NOT NULL, execution_id TEXT, at INTEGER NOT NULL,
 	PRIMARY KEY (tenant, heap, seq)
 ) WITHOUT ROWID;
--- The tags in force, and since which position.
+-- The tags in force by heap, and the position since which they hold.
 CREATE TABLE IF NOT EXISTS tagged (
 	tenant TEXT NOT NULL, heap TEXT NOT NULL, effective INTEGER NOT NULL, tags TEXT NOT NULL,
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
--- The same, from the pair to the heaps. A pair is its hash: see pairOf. Keys of heaps
--- are the bytes of the hash here, which halves what a query goes through.
+-- The tags in force, from the pair to the heaps. A pair is its hash: see pairOf. The key
+-- of a heap is stored as bytes, which halves the size of the rows that a query reads.
 CREATE TABLE IF NOT EXISTS heap_tags (
 	pair BLOB NOT NULL, heap BLOB NOT NULL,
 	mask INTEGER NOT NULL, -- of all pairs the heap carries: see maskOf
@@ -113,7 +113,7 @@ CREATE TABLE IF NOT EXISTS session_refs (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_refs_by_session ON session_refs (tenant, session_id);
 
--- What each tenant uses: runs that have not ended, bytes of output and of heaps, and
+-- The usage of each tenant: runs that have not ended, bytes of output and of heaps, and
 -- the number of sessions, contexts, tagged heaps that no run has left, and short names
 -- of logical sessions.
 CREATE TABLE IF NOT EXISTS tenant_usage (

@@ -216,8 +216,7 @@ func (s *Store) evictUnderPressure() (dropped int) {
 	return dropped
 }
 
-// readYourWritesTimeout bounds how long a recorded note may be missing from what is
-// read.
+// readYourWritesTimeout is the maximum time until readers find a recorded note.
 const readYourWritesTimeout = 5 * time.Second
 
 // readWait returns how long a reader waits until recorded notes can be read: 3 s, or

@@ -3,7 +3,7 @@
 // A write is durable after fsync of the file, and a name after fsync of its directory.
 // A rename replaces a file atomically for other processes. But a power cut may leave an
 // empty file under the new name unless the content was synced first. The comment of
-// each function says what is durable when it returns nil.
+// each function states what is durable when the function returns nil.
 //
 // durable.go is its only file.
 package durable
