@@ -103,7 +103,7 @@ func New(o Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	a.plainRoutes(mux, a.routes(mux), o)
 	for pattern, h := range o.Mounts {
-		mux.Handle(pattern, untilDrained(h))
+		mux.Handle(pattern, cancelOnDrain(h))
 	}
 	return a.withChecks(a.withRouting(mux)), nil
 }

@@ -88,9 +88,9 @@ func (a *api) endArray(ctx context.Context, l *array, err error) {
 	switch {
 	case err == nil, errors.Is(err, errHead):
 	case !l.started:
-		writeFailure(l.w, a.failed(ctx, err, subject{}))
+		writeFailure(l.w, a.toFailure(ctx, err, subject{}))
 	default:
-		a.brokeOff(ctx, "response ended early", err, "path", requestOf(ctx).path)
+		a.logFailure(ctx, "response ended early", err, "path", requestOf(ctx).path)
 		panic(http.ErrAbortHandler)
 	}
 }

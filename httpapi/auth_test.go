@@ -124,8 +124,8 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestOpenRoutes tests that the routes without a token reveal little.
-func TestOpenRoutes(t *testing.T) {
+// TestPublicRoutes tests that the routes without a token reveal little.
+func TestPublicRoutes(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	s := start(t, k.option, func(o *httpapi.Options) {
@@ -167,7 +167,7 @@ func TestOpenRoutes(t *testing.T) {
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	h := bare(t, k.option, func(o *httpapi.Options) { o.PublicURL = "https://book.example/" })
+	h := newBareHandler(t, k.option, func(o *httpapi.Options) { o.PublicURL = "https://book.example/" })
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.Host = "localhost"
 	w := httptest.NewRecorder()
@@ -177,9 +177,9 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestTenantsAreApart tests that two tenants can use the same session, tags and
+// TestTenantsAreSeparate tests that two tenants can use the same session, tags and
 // idempotency key.
-func TestTenantsAreApart(t *testing.T) {
+func TestTenantsAreSeparate(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	s := start(t, k.option)
@@ -266,7 +266,7 @@ func TestLimits(t *testing.T) {
 // for loopback names, which all programs of the machine share.
 func TestStrictTransport(t *testing.T) {
 	t.Parallel()
-	h := bare(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example"} })
+	h := newBareHandler(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example"} })
 	for url, want := range map[string]string{"https://book.example/healthz": "max-age=31536000", "https://localhost:8080/healthz": "", "http://book.example/healthz": ""} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))

@@ -28,7 +28,7 @@ func (a *api) collectRoutes(r *router) {
 		Summary: "Delete unused heaps",
 		Description: "Deletes a heap if it has no tags, was last saved, restored or tagged before the given time, no waiting or running execution starts from it, none of the newest entries of a session names it, " +
 			"and no logical session continues from it. Also deletes blobs that no event names. Each deletion of a heap is an event. Later requests for the heap are answered 410 and name that event.",
-		Metadata:    map[string]any{needs: access.Admin},
+		Metadata:    map[string]any{scopeKey: access.Admin},
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[collectBody](r)}},
 	}
 	register(r, o, []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.collectHeaps)
@@ -92,6 +92,6 @@ func (a *api) collectHeaps(ctx context.Context, in *collectInput) (*collectAnswe
 	for _, c := range report.List {
 		last = max(last, c.Seq)
 	}
-	out.Written = a.wroteAt(last)
+	out.Written = a.noteWrite(last)
 	return out, nil
 }

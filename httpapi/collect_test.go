@@ -14,8 +14,8 @@ import (
 	"daybook/ledger"
 )
 
-// collecting adds the collection of heaps, with a clock that is ahead.
-func (s *stack) collecting(ahead time.Duration) {
+// serveCollector adds the collection of heaps, with a clock that is ahead.
+func (s *stack) serveCollector(ahead time.Duration) {
 	s.t.Helper()
 	service := retention.New(retention.Options{
 		Feed: s.store, Recorder: s.ledger, Blobs: s.store, Now: func() time.Time { return time.Now().Add(ahead) }, Logger: storetest.Logger(s.t),
@@ -23,8 +23,8 @@ func (s *stack) collecting(ahead time.Duration) {
 	s.serve(func(o *httpapi.Options) { o.Collector = service })
 }
 
-// left records a run with an output heap.
-func (s *stack) left(content string) string {
+// runWithHeap records a run with an output heap.
+func (s *stack) runWithHeap(content string) string {
 	s.t.Helper()
 	heap, err := s.store.PutHeap(s.t.Context(), events.DefaultTenant, []byte(content), "e")
 	if err != nil {
@@ -46,8 +46,8 @@ func TestCollectHeaps(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.do("POST", "/api/heaps/collect", "{}").into(t, http.StatusServiceUnavailable, nil)
-	s.collecting(31 * 24 * time.Hour)
-	heap := s.left("state")
+	s.serveCollector(31 * 24 * time.Hour)
+	heap := s.runWithHeap("state")
 	for body, want := range map[string]string{
 		`{"older_than_secs":3599}`: "older_than_secs", `{"keep_entries":-1}`: "keep_entries", `{"dry_run":1}`: "dry_run must be true or false, not a number", `{"unknown":1}`: "unknown",
 	} {

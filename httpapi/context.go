@@ -155,7 +155,7 @@ func (a *api) setContext(ctx context.Context, in *setContextInput) (*contextAnsw
 	if err != nil {
 		return nil, err
 	}
-	return &contextAnswer{Written: a.wroteAt(seq), Body: contextBody{c}}, nil
+	return &contextAnswer{Written: a.noteWrite(seq), Body: contextBody{c}}, nil
 }
 
 func decodeContextPatch(raw []byte) (contextstore.Patch, *failure) {
@@ -198,12 +198,12 @@ func (a *api) clearContext(ctx context.Context, in *contextInput) (*clearedConte
 	if err != nil {
 		return nil, err
 	}
-	return &clearedContext{Written: a.wroteAt(seq), Body: clearedBody{"cleared", c.SessionID, "Conversation context has been reset. Starting fresh."}}, nil
+	return &clearedContext{Written: a.noteWrite(seq), Body: clearedBody{"cleared", c.SessionID, "Conversation context has been reset. Starting fresh."}}, nil
 }
 
-// inContext adds a submission to the conversation context of its session. If the
+// addToContext adds a submission to the conversation context of its session. If the
 // context cannot be read, the error is logged and the run is recorded without it.
-func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
+func (a *api) addToContext(ctx context.Context, s *ledger.Submission) {
 	if a.contexts == nil {
 		return
 	}
@@ -216,7 +216,7 @@ func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	}
 	ref, err := a.contexts.Ref(ctx, k)
 	if err != nil {
-		a.brokeOff(ctx, "conversation context not read", err)
+		a.logFailure(ctx, "conversation context not read", err)
 		return
 	}
 	s.Context = &ref

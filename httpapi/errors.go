@@ -156,15 +156,15 @@ func (f *failure) MarshalJSON() ([]byte, error) { return json.Marshal(f.problem)
 
 const problemType = "application/problem+json"
 
-// notOK adds the member "ok": false.
-func (f *failure) notOK() *failure {
+// markNotOK adds the member "ok": false.
+func (f *failure) markNotOK() *failure {
 	no := false
 	f.problem.OK = &no
 	return f
 }
 
-// status maps codes of package ledger to HTTP; no other function does.
-func status(code ledger.Code) int {
+// statusOf maps codes of package ledger to HTTP; no other function does.
+func statusOf(code ledger.Code) int {
 	switch code {
 	case ledger.CodeInvalid:
 		return http.StatusBadRequest
@@ -212,9 +212,9 @@ func removedFailure(err error, about subject) *failure {
 	return fail(http.StatusGone, string(ledger.CodeGone), about.field, "%s", text)
 }
 
-// failed maps any error to a failure. It logs internal errors, once, under a reference
+// toFailure maps any error to a failure. It logs internal errors, once, under a reference
 // that the response names.
-func (a *api) failed(ctx context.Context, err error, about subject) *failure {
+func (a *api) toFailure(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
 	var unwritable *events.UnwritableError
@@ -228,7 +228,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.As(err, &busy):
 		return readsFailure(busy)
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
-		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
+		f = fail(statusOf(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {
 			f.retryAfter = max(1, int(le.RetryAfter.Seconds()))
 		}
@@ -304,7 +304,7 @@ func fromHuma(op *huma.Operation, err huma.StatusError) *failure {
 	}
 	switch {
 	case model.Status == http.StatusRequestEntityTooLarge:
-		return tooLarge()
+		return bodyTooLarge()
 	case model.Status == http.StatusRequestTimeout:
 		return fail(model.Status, string(ledger.CodeInvalid), "", "the body did not arrive in time")
 	case model.Status == http.StatusBadRequest && len(model.Errors) == 0:
@@ -396,7 +396,7 @@ func knownParameters(op *huma.Operation) string {
 
 // RefuseConnection answers 503 to a request on a connection above the server's limit.
 func RefuseConnection(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
+	setSecurityHeaders(w.Header())
 	writeFailure(w, unavailable("this server has too many connections; try again in a second, and reuse connections"))
 }
 
@@ -410,10 +410,10 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	_ = json.NewEncoder(w).Encode(f.problem)
 }
 
-// brokeOff logs an error that the client does not see, for example because the response has
+// logFailure logs an error that the client does not see, for example because the response has
 // started. The level is WARN, or DEBUG if the client disconnects or is cut off because it
 // is too slow: clients can cause any number of such lines.
-func (a *api) brokeOff(ctx context.Context, what string, err error, attrs ...any) {
+func (a *api) logFailure(ctx context.Context, what string, err error, attrs ...any) {
 	level := slog.LevelWarn
 	if ctx.Err() != nil || isClientFault(err) {
 		level = slog.LevelDebug

@@ -13,7 +13,7 @@ import (
 )
 
 // A client that disconnects or is too slow causes no log line above DEBUG.
-func TestBrokenAnswersInTheLog(t *testing.T) {
+func TestLevelOfLoggedFailures(t *testing.T) {
 	t.Parallel()
 	left, leave := context.WithCancel(t.Context())
 	leave()
@@ -30,7 +30,7 @@ func TestBrokenAnswersInTheLog(t *testing.T) {
 	} {
 		var log strings.Builder
 		a := &api{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-		a.brokeOff(test.ctx, "response ended early", test.err, "path", "/x")
+		a.logFailure(test.ctx, "response ended early", test.err, "path", "/x")
 		if !strings.Contains(log.String(), "level="+test.want) || !strings.Contains(log.String(), "path=/x") {
 			t.Errorf("%s: %s", name, log.String())
 		}

@@ -57,7 +57,7 @@ func TestErrorTable(t *testing.T) {
 		{"given up", context.DeadlineExceeded, 503, "unavailable", true, false},
 	} {
 		var log logged
-		h := bare(t, func(o *httpapi.Options) {
+		h := newBareHandler(t, func(o *httpapi.Options) {
 			o.Commands = failing{err: tc.err}
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})

@@ -76,7 +76,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if f != nil {
 		return nil, f
 	}
-	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
+	if f := checkRange("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
 		return nil, f
 	}
 	if keys := r.header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
@@ -96,7 +96,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 		return nil, f
 	}
 	s.RequireHeap = required
-	a.inContext(ctx, &s)
+	a.addToContext(ctx, &s)
 	receipt, err := a.cmd.Submit(ctx, s)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	s, in.RawBody = ledger.Submission{}, nil
 	forgetBody(ctx)
 	out := &execAnswer{
-		Written: a.wroteAt(receipt.Seq), Status: http.StatusAccepted, Location: "/api/executions/" + receipt.ExecutionID,
+		Written: a.noteWrite(receipt.Seq), Status: http.StatusAccepted, Location: "/api/executions/" + receipt.ExecutionID,
 		Body: execBody{accepted: accepted{receipt.ExecutionID, receipt.Warnings}},
 	}
 	if !in.Wait.Set {
@@ -113,13 +113,13 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	}
 	// The run is accepted: the client gets its id even if it cannot be read now.
 	if err := a.waitForPosition(ctx, Reading{}); err != nil {
-		a.brokeOff(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
+		a.logFailure(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
 		return out, nil
 	}
 	d, err := a.awaitEnd(ctx, receipt.ExecutionID, in.Wait.Value, true)
 	switch {
 	case err != nil:
-		a.brokeOff(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
+		a.logFailure(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
 	case d.Status.Terminal():
 		out.Status, out.Location, out.Body.ended = http.StatusOK, "", &d
 	}

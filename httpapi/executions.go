@@ -24,7 +24,7 @@ func (a *api) executionRoutes(r *router) {
 	answers := r.api.OpenAPI().Paths["/api/exec"].Post.Responses
 	answers["200"].Headers = map[string]*huma.Header{sequenceHeader: answers["202"].Headers[sequenceHeader]}
 
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "list-executions", Method: http.MethodGet, Path: "/api/executions", Tags: []string{tagExecutions},
 		Summary:     "List executions",
 		Description: "Newest first. Without limit: all running executions and the newest 1,000 ended ones.",
@@ -42,7 +42,7 @@ func (a *api) executionRoutes(r *router) {
 		Summary: "Cancel an execution", Description: "Answers once the status cancelled is recorded. Error responses have ok: false.",
 	}, []int{http.StatusNotFound, http.StatusConflict}, a.cancelExecution)
 
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
 		Summary: "Get the history of an execution", Description: "All recorded events about the execution, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
@@ -83,7 +83,7 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 		filter.Status = s
 	}
 	if in.Limit.Set {
-		if f := between("limit", in.Limit.Value, 1, maxListLimit); f != nil {
+		if f := checkRange("limit", in.Limit.Value, 1, maxListLimit); f != nil {
 			return nil, f
 		}
 		filter.Limit = in.Limit.Value
@@ -124,7 +124,7 @@ type getInput struct {
 type getAnswer struct{ Body executionDetail }
 
 func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error) {
-	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
+	if f := checkRange("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
 		return nil, f
 	}
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
@@ -153,9 +153,9 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 	r := requestOf(ctx)
 	seq, err := a.cmd.Cancel(ctx, r.tenant, in.ID, r.actor)
 	if err != nil {
-		return nil, a.failed(ctx, err, in.about()).notOK()
+		return nil, a.toFailure(ctx, err, in.about()).markNotOK()
 	}
-	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
 
 type historyInput struct{ OneExecution }
@@ -182,7 +182,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 }
 
 func (a *api) callRoutes(r *router) {
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-calls", Method: http.MethodGet, Path: "/api/executions/{id}/calls", Tags: []string{tagExecutions},
 		Summary:     "List the host calls of an execution",
 		Description: "The calls of the script to tools of MCP servers, in order, with their results.",
@@ -204,7 +204,7 @@ func (a *api) executionCalls(ctx context.Context, in *callsInput) (*callsAnswer,
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	calls, err := found(ctx, a, func() ([]projections.Call, error) { return a.q.Calls(ctx, requestOf(ctx).tenant, in.ID) })
+	calls, err := readCurrent(ctx, a, func() ([]projections.Call, error) { return a.q.Calls(ctx, requestOf(ctx).tenant, in.ID) })
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 var executionTexts = []string{projections.TextCode, projections.TextResult, projections.TextError}
 
 func (a *api) executionTextRoutes(r *router) {
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-text", Method: http.MethodGet, Path: "/api/executions/{id}/texts/{text}", Tags: []string{tagExecutions},
 		Summary:     "Get the code, result or error of an execution as plain text",
 		Description: "Also returns a text that is too large for the response with the execution. That response has the beginning of the text and names it in cut_texts. A Range header selects a part.",
@@ -46,7 +46,7 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 	if account := budget.From(ctx); account != nil {
 		ctx = budget.With(ctx, account.WithFactor(1)) // the text is sent without encoding
 	}
-	text, err := found(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, requestOf(ctx).tenant, in.ID, in.Text) })
+	text, err := readCurrent(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, requestOf(ctx).tenant, in.ID, in.Text) })
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, ui
 
 // Removed events are not held by the arrays of the feed's slices: many small events
 // make a long array, which would hold as many large events later.
-func TestFeedsLetGoOfWhatTheyForget(t *testing.T) {
+func TestFeedsReleaseRemovedEvents(t *testing.T) {
 	t.Parallel()
 	feed := newLiveFeed(silentLog{})
 	feed.limit = 1
@@ -60,7 +60,7 @@ func (endedRun) Lines(context.Context, string, string, int64, int) ([]projection
 
 // A follower that is behind is notified of the end of a run, even if the last attempt
 // wrote less output than the one before.
-func TestLinesBehindTellTheEnd(t *testing.T) {
+func TestFollowerBehindGetsTheEnd(t *testing.T) {
 	t.Parallel()
 	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), reads: reads.New(reads.Options{})}
 	lines, status, err := a.readLinesBehind(t.Context(), runKey{"a", "x"}, 7)

@@ -32,9 +32,9 @@ func guardFailure(r *http.Request, err error) *failure {
 // the version of the interface. Clients recognize a Daybook server by it.
 const APIHeader = "Daybook-Api"
 
-// secure sets the headers of every response. Pages and mounted handlers replace the
+// setSecurityHeaders sets the headers of every response. Pages and mounted handlers replace the
 // content security policy by their own.
-func secure(h http.Header) {
+func setSecurityHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -45,7 +45,7 @@ func secure(h http.Header) {
 	h.Set(APIHeader, "1")
 }
 
-func tooLarge() *failure {
+func bodyTooLarge() *failure {
 	return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrRequestTooLarge.Message)
 }
 

@@ -41,8 +41,8 @@ func TestCheckBind(t *testing.T) {
 	}
 }
 
-// bare is a handler without parts behind it, for requests that never reach them.
-func bare(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
+// newBareHandler is a handler without parts behind it, for requests that never reach them.
+func newBareHandler(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
 	t.Helper()
 	o := httpapi.Options{Commands: noCommands{}, Queries: noQueries{}, Events: noEvents{}}
 	for _, c := range change {
@@ -67,7 +67,7 @@ func (noQueries) Applied() uint64 { return 0 }
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	h := bare(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example", "other.example:8443"} })
+	h := newBareHandler(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example", "other.example:8443"} })
 	for _, tc := range []struct {
 		name, method, host string
 		header             []string
@@ -125,7 +125,7 @@ func TestGuard(t *testing.T) {
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
 	reached := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a refused request reached a handler") })
-	h := bare(t, func(o *httpapi.Options) {
+	h := newBareHandler(t, func(o *httpapi.Options) {
 		o.Mounts = map[string]http.Handler{"/mcp": reached, "/sse": reached, "/assets/": reached}
 		o.Metrics = reached
 	})

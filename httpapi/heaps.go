@@ -16,13 +16,13 @@ func (a *api) heapRoutes(r *router) {
 	op := func(id, method, path, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
 	}
-	register(r, heavy(op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
+	register(r, markHeavy(op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
 		"Without tag: all recorded heaps, newest first. With tags: the heaps that have all of them, ordered by key.")),
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.getHeap)
-	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object if there are none. With history=1 also the edits, oldest first: the position of each edit, its actor and the tags after it.")),
+	register(r, markHeavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object if there are none. With history=1 also the edits, oldest first: the position of each edit, its actor and the tags after it.")),
 		[]int{http.StatusBadRequest}, a.heapTags)
 	r.bounds(http.MethodGet, base+"/tags", "limit", 1, maxListLimit, nil)
 	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key can have tags.")
@@ -31,7 +31,7 @@ func (a *api) heapRoutes(r *router) {
 	delete(set.RequestBody.Content, "application/octet-stream") // huma documents it for every RawBody
 	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys, all tags are deleted."),
 		[]int{http.StatusBadRequest}, a.deleteHeapTags)
-	register(r, heavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the lineage of a heap",
+	register(r, markHeavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the lineage of a heap",
 		"The runs that produced the heap and its ancestors, from the heap back to a fresh isolate.")),
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
 }
@@ -44,7 +44,7 @@ type OneHeap struct {
 func (h OneHeap) about() subject { return subject{"heap", "Heap", h.Heap} }
 
 func (h OneHeap) check() error {
-	if f := heapKey("heap", h.Heap, events.ValidHash(h.Heap)); f != nil {
+	if f := checkHeapKey("heap", h.Heap, events.ValidHash(h.Heap)); f != nil {
 		return f
 	}
 	return nil
@@ -66,7 +66,7 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 		return nil, f
 	}
 	limit := in.Limit.or(100)
-	if f := between("limit", limit, 1, maxListLimit); f != nil {
+	if f := checkRange("limit", limit, 1, maxListLimit); f != nil {
 		return nil, f
 	}
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
@@ -94,7 +94,7 @@ func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	h, err := found(ctx, a, func() (projections.Heap, error) { return a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap) })
+	h, err := readCurrent(ctx, a, func() (projections.Heap, error) { return a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap) })
 	return &heapAnswer{Body: h}, err
 }
 
@@ -127,7 +127,7 @@ func (a *api) heapTags(ctx context.Context, in *tagsInput) (*tagsAnswer, error) 
 		return nil, invalid("history", "limit and cursor need history=1")
 	}
 	limit := in.Limit.or(100)
-	if f := between("limit", limit, 1, maxListLimit); f != nil {
+	if f := checkRange("limit", limit, 1, maxListLimit); f != nil {
 		return nil, f
 	}
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
@@ -168,7 +168,7 @@ func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
 
 type deleteTagsInput struct {
@@ -189,7 +189,7 @@ func (a *api) deleteHeapTags(ctx context.Context, in *deleteTagsInput) (*okAnswe
 	if err != nil {
 		return nil, err
 	}
-	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
 
 func splitKeys(s string) []string {
@@ -215,7 +215,7 @@ func (a *api) lineage(ctx context.Context, in *heapInput) (*lineageAnswer, error
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	steps, err := found(ctx, a, func() ([]projections.HeapOrigin, error) { return a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap) })
+	steps, err := readCurrent(ctx, a, func() ([]projections.HeapOrigin, error) { return a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap) })
 	out := &lineageAnswer{}
 	out.Body.Lineage = append([]projections.HeapOrigin{}, steps...)
 	return out, err

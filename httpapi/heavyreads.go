@@ -13,8 +13,8 @@ import (
 // request. See package reads.
 const heavyKey = "weight"
 
-// heavy returns the operation, marked as heavy.
-func heavy(op huma.Operation) huma.Operation {
+// markHeavy returns the operation, marked as heavy.
+func markHeavy(op huma.Operation) huma.Operation {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
 	}
@@ -35,7 +35,7 @@ func continueReading(ctx context.Context) error { return reads.From(ctx).Continu
 func (a *api) heavyHandler(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := takePermit(r.Context()); err != nil {
-			writeFailure(w, a.failed(r.Context(), err, subject{}))
+			writeFailure(w, a.toFailure(r.Context(), err, subject{}))
 			return
 		}
 		next(w, r)

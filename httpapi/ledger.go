@@ -50,25 +50,25 @@ func (a *api) proofRoutes(r *router) {
 		Summary: "Sign a checkpoint of all recorded events",
 		Description: "The response is that of GET. The checkpoint covers all recorded events, except checkpoints at the end, and the position of Daybook-Min-Sequence in any case. " +
 			"A new checkpoint is signed only if the newest one does not cover these, at most four per second for all callers together; other callers wait for the next one. Requires the scope sign, which admin includes.",
-		Metadata:      map[string]any{needs: access.Sign},
+		Metadata:      map[string]any{scopeKey: access.Sign},
 		DefaultStatus: http.StatusOK,
 		Responses:     signed,
 	}, []int{http.StatusNotFound}, a.signCheckpoint)
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
 		Summary: "Get an inclusion proof of an event, or a consistency proof",
 		Description: "With seq: an inclusion proof of the event at that position. With from and to: a consistency proof between the trees of the first from and the first to events. " +
 			"Hashes are those of RFC 6962, in base64. The proof is for the tree of the newest checkpoint; the request waits for a checkpoint that is due. If a checkpoint covers only a part of the requested positions, pending has the others and the proof ends at the newest checkpoint. " +
 			"The proof is empty if the checkpoint does not cover seq or from. POST /api/ledger/checkpoint signs a checkpoint that covers them.",
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "export-events", Method: http.MethodGet, Path: "/api/ledger/export", Tags: []string{tagLedger},
 		Summary: "Export events with their proofs",
 		Description: "One JSON object per line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is all that the checkpoint covers, " +
 			"a line with the inclusion proof follows each event. The command daybook events export writes a directory from it that can be verified without the server.",
 		Responses: map[string]*huma.Response{"200": {Description: "Events and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[exportLine](r)}}},
 	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
 		Summary:     "Get a heap or a text that an event names",
 		Description: "The server compares the content with its hash while it sends it, and sends the last bytes only if they match: a client that receives Content-Length bytes has the intact content.",
@@ -483,14 +483,14 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 			return continueReading(ctx)
 		})
 		if err != nil && !started && ctx.Err() == nil {
-			writeFailure(w, a.failed(ctx, err, subject{}))
+			writeFailure(w, a.toFailure(ctx, err, subject{}))
 			return
 		}
 		if err == nil {
 			_, err = piece.WriteTo(w)
 		}
 		if err != nil {
-			a.brokeOff(ctx, "export ended early", err)
+			a.logFailure(ctx, "export ended early", err)
 			panic(http.ErrAbortHandler) // a regular end would look like a complete response
 		}
 	}), nil
@@ -536,14 +536,14 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 		return nil, err
 	}
 	b := &blobAnswer{content: content, size: size}
-	if err := b.fill(); err != nil {
+	if err := b.readPiece(); err != nil {
 		content.Close()
 		return nil, err
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		defer content.Close()
 		if err := b.serve(w, r); err != nil {
-			a.brokeOff(ctx, "blob response ended early", err, "hash", in.Hash)
+			a.logFailure(ctx, "blob response ended early", err, "hash", in.Hash)
 			panic(http.ErrAbortHandler) // a regular end would look like the complete content
 		}
 	}), nil
@@ -562,8 +562,8 @@ type blobAnswer struct {
 	ended   bool   // the content was read to its end and matches its hash
 }
 
-// fill reads the next piece into piece and sets ended.
-func (b *blobAnswer) fill() error {
+// readPiece reads the next piece into piece and sets ended.
+func (b *blobAnswer) readPiece() error {
 	room := b.sent[:cap(b.sent)]
 	if len(room) == 0 {
 		room = make([]byte, min(blobPiece, b.size+1))
@@ -593,7 +593,7 @@ func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
 			if err := continueReading(r.Context()); err != nil {
 				return err
 			}
-			if err := b.fill(); err != nil {
+			if err := b.readPiece(); err != nil {
 				return err
 			}
 		}

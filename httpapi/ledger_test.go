@@ -221,7 +221,7 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remote := audit.NewRemote(s.asks(http.MethodGet), s.asks(http.MethodPost))
+	remote := audit.NewRemote(s.auditGet(http.MethodGet), s.auditGet(http.MethodPost))
 	for _, sel := range []proof.ExportSelection{{}, {From: 5, To: 9}} {
 		dir := filepath.Join(t.TempDir(), "x")
 		if _, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: dir, Selection: sel}); err != nil {
@@ -258,8 +258,8 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 	}
 }
 
-// asks is a client of an audit.Remote that sends a header with every request.
-func (s *stack) asks(method string, always ...string) audit.Get {
+// auditGet is a client of an audit.Remote that sends a header with every request.
+func (s *stack) auditGet(method string, always ...string) audit.Get {
 	return func(ctx context.Context, path string, header ...string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, method, s.url+path, nil)
 		if err != nil {

@@ -75,14 +75,14 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	}
 	reader := &eventReader{a: a, r: r, after: in.After, left: -1, selector: a.selector(events.Selection{Tenant: r.tenant, Execution: in.Execution, Session: session.selection()})}
 	if in.Limit.Set {
-		if f := between("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
+		if f := checkRange("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
 			return nil, f
 		}
 		reader.left = in.Limit.Value
 	}
 	for _, t := range r.query["type"] {
 		if !slices.Contains(events.Types(), events.Type(t)) {
-			return nil, noSuchType(t)
+			return nil, unknownType(t)
 		}
 		if !slices.Contains(reader.selector.Types, events.Type(t)) { // each type is compared with every event
 			reader.selector.Types = append(reader.selector.Types, events.Type(t))
@@ -101,7 +101,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	case reader.after < removal.UpTo():
 		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, removal.UpTo()))
 	}
-	if reader.whole = !in.Follow && r.accept != typeSSE; reader.whole {
+	if reader.hasEnd = !in.Follow && r.accept != typeSSE; reader.hasEnd {
 		if err := budget.TakeOnce(ctx, eventPageBytes); err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		removed := a.removal().UpTo()
 		return stream(func(w http.ResponseWriter, _ *http.Request) {
 			if err := reader.browse(ctx, w, r.query, removed, edge); err != nil {
-				writeFailure(w, a.failed(ctx, err, subject{}))
+				writeFailure(w, a.toFailure(ctx, err, subject{}))
 			}
 		}), nil
 	case r.accept == typeSSE:
@@ -130,7 +130,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	}
 }
 
-func noSuchType(t string) *failure {
+func unknownType(t string) *failure {
 	names := make([]string, 0, len(events.Types()))
 	for _, known := range events.Types() {
 		names = append(names, string(known))
@@ -154,17 +154,17 @@ type eventReader struct {
 	after    uint64
 	left     int
 	selector *events.Selector
-	// whole is true for a response that ends with the newest event: it holds memory until
+	// hasEnd is true for a response that ends with the newest event: it holds memory until
 	// its end. A response that follows the ledger holds memory while it reads stored
 	// events.
-	whole bool
+	hasEnd bool
 }
 
-func (er *eventReader) done() bool { return er.left == 0 }
+func (er *eventReader) isDone() bool { return er.left == 0 }
 
-// pass advances to an event, and calls emit if the selection contains it.
-func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
-	if er.done() {
+// advance advances to an event, and calls emit if the selection contains it.
+func (er *eventReader) advance(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
+	if er.isDone() {
 		return nil
 	}
 	er.after = e.event.Seq
@@ -181,9 +181,9 @@ func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEv
 // readTo reads stored events up to the position edge, included. emit MUST NOT wait for
 // the client; flush may.
 func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
-	for er.after < edge && !er.done() {
+	for er.after < edge && !er.isDone() {
 		err := budget.Piece(ctx, func() error {
-			if !er.whole {
+			if !er.hasEnd {
 				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, eventPageBytes) }); err != nil {
 					return err
 				}
@@ -205,20 +205,20 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 	} else if err != nil {
 		return err
 	}
-	if err := er.passPage(ctx, page, edge, emit); err != nil {
+	if err := er.advanceOverPage(ctx, page, edge, emit); err != nil {
 		return err
 	}
-	if !er.done() {
+	if !er.isDone() {
 		er.after = min(page.end, edge)
 	}
 	return flush()
 }
 
-// passPage passes the events of a page. A response with an end first waits for the
+// advanceOverPage passes the events of a page. A response with an end first waits for the
 // other heavy reads of its tenant; responses that follow the ledger share the cost of a
 // page.
-func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
-	if er.whole {
+func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
+	if er.hasEnd {
 		_, leave, err := er.a.reads.Enter(ctx, er.r.tenant)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint6
 		if e.event.Seq > edge {
 			break
 		}
-		if err := er.pass(ctx, e, emit); err != nil {
+		if err := er.advance(ctx, e, emit); err != nil {
 			return err
 		}
 	}
@@ -277,7 +277,7 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 // logStreamError logs why a stream ended early.
 func (er *eventReader) logStreamError(ctx context.Context, err error) {
 	if err != nil {
-		er.a.brokeOff(ctx, "event stream ended early", err, "after", er.after)
+		er.a.logFailure(ctx, "event stream ended early", err, "after", er.after)
 	}
 }
 
@@ -318,7 +318,7 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 		er.logStreamError(ctx, err)
 		return
 	}
-	if er.done() {
+	if er.isDone() {
 		return
 	}
 	if s.caughtUp(strconv.FormatUint(er.after, 10)) != nil || s.flush() != nil {
@@ -336,7 +336,7 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	defer beat.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for !er.done() {
+	for !er.isDone() {
 		list, end, changed, ok := place.next(er.after)
 		if !ok {
 			if err := er.readTo(ctx, end, s.encoded, s.flush); err != nil {
@@ -345,11 +345,11 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 			continue
 		}
 		for _, e := range list {
-			if err := er.pass(ctx, e, s.encoded); err != nil {
+			if err := er.advance(ctx, e, s.encoded); err != nil {
 				return err
 			}
 		}
-		if !er.done() {
+		if !er.isDone() {
 			er.after = max(er.after, end)
 		}
 		if err := s.flush(); err != nil {

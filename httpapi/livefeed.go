@@ -17,10 +17,10 @@ const (
 	// liveBytes bounds the encoded events that a liveFeed keeps for followers that are
 	// behind.
 	liveBytes = 16 << 20
-	// liveKept is the minimum time for which a liveFeed keeps an event if there is space.
+	// liveKeepTime is the minimum time for which a liveFeed keeps an event if there is space.
 	// The maximum is twice as long: the memory of a busy time is not held until the next
 	// one.
-	liveKept = 10 * time.Second
+	liveKeepTime = 10 * time.Second
 	// deliveryBytes bounds a delivery to a follower. A delivery ends with the first event
 	// that reaches this size.
 	deliveryBytes = 256 << 10
@@ -35,7 +35,7 @@ const (
 type liveFeed struct {
 	log   EventLog
 	limit int           // of size
-	keep  time.Duration // liveKept, except in tests
+	keep  time.Duration // liveKeepTime, except in tests
 
 	mu sync.Mutex
 	// The following fields are guarded by mu.
@@ -98,7 +98,7 @@ func (e *liveEvent) encode() error {
 }
 
 func newLiveFeed(log EventLog) *liveFeed {
-	return &liveFeed{log: log, limit: liveBytes, keep: liveKept, audiences: map[string]*audience{}}
+	return &liveFeed{log: log, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
 }
 
 // follower connects one client with a liveFeed. It is not safe for concurrent use.
@@ -145,7 +145,7 @@ func (w *follower) leave() {
 	f.mu.Lock()
 	last := r.followers.Add(-1) == 0
 	if a.followers--; a.followers == 0 {
-		f.dismiss(a)
+		f.removeAudience(a)
 	}
 	if last && f.reading == r {
 		f.reading = nil
@@ -157,8 +157,8 @@ func (w *follower) leave() {
 	}
 }
 
-// dismiss removes an audience and its kept events. The caller must hold mu.
-func (f *liveFeed) dismiss(a *audience) {
+// removeAudience removes an audience and its kept events. The caller must hold mu.
+func (f *liveFeed) removeAudience(a *audience) {
 	if f.audiences[a.tenant] == a {
 		delete(f.audiences, a.tenant)
 	}

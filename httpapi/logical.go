@@ -38,12 +38,12 @@ func (a *api) logicalRoutes(r *router) {
 		Summary: "Open a logical session",
 		Description: "Each run submitted with this session_id as logical_session starts from the heap that the turn before left, after that turn has ended. " +
 			"The same intent always opens the same session. Seeds select catalog entries by id, or all entries of a source. The response declares new entries.",
-		Metadata:    map[string]any{needs: access.Run},
+		Metadata:    map[string]any{scopeKey: access.Run},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[openingBody](r)}},
 	}
 	register(r, open, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.openLogical)
 	delete(open.RequestBody.Content, "application/octet-stream")
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "list-logical-sessions", Method: http.MethodGet, Path: base, Tags: []string{tagSessions},
 		Summary: "List logical sessions", Description: "The last opened first.",
 	}), []int{http.StatusBadRequest}, a.listLogical)
@@ -123,7 +123,7 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	}
 	out.Body.Declarations = opened.Offered.Table(added)
 	if opened.Recorded != 0 {
-		out.Written = a.wroteAt(opened.Recorded)
+		out.Written = a.noteWrite(opened.Recorded)
 	}
 	return out, nil
 }
@@ -133,7 +133,7 @@ func texts(list *[]string) member {
 	return func(where string, raw []byte) *failure {
 		given, err := web.Strings(raw)
 		if _, half := errors.AsType[*web.SurrogateError](err); half {
-			return notText(where, err)
+			return textFailure(where, err)
 		}
 		if err != nil {
 			return mistyped(where, "%s must be a list of strings", where)
@@ -179,7 +179,7 @@ func (a *api) getLogical(ctx context.Context, in *getLogicalInput) (*getLogicalA
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	d, err := found(ctx, a, func() (projections.LogicalSessionDetail, error) {
+	d, err := readCurrent(ctx, a, func() (projections.LogicalSessionDetail, error) {
 		return a.q.LogicalSession(ctx, requestOf(ctx).tenant, in.ID)
 	})
 	if err != nil {

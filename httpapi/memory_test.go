@@ -200,7 +200,7 @@ func (w *timedWriter) Write(p []byte) (int, error) {
 
 // Only the time in which the server waits counts, and enough bytes start a new window.
 // Many small writes do not give a slow client more time.
-func TestLeastPace(t *testing.T) {
+func TestMinimumPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name         string

@@ -28,7 +28,7 @@ func (a *api) withChecks(next http.Handler) http.Handler {
 		defer a.recoverPanic(r.Context(), w, r.Method, r.URL.Path) // its arguments do not hold the request, whose header may be large
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
-		secure(w.Header())
+		setSecurityHeaders(w.Header())
 		if r.TLS != nil && !web.IsLoopback(r.Host) {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
@@ -52,7 +52,7 @@ func (a *api) withChecks(next http.Handler) http.Handler {
 			r = r.WithContext(budget.With(r.Context(), account))
 		}
 		if r.ContentLength > maxBody {
-			writeFailure(w, tooLarge())
+			writeFailure(w, bodyTooLarge())
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
@@ -65,7 +65,7 @@ func (a *api) withChecks(next http.Handler) http.Handler {
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 			b.ctx = r.Context()
 			defer b.release()
-			b.expect()
+			b.extendDeadline()
 			r.Body = b
 		}
 		next.ServeHTTP(w, r)

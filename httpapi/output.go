@@ -75,7 +75,7 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 			return nil, err
 		}
 	}
-	page, err := found(ctx, a, func() (projections.OutputPage, error) { return a.q.Output(ctx, r.tenant, in.ID, query) })
+	page, err := readCurrent(ctx, a, func() (projections.OutputPage, error) { return a.q.Output(ctx, r.tenant, in.ID, query) })
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +95,13 @@ func isLargePage(q projections.OutputQuery) bool {
 func (in *outputInput) page() (projections.OutputQuery, *failure) {
 	if in.ByteOffset.Set {
 		q := projections.OutputQuery{ByteOffset: &in.ByteOffset.Value, ByteLimit: in.ByteLimit.or(projections.DefaultByteLimit)}
-		return q, firstFailure(atLeast("byte_offset", *q.ByteOffset, 0), atLeast("byte_limit", q.ByteLimit, 1))
+		return q, firstFailure(checkMin("byte_offset", *q.ByteOffset, 0), checkMin("byte_limit", q.ByteLimit, 1))
 	}
 	q := projections.OutputQuery{LineOffset: in.LineOffset.or(1), LineLimit: in.LineLimit.or(projections.DefaultLineLimit)}
-	return q, firstFailure(atLeast("line_offset", q.LineOffset, 1), atLeast("line_limit", q.LineLimit, 1))
+	return q, firstFailure(checkMin("line_offset", q.LineOffset, 1), checkMin("line_limit", q.LineLimit, 1))
 }
 
-func atLeast(field string, v, low int64) *failure {
+func checkMin(field string, v, low int64) *failure {
 	if v < low {
 		return invalid(field, "%s must be %d or more, not %d", field, low, v)
 	}
@@ -127,7 +127,7 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 		lines, _, err := a.q.Lines(ctx, r.tenant, in.ID, q.LineOffset, 1)
 		return lines, err
 	}
-	if _, err := found(ctx, a, known); err != nil {
+	if _, err := readCurrent(ctx, a, known); err != nil {
 		return nil, err
 	}
 	from := q.LineOffset

@@ -63,7 +63,7 @@ type landingData struct {
 	Auth bool
 }
 
-func (a *api) landing(w http.ResponseWriter, r *http.Request) {
+func (a *api) serveLanding(w http.ResponseWriter, r *http.Request) {
 	id, known := access.From(r.Context())
 	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
 	defer stop()
@@ -71,7 +71,7 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	if known && id.Scopes.Has(access.Read) {
 		data.Version, data.Position = a.info.Version, a.q.Applied()
 		if takePermit(ctx) == nil {
-			a.count(ctx, id.Tenant, &data)
+			a.setCounts(ctx, id.Tenant, &data)
 		}
 	}
 	var b bytes.Buffer
@@ -82,8 +82,8 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	writePage(w, b.Bytes())
 }
 
-// count sets the counts of a tenant, if they can be read.
-func (a *api) count(ctx context.Context, tenant string, data *landingData) {
+// setCounts sets the counts of a tenant, if they can be read.
+func (a *api) setCounts(ctx context.Context, tenant string, data *landingData) {
 	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
 	if err != nil {
 		return
@@ -124,7 +124,7 @@ func renderReference(doc *document) ([]byte, error) {
 		for path, item := range doc.api.Paths {
 			for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 				if op != nil && slices.Contains(op.Tags, tag.Name) {
-					g.Operations = append(g.Operations, describe(schemas, path, op))
+					g.Operations = append(g.Operations, describeOperation(schemas, path, op))
 				}
 			}
 		}
@@ -141,13 +141,13 @@ func renderReference(doc *document) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func describe(schemas huma.Registry, path string, op *huma.Operation) referenceOperation {
+func describeOperation(schemas huma.Registry, path string, op *huma.Operation) referenceOperation {
 	out := referenceOperation{ID: op.OperationID, Method: op.Method, Path: path, Summary: op.Summary, Description: op.Description}
 	for _, p := range op.Parameters {
 		out.Parameters = append(out.Parameters, referenceField{p.Name, p.In, typeName(p.Schema), p.Description})
 	}
 	if op.RequestBody != nil {
-		out.Request = bodies(schemas, "", "", op.RequestBody.Content)
+		out.Request = describeBodies(schemas, "", "", op.RequestBody.Content)
 	}
 	codes := make([]string, 0, len(op.Responses))
 	for code := range op.Responses {
@@ -160,7 +160,7 @@ func describe(schemas huma.Registry, path string, op *huma.Operation) referenceO
 			out.Errors = append(out.Errors, code+" "+r.Description)
 			continue
 		}
-		if all := bodies(schemas, code, r.Description, r.Content); all != nil {
+		if all := describeBodies(schemas, code, r.Description, r.Content); all != nil {
 			out.Responses = append(out.Responses, all...)
 		} else {
 			out.Responses = append(out.Responses, referenceBody{Status: code, Text: r.Description})
@@ -169,7 +169,7 @@ func describe(schemas huma.Registry, path string, op *huma.Operation) referenceO
 	return out
 }
 
-func bodies(schemas huma.Registry, code, text string, content map[string]*huma.MediaType) []referenceBody {
+func describeBodies(schemas huma.Registry, code, text string, content map[string]*huma.MediaType) []referenceBody {
 	media := make([]string, 0, len(content))
 	for name := range content {
 		media = append(media, name)

@@ -181,10 +181,10 @@ type body struct {
 	held *bytes.Buffer
 }
 
-// expect sets the deadline for the next bytes and returns the current time. The
+// extendDeadline sets the deadline for the next bytes and returns the current time. The
 // deadline stays until the end of the body: the server reads the part of a body that a
 // handler leaves, also after a refusal.
-func (b *body) expect() (start time.Time) {
+func (b *body) extendDeadline() (start time.Time) {
 	start = time.Now()
 	_ = b.w.rc.SetReadDeadline(b.progress.deadline(start))
 	return start
@@ -197,14 +197,14 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.w.refused != nil {
 		return 0, b.w.refused
 	}
-	start := b.expect()
+	start := b.extendDeadline()
 	n, err := b.ReadCloser.Read(p)
 	b.progress.note(start, n)
 	if errors.Is(err, io.EOF) {
 		_ = b.w.rc.SetReadDeadline(time.Time{})
 	}
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		b.w.refused = tooLarge()
+		b.w.refused = bodyTooLarge()
 	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		b.w.refused = fail(http.StatusBadRequest, string(ledger.CodeInvalid), "", "the body is incomplete, or its chunked encoding is malformed; send the request again")
 	}

@@ -19,7 +19,7 @@ func (d discard) WriteHeader(int)             {}
 // Requests that clients without a token may send are cheap: documents are computed
 // once.
 func TestPublicPathsAreCheap(t *testing.T) { //nolint:paralleltest // counts allocations
-	h := bare(t)
+	h := newBareHandler(t)
 	for _, path := range publicPaths {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
 		h.ServeHTTP(discard{http.Header{}}, r)
@@ -30,7 +30,7 @@ func TestPublicPathsAreCheap(t *testing.T) { //nolint:paralleltest // counts all
 }
 
 func BenchmarkPublicPaths(b *testing.B) {
-	h := bare(b)
+	h := newBareHandler(b)
 	for _, path := range publicPaths {
 		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()

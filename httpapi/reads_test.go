@@ -162,7 +162,7 @@ func TestSigningOnDemand(t *testing.T) {
 
 // A caller with only the scope read can verify and export a server up to its newest
 // checkpoint. Newer events are counted.
-func TestVerifyWithoutTheRightToSign(t *testing.T) {
+func TestVerifyWithReadScope(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	s, log := audited(t, k.option)
@@ -170,7 +170,7 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 	c := s.sign(bearer(k.token("acme", "signer", access.Sign))...)
 	s.request("acme", 4)
 	reader := bearer(k.token("acme", "auditor", access.Read))
-	get := s.asks(http.MethodGet, reader...)
+	get := s.auditGet(http.MethodGet, reader...)
 	var waited int
 	remote := audit.NewRemote(func(ctx context.Context, path string, header ...string) (*http.Response, error) {
 		if slices.Contains(header, "Daybook-Min-Sequence") { // this server signs nothing without a request for an hour
@@ -178,7 +178,7 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 			return nil, errors.New("503")
 		}
 		return get(ctx, path, header...)
-	}, s.asks(http.MethodPost, reader...))
+	}, s.auditGet(http.MethodPost, reader...))
 	before := s.lastSeq()
 	// The signer also signed checkpoints while events were recorded: one or two checkpoint
 	// events follow the position that the last checkpoint covers.

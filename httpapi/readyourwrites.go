@@ -39,8 +39,8 @@ type Written struct {
 	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read the write from any server."`
 }
 
-// wroteAt notes the position of a write for later reads and returns its header.
-func (a *api) wroteAt(seq uint64) Written {
+// noteWrite notes the position of a write for later reads and returns its header.
+func (a *api) noteWrite(seq uint64) Written {
 	a.wrote.advance(seq)
 	return Written{Sequence: seq}
 }
@@ -51,11 +51,11 @@ type Reading struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position of the ledger that the response must include. Waits up to 5 s, then answers 503."`
 }
 
-// found calls read, which looks up an object by its name. If read returns
+// readCurrent calls read, which looks up an object by its name. If read returns
 // events.ErrNotFound, the object may be too new for the projections, written through
 // another interface or process. Then found waits until the projections have applied the
 // newest event, and calls read again.
-func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
+func readCurrent[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
 	v, err := read()
 	if !errors.Is(err, events.ErrNotFound) {
 		return v, err
@@ -64,7 +64,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	edge, edgeErr := a.events.LastSeq(asking)
 	stop()
 	if edgeErr != nil {
-		a.brokeOff(ctx, "end of the ledger not read", edgeErr)
+		a.logFailure(ctx, "end of the ledger not read", edgeErr)
 		return v, unavailable("cannot determine whether the object is recorded: the ledger's NATS server cannot be reached, hangs or is overloaded; try again in a second")
 	}
 	if edge <= a.q.Applied() {

@@ -42,10 +42,10 @@ func (edge) LastSeq(context.Context) (uint64, error) { return 5, nil }
 
 // A write through another interface is found as soon as it is in the ledger, although
 // the read side is behind. An unknown object is still not found.
-func TestUnknownIsLookedUpAgain(t *testing.T) {
+func TestUnknownIsReadAgain(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]int{someID: http.StatusOK, "other": http.StatusNotFound} {
-		h := bare(t, func(o *httpapi.Options) {
+		h := newBareHandler(t, func(o *httpapi.Options) {
 			o.Queries = lateQueries{applied: new(atomic.Uint64)}
 			o.Events = edge{}
 		})

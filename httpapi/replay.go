@@ -43,7 +43,7 @@ func (a *api) replayRoutes(r *router) {
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
 	publish := op(http.MethodPost, "republish-session", "Publish the events of a session again under a NATS subject",
 		"Publishes the events, and returns each one as it is published, as GET does. The replay ends when the request ends.")
-	publish.Metadata[needs] = access.Read // it records nothing, and its response is that of the read
+	publish.Metadata[scopeKey] = access.Read // it records nothing, and its response is that of the read
 	register(r, op(http.MethodGet, "replay-session", "Replay the events of a session",
 		"The events of the session's runs and its entries, in order: one JSON object per line. With Accept: text/event-stream, server-sent events whose id is their position, and an event named end after the last one."),
 		errs, a.replaySession)
@@ -234,7 +234,7 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	if !errors.Is(err, errDraining) {
-		re.a.brokeOff(ctx, "replay ended early", err, "after", re.after)
+		re.a.logFailure(ctx, "replay ended early", err, "after", re.after)
 	}
 	if !sse {
 		// A regular end would look like a complete response.

@@ -8,7 +8,7 @@ import (
 )
 
 // A replay as JSON lines sends heartbeats during a long pause.
-func TestReplayShowsLifeInPauses(t *testing.T) {
+func TestReplaySendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()

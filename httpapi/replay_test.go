@@ -37,8 +37,8 @@ func (s *stack) replayed(method, path string) []events.CloudEvent {
 	return out
 }
 
-// overlapping records a session of two runs that overlap with each other and with another run.
-func overlapping(t *testing.T, s *stack) (first, second string) {
+// overlappingRuns records a session of two runs that overlap with each other and with another run.
+func overlappingRuns(t *testing.T, s *stack) (first, second string) {
 	t.Helper()
 	first, other := s.submit(`{"code":"1","session":"s1","tags":{"env":"x"}}`), s.submit(`{"code":"3","session":"s2"}`)
 	a, b := s.begin(first), s.begin(other)
@@ -57,7 +57,7 @@ func overlapping(t *testing.T, s *stack) (first, second string) {
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	first, second := overlapping(t, s)
+	first, second := overlappingRuns(t, s)
 	recorded, _ := s.ndjson("?session=s1")
 	mid := recorded[len(recorded)/2].Sequence
 	number := func(e events.CloudEvent) int { n, _ := strconv.Atoi(e.Sequence); return n }
@@ -104,7 +104,7 @@ func TestReplay(t *testing.T) {
 func TestReplaySSE(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	overlapping(t, s)
+	overlappingRuns(t, s)
 	recorded, _ := s.ndjson("?session=s1")
 	r := s.open("/api/sessions/s1/replay?speed=max")
 	for range 3 {
@@ -126,7 +126,7 @@ func TestReplaySSE(t *testing.T) {
 }
 
 // A session whose runs have not ended can be replayed, an unknown session cannot.
-func TestReplayWhat(t *testing.T) {
+func TestReplayOfSessionsWithoutEntries(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *httpapi.Options) { o.Replay = &published{} })
 	s.begin(s.submit(`{"code":"1","session":"going"}`)).print("a")
@@ -230,7 +230,7 @@ func TestRepublish(t *testing.T) {
 	t.Parallel()
 	var p published
 	s := start(t, func(o *httpapi.Options) { o.Replay = &p })
-	overlapping(t, s)
+	overlappingRuns(t, s)
 	recorded, _ := s.ndjson("?session=s1")
 	if got := s.replayed("POST", "/api/sessions/s1/replay?speed=max&subject=replay.default.review.1"); len(got) != len(recorded) {
 		t.Errorf("%d events sent, %d recorded", len(got), len(recorded))

@@ -57,7 +57,7 @@ func newRequest(r *http.Request, query url.Values) *request {
 		host:   r.Host,
 		path:   r.URL.Path,
 		query:  query,
-		drain:  draining(r.Context()),
+		drain:  drainOf(r.Context()),
 	}
 	if t := r.Header.Get("Traceparent"); validTraceparent(t) {
 		info.traceparent = t

@@ -20,7 +20,7 @@ type Resolver interface {
 }
 
 func (a *api) resolveRoutes(r *router) {
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
 		Summary: "Find an id by a prefix",
 		Description: "The one execution or heap whose id starts with the text. If there are several, the response is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one. " +
@@ -57,12 +57,12 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	if in.ID == projections.Newest && in.Session != "" {
 		return a.newestInSession(ctx, in)
 	}
-	id, err := found(ctx, a, func() (string, error) { return find(ctx, requestOf(ctx).tenant, in.ID, in.Session) })
+	id, err := readCurrent(ctx, a, func() (string, error) { return find(ctx, requestOf(ctx).tenant, in.ID, in.Session) })
 	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
 		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "id", "%s", many)
 	}
 	if errors.Is(err, events.ErrNotFound) && in.ID == projections.Newest {
-		return nil, in.noneYet()
+		return nil, in.noneFailure()
 	}
 	return &struct{ Body resolved }{resolved{id}}, err
 }
@@ -72,7 +72,7 @@ func (a *api) newestInSession(ctx context.Context, in *resolveInput) (*struct{ B
 	s, err := a.session(ctx, in.Session)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
-		return nil, in.noneYet()
+		return nil, in.noneFailure()
 	case err != nil:
 		return nil, err
 	case in.Kind == "execution":
@@ -85,17 +85,17 @@ func (a *api) newestInSession(ctx context.Context, in *resolveInput) (*struct{ B
 				return &struct{ Body resolved }{resolved{m.ExecutionID}}, nil
 			}
 		}
-		return nil, in.noneYet()
+		return nil, in.noneFailure()
 	case s.Head != nil:
 		return &struct{ Body resolved }{resolved{*s.Head}}, nil
 	case s.ResetAt != nil:
 		return &struct{ Body resolved }{}, nil
 	default:
-		return nil, in.noneYet()
+		return nil, in.noneFailure()
 	}
 }
 
-func (in resolveInput) noneYet() *failure {
+func (in resolveInput) noneFailure() *failure {
 	within := ""
 	if in.Session != "" {
 		within = fmt.Sprintf(" in session %.80q", in.Session)

@@ -57,7 +57,7 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 			if n, ok := any(in).(interface{ about() subject }); ok {
 				about = n.about()
 			}
-			return nil, r.a.failed(ctx, err, about)
+			return nil, r.a.toFailure(ctx, err, about)
 		}
 		return out, nil
 	})
@@ -88,14 +88,14 @@ func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, e
 // bearerScheme is the name of the security scheme in the document.
 const bearerScheme = "bearer"
 
-// needs is the metadata key for the scope of an operation that differs from the default
+// scopeKey is the metadata key for the scope of an operation that differs from the default
 // of its method; an empty scope means none.
-const needs = "scope"
+const scopeKey = "scope"
 
 // scopeOf returns the scope that an operation needs. The default under /api/ is read
 // for GET and run for other methods.
 func scopeOf(op huma.Operation) access.Scope {
-	if s, ok := op.Metadata[needs].(access.Scope); ok {
+	if s, ok := op.Metadata[scopeKey].(access.Scope); ok {
 		return s
 	}
 	switch {
@@ -153,7 +153,7 @@ func (r *router) document() *document {
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	delete(schemas, "ExecBody") // its two forms are documented instead
-	refine(schemas)
+	refineSchemas(schemas)
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op == nil {

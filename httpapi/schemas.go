@@ -9,13 +9,13 @@ import (
 	"daybook/events"
 )
 
-// requests has the names of the schemas of request bodies. They are closed: unknown
+// requestSchemas has the names of the schemas of request bodies. They are closed: unknown
 // fields are refused. Schemas of responses are open, because fields may be added.
-var requests = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
+var requestSchemas = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
 
-// meanings describes the response fields that other packages define, by name. A name
+// fieldDescriptions describes the response fields that other packages define, by name. A name
 // has the same meaning in all responses.
-var meanings = map[string]string{
+var fieldDescriptions = map[string]string{
 	"actor":                  "Caller that submitted the request.",
 	"address":                "Network address of the client.",
 	"attempt":                "Number of the newest attempt, from 1; 0 before the first.",
@@ -77,10 +77,10 @@ var meanings = map[string]string{
 	"warnings":               "Differences from the request.",
 }
 
-// refine completes the schemas that huma derives from Go types.
-func refine(schemas map[string]*huma.Schema) {
+// refineSchemas completes the schemas that huma derives from Go types.
+func refineSchemas(schemas map[string]*huma.Schema) {
 	for name, s := range schemas {
-		if !requests[name] {
+		if !requestSchemas[name] {
 			s.AdditionalProperties = nil
 		}
 		for field, p := range s.Properties {
@@ -91,7 +91,7 @@ func refine(schemas map[string]*huma.Schema) {
 				p.Format = "date-time"
 			}
 			if p.Ref == "" && p.Description == "" {
-				p.Description = meanings[field]
+				p.Description = fieldDescriptions[field]
 			}
 			if field == "status" && p.Type == huma.TypeString && name != "Health" {
 				p.Enum = []any{events.StatusRunning, events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled}
@@ -100,7 +100,7 @@ func refine(schemas map[string]*huma.Schema) {
 	}
 	if d := schemas["ExecutionDetail"]; d != nil {
 		usage := d.Properties["usage"]
-		d.Properties["usage"] = &huma.Schema{Description: meanings["usage"], AnyOf: []*huma.Schema{{Ref: usage.Ref}, {Type: "null"}}}
+		d.Properties["usage"] = &huma.Schema{Description: fieldDescriptions["usage"], AnyOf: []*huma.Schema{{Ref: usage.Ref}, {Type: "null"}}}
 	}
 	if d := schemas["ExecutionDetail"]; d != nil {
 		d.Required = slices.DeleteFunc(d.Required, func(name string) bool {

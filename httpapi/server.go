@@ -42,18 +42,18 @@ func NewServer(addr string, handler http.Handler) *http.Server {
 	return srv
 }
 
-// draining returns the channel that is closed when the server shuts down. It returns
+// drainOf returns the channel that is closed when the server shuts down. It returns
 // nil for a request to a server that NewServer did not create.
-func draining(ctx context.Context) <-chan struct{} {
+func drainOf(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return c
 }
 
-// untilDrained cancels GET requests of mounted handlers when the server shuts down,
+// cancelOnDrain cancels GET requests of mounted handlers when the server shuts down,
 // because they may be streams. Other requests may finish: they may have an effect.
-func untilDrained(next http.Handler) http.Handler {
+func cancelOnDrain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		drain := draining(r.Context())
+		drain := drainOf(r.Context())
 		if drain == nil || r.Method != http.MethodGet {
 			next.ServeHTTP(w, r)
 			return

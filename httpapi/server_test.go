@@ -27,7 +27,7 @@ func TestShutdownAndMounts(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan string, 2)
 	finish := make(chan struct{})
-	h := bare(t, func(o *httpapi.Options) {
+	h := newBareHandler(t, func(o *httpapi.Options) {
 		o.Mounts = map[string]http.Handler{"/mcp": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			arrived <- r.Method
 			select {

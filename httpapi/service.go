@@ -16,7 +16,7 @@ func (a *api) serviceRoutes(r *router) {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{tagService}, Summary: summary, Description: description}
 	}
 	version := op("get-version", "/api/version", "Get versions", "")
-	version.Metadata = map[string]any{needs: access.Scope("")}
+	version.Metadata = map[string]any{scopeKey: access.Scope("")}
 	register(r, version, nil,
 		func(context.Context, *struct{}) (*versionAnswer, error) { return &versionAnswer{Body: a.info}, nil })
 	register(r, op("get-health", "/healthz", "Check that the process is alive", "For liveness checks. Does not report whether the service is ready."), nil,
@@ -70,6 +70,6 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 		writePage(w, reference)
 	}))
 	if !claimsRoot(o.Mounts) {
-		mux.HandleFunc("GET /{$}", a.landing)
+		mux.HandleFunc("GET /{$}", a.serveLanding)
 	}
 }

@@ -39,9 +39,9 @@ func (quietQueries) Executions(context.Context, string, projections.ExecutionFil
 func (quietQueries) Sessions(context.Context, string) ([]string, error) { return []string{"a"}, nil }
 
 // A page loads no other resource, and its policy allows its style.
-func TestPagesStandAlone(t *testing.T) {
+func TestPagesAreSelfContained(t *testing.T) {
 	t.Parallel()
-	h := bare(t, func(o *httpapi.Options) { o.Queries = quietQueries{} })
+	h := newBareHandler(t, func(o *httpapi.Options) { o.Queries = quietQueries{} })
 	style := regexp.MustCompile(`(?s)<style>(.*)</style>`)
 	if page := get(t, h, "/").Body.String(); !strings.Contains(page, "<pre>curl -H 'Content-Type: text/plain'") || !strings.Contains(page, " http://127.0.0.1:8080/api/exec\ncurl 'http://127.0.0.1:8080/api/executions/") {
 		t.Errorf("the commands of the start page:\n%s", page)
@@ -72,7 +72,7 @@ func TestPagesStandAlone(t *testing.T) {
 // The reference page has every operation of the document.
 func TestReferencePageIsComplete(t *testing.T) {
 	t.Parallel()
-	page := get(t, bare(t), "/docs").Body.String()
+	page := get(t, newBareHandler(t), "/docs").Body.String()
 	for path, ops := range document(t).Paths {
 		for _, op := range ops {
 			if !strings.Contains(page, `id="`+op.OperationID+`"`) || !strings.Contains(page, path) {
@@ -85,7 +85,7 @@ func TestReferencePageIsComplete(t *testing.T) {
 // The page renders the texts of the document as CommonMark.
 func TestReferencePageRendersMarkdown(t *testing.T) {
 	t.Parallel()
-	page := get(t, bare(t), "/docs").Body.String()
+	page := get(t, newBareHandler(t), "/docs").Body.String()
 	if !strings.Contains(page, "<code>@last</code> is the newest execution") || !strings.Contains(page, "repeat their message as <code>error</code>") {
 		t.Error("code in texts is not rendered")
 	}
@@ -100,7 +100,7 @@ func TestOpenAPIIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := get(t, bare(t), "/openapi.json"); !bytes.Equal(w.Body.Bytes(), want) {
+	if w := get(t, newBareHandler(t), "/openapi.json"); !bytes.Equal(w.Body.Bytes(), want) {
 		t.Errorf("GET /openapi.json: %d, differs from OpenAPI()", w.Code)
 	}
 }
@@ -110,7 +110,7 @@ func TestMountsAreServed(t *testing.T) {
 	say := func(s string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(s)) })
 	}
-	h := bare(t, func(o *httpapi.Options) {
+	h := newBareHandler(t, func(o *httpapi.Options) {
 		o.Mounts = map[string]http.Handler{"/": say("console"), "/mcp": say("mcp")}
 		o.Metrics = say("metrics")
 	})
@@ -142,7 +142,7 @@ func TestReadiness(t *testing.T) {
 		}, 503, "no worker is up yet"},
 		{"damaged", func(o *httpapi.Options) { o.Queries = damagedQueries{} }, 503, "stored data is damaged"},
 	} {
-		w := get(t, bare(t, tc.change), "/readyz")
+		w := get(t, newBareHandler(t, tc.change), "/readyz")
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.text) {
 			t.Errorf("%s: %d %s, want %d with %q", tc.name, w.Code, w.Body, tc.status, tc.text)
 		}
@@ -155,7 +155,7 @@ func TestReadiness(t *testing.T) {
 // Damaged data is never served.
 func TestDamageStopsReads(t *testing.T) {
 	t.Parallel()
-	h := bare(t, func(o *httpapi.Options) { o.Queries = damagedQueries{} })
+	h := newBareHandler(t, func(o *httpapi.Options) { o.Queries = damagedQueries{} })
 	for _, path := range []string{"/api/executions", "/api/executions/x", "/api/executions/x/output", "/api/sessions", "/api/heaps"} {
 		w := get(t, h, path)
 		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "does not match") {
@@ -169,7 +169,7 @@ func TestDamageStopsReads(t *testing.T) {
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
 	var log logged
-	h := bare(t, func(o *httpapi.Options) {
+	h := newBareHandler(t, func(o *httpapi.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		o.Mounts = map[string]http.Handler{"/boom": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") })}
 	})
@@ -200,10 +200,10 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 // A failed response to a client that has disconnected is not logged as an error of the
 // server. A response that the handler itself breaks is.
-func TestClientLeavesDuringAnswer(t *testing.T) {
+func TestClientDisconnectsDuringResponse(t *testing.T) {
 	t.Parallel()
 	var log logged
-	h := bare(t, func(o *httpapi.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	h := newBareHandler(t, func(o *httpapi.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	for _, c := range []struct {
 		err    error
 		logged int
@@ -226,7 +226,7 @@ func TestClientLeavesDuringAnswer(t *testing.T) {
 
 func TestUnroutedAnswersAreProblems(t *testing.T) {
 	t.Parallel()
-	h := bare(t)
+	h := newBareHandler(t)
 	for _, tc := range []struct {
 		method, path string
 		status       int

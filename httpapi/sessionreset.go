@@ -86,7 +86,7 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	out := &resetAnswer{Written: a.wroteAt(done.Seq), Body: resetDone{SessionID: s.SessionID, Kind: s.Kind, Name: s.Name, Repeated: done.Repeated}}
+	out := &resetAnswer{Written: a.noteWrite(done.Seq), Body: resetDone{SessionID: s.SessionID, Kind: s.Kind, Name: s.Name, Repeated: done.Repeated}}
 	if heap != "" {
 		out.Body.Head = &heap
 	}

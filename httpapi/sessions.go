@@ -16,17 +16,17 @@ import (
 )
 
 func (a *api) sessionRoutes(r *router) {
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/api/sessions", Tags: []string{tagSessions},
 		Summary:     "List sessions",
 		Description: "Without kind: the sorted names of named sessions with entries. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
 	}), []int{http.StatusBadRequest}, a.sessions)
 	r.bounds(http.MethodGet, "/api/sessions", "limit", 1, projections.MaxListLimit, nil)
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/api/sessions/{name}", Tags: []string{tagSessions},
 		Summary: "Get a session", Description: "A session of any kind. " + sessionText,
 	}), []int{http.StatusNotFound, http.StatusConflict}, a.getSession)
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "list-session-entries", Method: http.MethodGet, Path: "/api/sessions/{name}/entries", Tags: []string{tagSessions},
 		Summary: "Get the session log",
 		Description: "One entry per ended run. In a named session they are in the order of their ends, in a logical or ACP session in the order of the turns, and index is the number of the turn minus one. " + sessionText +
@@ -44,7 +44,7 @@ const sessionText = "name is the name of a named session, the id of any session,
 // session returns the session that a text identifies. If there are several, it returns
 // a failure with status 409.
 func (a *api) session(ctx context.Context, text string) (projections.Session, error) {
-	s, err := found(ctx, a, func() (projections.Session, error) { return a.q.ResolveSession(ctx, requestOf(ctx).tenant, text) })
+	s, err := readCurrent(ctx, a, func() (projections.Session, error) { return a.q.ResolveSession(ctx, requestOf(ctx).tenant, text) })
 	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
 		return s, fail(http.StatusConflict, string(ledger.CodeConflict), "session", "%s", many)
 	}
@@ -120,7 +120,7 @@ func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer,
 		f.Kind = events.SessionKind(in.Kind)
 	}
 	if in.Limit.Set {
-		if f := between("limit", in.Limit.Value, 1, projections.MaxListLimit); f != nil {
+		if f := checkRange("limit", in.Limit.Value, 1, projections.MaxListLimit); f != nil {
 			return nil, f
 		}
 		f.Limit = in.Limit.Value

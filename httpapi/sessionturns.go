@@ -21,7 +21,7 @@ const (
 
 func (a *api) turnRoutes(r *router) {
 	const path = "/api/sessions/{name}/turns"
-	register(r, heavy(huma.Operation{
+	register(r, markHeavy(huma.Operation{
 		OperationID: "list-session-turns", Method: http.MethodGet, Path: path, Tags: []string{tagSessions},
 		Summary:     "List the newest runs and resets of a session",
 		Description: "The newest runs of a session of any kind in the order of acceptance, each with its code, output, result and error, the resets between them, and the commands of an ACP session. " + sessionText,
@@ -80,10 +80,10 @@ type excerpt struct {
 
 func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, error) {
 	last, most := in.Last.or(defaultTurns), in.MaxBytes.or(defaultTurnBytes)
-	if f := between("last", last, 1, maxTurns); f != nil {
+	if f := checkRange("last", last, 1, maxTurns); f != nil {
 		return nil, f
 	}
-	if f := between("max_bytes", most, 0, maxTurnBytes); f != nil {
+	if f := checkRange("max_bytes", most, 0, maxTurnBytes); f != nil {
 		return nil, f
 	}
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
@@ -122,7 +122,7 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	}
 	run := &turnRun{
 		ExecutionID: id, Turn: d.Turn, Status: d.Status, Queued: d.Queued, RequestedAt: d.RequestedAt, StartedAt: d.StartedAt, CompletedAt: d.CompletedAt,
-		InputHeap: d.InputHeap, Heap: d.Heap, Reason: d.Reason, Code: *cutTo(&d.Code, most), Result: cutTo(d.Result, most), Error: cutTo(d.Error, most),
+		InputHeap: d.InputHeap, Heap: d.Heap, Reason: d.Reason, Code: *excerptOf(&d.Code, most), Result: excerptOf(d.Result, most), Error: excerptOf(d.Error, most),
 		Output: excerpt{Bytes: d.TotalBytes}, Erased: d.Shredded != nil,
 	}
 	if d.CompletedAt != nil {
@@ -145,9 +145,9 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	return run, nil
 }
 
-// cutTo returns a text. If the text has more than most bytes, it is cut there, or before
+// excerptOf returns a text. If the text has more than most bytes, it is cut there, or before
 // the character that would be divided.
-func cutTo(text *string, most int) *excerpt {
+func excerptOf(text *string, most int) *excerpt {
 	if text == nil {
 		return nil
 	}

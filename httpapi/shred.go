@@ -24,7 +24,7 @@ func (a *api) shredRoutes(r *router) {
 		Summary: "Shred the content of a session",
 		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
 			"Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps.",
-		Metadata: map[string]any{needs: access.Admin},
+		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
 }
 
@@ -53,5 +53,5 @@ func (a *api) shred(ctx context.Context, in *shredInput) (*shredAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shredAnswer{Written: a.wroteAt(done.Last), Body: done}, nil
+	return &shredAnswer{Written: a.noteWrite(done.Last), Body: done}, nil
 }

@@ -76,11 +76,11 @@ func eachMember(where string, data []byte, fn func(name string, raw []byte) *fai
 	case errors.Is(err, web.ErrTrailing):
 		return invalid(where, "%s continues after the end of the JSON object", what)
 	default:
-		return notJSON(where, what, err)
+		return jsonFailure(where, what, err)
 	}
 }
 
-func notJSON(where, what string, err error) *failure {
+func jsonFailure(where, what string, err error) *failure {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -134,12 +134,12 @@ func text(s *string, given *bool) member {
 		}
 		var err error
 		*s, err = web.String(raw)
-		return notText(where, err)
+		return textFailure(where, err)
 	}
 }
 
-// notText returns the failure for an error of package web about a string, or nil.
-func notText(where string, err error) *failure {
+// textFailure returns the failure for an error of package web about a string, or nil.
+func textFailure(where string, err error) *failure {
 	var half *web.SurrogateError
 	switch {
 	case err == nil:
@@ -147,7 +147,7 @@ func notText(where string, err error) *failure {
 	case errors.As(err, &half):
 		return invalid(where, `%s holds half of a surrogate pair (\ud800 to \udfff alone), which is not a character`, where)
 	default:
-		return notJSON(where, where, err)
+		return jsonFailure(where, where, err)
 	}
 }
 
@@ -219,14 +219,14 @@ func tagList(field string, pairs []string) (map[string]string, *failure) {
 	return tags, nil
 }
 
-func between[T int | int64](field string, v, low, high T) *failure {
+func checkRange[T int | int64](field string, v, low, high T) *failure {
 	if v < low || v > high {
 		return invalid(field, "%s must be %d to %d, not %d", field, low, high, v)
 	}
 	return nil
 }
 
-func heapKey(field, hash string, valid bool) *failure {
+func checkHeapKey(field, hash string, valid bool) *failure {
 	if valid {
 		return nil
 	}

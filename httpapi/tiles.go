@@ -17,20 +17,20 @@ import (
 // tilePattern is the route of the tiles of the Merkle tree (C2SP tlog-tiles).
 const tilePattern = "GET /api/ledger/tile/{path...}"
 
-// foreverCache is the Cache-Control of full tiles, which never change.
-const foreverCache = "public, max-age=604800, immutable"
+// immutableCache is the Cache-Control of full tiles, which never change.
+const immutableCache = "public, max-age=604800, immutable"
 
 func (a *api) tileRoutes(mux *http.ServeMux) {
 	a.gate.scopes[tilePattern] = access.Read
 	mux.HandleFunc(tilePattern, a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		raw, full, err := a.tile(r)
 		if err != nil {
-			writeFailure(w, a.failed(r.Context(), err, subject{"path", "Tile", r.PathValue("path")}))
+			writeFailure(w, a.toFailure(r.Context(), err, subject{"path", "Tile", r.PathValue("path")}))
 			return
 		}
 		w.Header().Set("Content-Type", typeBytes)
 		if full {
-			w.Header().Set("Cache-Control", foreverCache)
+			w.Header().Set("Cache-Control", immutableCache)
 		}
 		_, _ = w.Write(raw)
 	}))

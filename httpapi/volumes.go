@@ -54,14 +54,14 @@ func (a *api) volumeRoutes(r *router) {
 		OperationID: "seal-volume", Method: http.MethodPost, Path: volumesPath + "/seal", Tags: []string{tagLedger},
 		Summary:     "Seal the active volume and open the next one",
 		Description: "Signs a closing checkpoint, seals the volume permanently and opens the next one. Concurrent writes wait for a short time. The response is the sealed volume. Requires a token of the tenant default with the scope admin.",
-		Metadata:    map[string]any{needs: access.Admin},
+		Metadata:    map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusConflict}, a.sealVolume)
 	register(r, huma.Operation{
 		OperationID: "remove-volume", Method: http.MethodPost, Path: volumesPath + "/{volume}/remove", Tags: []string{tagLedger},
 		Summary: "Remove the oldest volume",
 		Description: "Removes a sealed volume that the caller has exported. The SHA-256 of the file events.ndjson of the export is computed again and compared. Events that later state depends on are kept. " +
 			"A response with 409 lists all reasons against the removal. The removal cannot be undone; the response names the event that records it. Requires a token of the tenant default with the scope admin.",
-		Metadata: map[string]any{needs: access.Admin},
+		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusConflict}, a.removeVolume)
 }
 
@@ -97,9 +97,9 @@ type sealAnswer struct {
 	Body Volume
 }
 
-// ofOperator refuses callers of other tenants than the default one. A volume holds
+// checkOperator refuses callers of other tenants than the default one. A volume holds
 // events of all tenants, and the reasons against its removal may reveal some of them.
-func ofOperator(ctx context.Context) error {
+func checkOperator(ctx context.Context) error {
 	if requestOf(ctx).tenant == events.DefaultTenant {
 		return nil
 	}
@@ -108,7 +108,7 @@ func ofOperator(ctx context.Context) error {
 }
 
 func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) {
-	if err := ofOperator(ctx); err != nil {
+	if err := checkOperator(ctx); err != nil {
 		return nil, err
 	}
 	if a.volumes == nil {
@@ -121,7 +121,7 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 	case err != nil:
 		return nil, err
 	}
-	return &sealAnswer{Written: a.wroteAt(v.Last + 1), Body: showVolume(v)}, nil
+	return &sealAnswer{Written: a.noteWrite(v.Last + 1), Body: showVolume(v)}, nil
 }
 
 func showVolume(v events.VolumeInfo) Volume {
@@ -165,7 +165,7 @@ type removeAnswer struct {
 }
 
 func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer, error) {
-	if err := ofOperator(ctx); err != nil {
+	if err := checkOperator(ctx); err != nil {
 		return nil, err
 	}
 	if a.volumes == nil {
@@ -181,7 +181,7 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 	if err != nil {
 		return nil, err
 	}
-	return &removeAnswer{Written: a.wroteAt(r.Seq), Body: showRemoval(r)}, nil
+	return &removeAnswer{Written: a.noteWrite(r.Seq), Body: showRemoval(r)}, nil
 }
 
 // removal returns the newest removal of a volume, or a zero one if there is none.

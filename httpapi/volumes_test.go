@@ -92,7 +92,7 @@ func TestVolumes(t *testing.T) {
 
 // Volumes hold events of all tenants: only the default tenant may seal or remove them,
 // whatever scopes the token of another tenant has.
-func TestVolumesAreTheOperators(t *testing.T) {
+func TestVolumesNeedOperator(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	s := start(t, k.option)

@@ -30,7 +30,7 @@ func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool
 	ended, stop := a.q.WatchEnd(r.tenant, id)
 	defer stop()
 	for last := secs == 0; ; {
-		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.execution(ctx, r.tenant, id) })
+		d, err := readCurrent(ctx, a, func() (projections.ExecutionDetail, error) { return a.execution(ctx, r.tenant, id) })
 		if err != nil {
 			return executionDetail{}, err
 		}

@@ -35,7 +35,7 @@ func (a *api) webhookRoutes(r *router) {
 		o := huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagLedger}, Summary: summary, Description: description}
 		if method != http.MethodGet {
 			// A webhook sends events to another service.
-			o.Metadata = map[string]any{needs: access.Admin}
+			o.Metadata = map[string]any{scopeKey: access.Admin}
 		}
 		return o
 	}
@@ -49,7 +49,7 @@ func (a *api) webhookRoutes(r *router) {
 	delete(add.RequestBody.Content, "application/octet-stream")
 	register(r, op("delete-webhook", http.MethodDelete, one, "Delete a webhook", "Ends the deliveries and destroys the secret."),
 		[]int{http.StatusNotFound}, a.deleteWebhook)
-	register(r, heavy(op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List the dead letters of a webhook", "In ledger order.")),
+	register(r, markHeavy(op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List the dead letters of a webhook", "In ledger order.")),
 		[]int{http.StatusNotFound}, a.deadLetters)
 	retry := op("retry-dead-letters", http.MethodPost, one+"/retry", "Retry dead letters",
 		"Tries each dead letter once more, in order, while other deliveries continue; with an empty body, the oldest 1000. Enables a webhook that was disabled because its receiver answered 410 Gone.")
@@ -132,7 +132,7 @@ func (a *api) addWebhook(ctx context.Context, in *addWebhookInput) (*addedWebhoo
 	if err != nil {
 		return nil, hookFailure(err)
 	}
-	return &addedWebhook{a.wroteAt(added.Seq), newWebhook{added.Hook, added.Secret.Reveal()}}, nil
+	return &addedWebhook{a.noteWrite(added.Seq), newWebhook{added.Hook, added.Secret.Reveal()}}, nil
 }
 
 func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
@@ -182,7 +182,7 @@ func (a *api) deleteWebhook(ctx context.Context, in *OneWebhook) (*okAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
 
 type lettersAnswer struct{ Body letterList }
@@ -235,7 +235,7 @@ func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, e
 	if err != nil {
 		return nil, hookFailure(err)
 	}
-	return &retryAnswer{a.wroteAt(seq), retried{n}}, nil
+	return &retryAnswer{a.noteWrite(seq), retried{n}}, nil
 }
 
 // position decodes a position of the ledger or 0, as a number or as text. Responses

@@ -96,7 +96,7 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-func TestWebhookMistakes(t *testing.T) {
+func TestInvalidWebhooks(t *testing.T) {
 	t.Parallel()
 	s := withWebhooks(t)
 	for body, want := range map[string]struct {
