@@ -79,8 +79,8 @@ func call(t *testing.T, ss *sdk.ClientSession, tool string, args map[string]any)
 	return res.Content[0].(*sdk.TextContent).Text, res.IsError
 }
 
-// TestTokenNeeded sends requests without a token and with invalid ones.
-func TestTokenNeeded(t *testing.T) {
+// TestTokenRequired sends requests without a token and with invalid ones.
+func TestTokenRequired(t *testing.T) {
 	t.Parallel()
 	auth, _ := tokens(t, "acme/ada read")
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Auth: auth}))
@@ -166,8 +166,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBound sends requests to a session that another caller opened.
-func TestSessionsAreBound(t *testing.T) {
+// TestSessionsBelongToTheirCaller sends requests to a session that another caller opened.
+func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run", "other/ada read run", "acme/ada read run", "acme/ada read")
 	url := serveHTTP(t, openStack(t, ledger.Options{}).serve(t, mcp.Options{Auth: auth}))
@@ -226,9 +226,9 @@ func TestSessionsAreBound(t *testing.T) {
 	}
 }
 
-// TestNewsStayInTheTenant watches the same address in two tenants: each is notified of
+// TestNotificationsStayInTheTenant watches the same address in two tenants: each is notified of
 // its own changes only.
-func TestNewsStayInTheTenant(t *testing.T) {
+func TestNotificationsStayInTheTenant(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")
 	b := openStack(t, ledger.Options{})

@@ -183,7 +183,7 @@ func TestListenCountsEachAddress(t *testing.T) {
 // At the limit, the least recently used session of a principal is closed in favor of the
 // next one. Requests of a revision without sessions do not count, and one principal
 // cannot use up the limit of all.
-func TestSessionPlaces(t *testing.T) {
+func TestSessionLimits(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run")
 	url := serveHTTP(t, new(fakeStack).serve(t, mcp.Options{Auth: auth})) + "/mcp"

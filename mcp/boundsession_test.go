@@ -28,7 +28,7 @@ func serveDirect(h http.Handler, body, session string) *httptest.ResponseRecorde
 
 // A session keeps the params of initialize, and each notification repeats a progress
 // token: both are bounded.
-func TestLargeTextsOfClients(t *testing.T) {
+func TestClientTextsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	long := strings.Repeat("x", 1<<20)
@@ -90,7 +90,7 @@ func TestIdleSessionIsSmall(t *testing.T) { //nolint:paralleltest // counts goro
 
 // However many clients of a principal initialize concurrently, and however many sessions
 // they delete, no response has a status of 5xx and few sessions remain.
-func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutines
+func TestConcurrentInitialize(t *testing.T) { //nolint:paralleltest // counts goroutines
 	auth, list := tokens(t, "acme/ada read run")
 	h := new(fakeStack).serve(t, mcp.Options{Auth: auth}).Handler()
 	send := func(method, body, session string) *httptest.ResponseRecorder {
@@ -133,7 +133,7 @@ func TestManyInitialize(t *testing.T) { //nolint:paralleltest // counts goroutin
 }
 
 // A session watches at most 100 addresses.
-func TestManySubscriptions(t *testing.T) {
+func TestSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := new(fakeStack).serve(t, mcp.Options{}).Handler()
 	session := serveDirect(h, initializeLine, "").Header().Get("Mcp-Session-Id")

@@ -30,7 +30,7 @@ func (r toolResult) member(t testing.TB, name string) json.RawMessage {
 }
 
 // Preferences apply to the calls that follow.
-func TestA09_PreferencesApply(t *testing.T) {
+func TestPreferencesApply(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "a session")
@@ -70,7 +70,7 @@ func TestA09_PreferencesApply(t *testing.T) {
 }
 
 // A second read of a resource returns it again, and reports the first one.
-func TestA17_AlreadyFetched(t *testing.T) {
+func TestAlreadyFetched(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
 	p := openPipe(t, book.serve(t, mcp.Options{}), "a session")
@@ -118,7 +118,7 @@ func TestA17_AlreadyFetched(t *testing.T) {
 
 // A repeated run is executed again, and its answer reports the earlier one. With reuse,
 // the earlier one is the answer, unless the run depends on more than its request.
-func TestA19_RepeatedRun(t *testing.T) {
+func TestRepeatedRun(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})
@@ -187,7 +187,7 @@ func TestA19_RepeatedRun(t *testing.T) {
 }
 
 // context_clear returns the documented answer, and clears only its own session.
-func TestA27_ContextClear(t *testing.T) {
+func TestContextClear(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})
@@ -219,7 +219,7 @@ func TestA27_ContextClear(t *testing.T) {
 }
 
 // The answers to a probe are the same after each start.
-func TestA35_ProbeIsStable(t *testing.T) {
+func TestProbeIsStable(t *testing.T) {
 	t.Parallel()
 	var lists []string
 	for range 2 {
@@ -233,7 +233,7 @@ func TestA35_ProbeIsStable(t *testing.T) {
 
 // A request without a session has no context: the tools for contexts report it, and all
 // others work.
-func TestA37_NoSession(t *testing.T) {
+func TestContextToolsWithoutSession(t *testing.T) {
 	t.Parallel()
 	book := openStack(t, ledger.Options{})
 	s := book.serve(t, mcp.Options{})

@@ -62,8 +62,8 @@ func checkAnswer(t testing.TB, tool string, schema *jsonschema.Schema, r toolRes
 	}
 }
 
-// newAgreeable returns a stack on which every call succeeds.
-func newAgreeable() *fakeStack {
+// newPermissiveStack returns a stack on which every call succeeds.
+func newPermissiveStack() *fakeStack {
 	return &fakeStack{
 		submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 			return ledger.Receipt{ExecutionID: "one", Seq: 1, Warnings: []string{s.Heap}}, nil
@@ -96,7 +96,7 @@ func FuzzArguments(f *testing.F) {
 	for _, stateless := range []bool{false, true} {
 		opts := mcp.Options{Stateless: stateless}
 		_, tools := listTools(f, opts)
-		p := openPipe(f, newAgreeable().serve(f, opts), "fuzz")
+		p := openPipe(f, newPermissiveStack().serve(f, opts), "fuzz")
 		p.initialize()
 		schemas := outputSchemas(f, tools)
 		for _, tool := range tools {
@@ -152,7 +152,7 @@ func FuzzParams(f *testing.F) {
 		}
 		f.Add(uint8(i), []byte(strings.TrimSuffix(params, ",")+"}"))
 	}
-	shared := openPipe(f, newAgreeable().serve(f, mcp.Options{}), "fuzz")
+	shared := openPipe(f, newPermissiveStack().serve(f, mcp.Options{}), "fuzz")
 	shared.initialize()
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		var line bytes.Buffer

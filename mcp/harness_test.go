@@ -35,7 +35,7 @@ func openStack(t testing.TB, opts ledger.Options) *testStack {
 	b := openIdleStack(t, opts)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.work(ctx, t)) }()
+	go func() { done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.startWork(ctx, t)) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -105,11 +105,11 @@ func (b *testStack) contexts(t testing.TB) *contextstore.Store {
 // await waits until the projections show the end of an execution.
 func (b *testStack) await(t testing.TB, id string) projections.ExecutionDetail {
 	t.Helper()
-	return b.until(t, id, func(d projections.ExecutionDetail) bool { return d.Status.Terminal() && b.settled(t, d) })
+	return b.awaitState(t, id, func(d projections.ExecutionDetail) bool { return d.Status.Terminal() && b.isFinalized(t, d) })
 }
 
 // awaitState waits until done returns true for an execution.
-func (b *testStack) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
+func (b *testStack) awaitState(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
 	t.Helper()
 	for {
 		changed := b.views.NextCommit()
@@ -129,7 +129,7 @@ func (b *testStack) until(t testing.TB, id string, done func(projections.Executi
 }
 
 // isFinalized reports whether the session entry of an ended execution is readable too.
-func (b *testStack) settled(t testing.TB, d projections.ExecutionDetail) bool {
+func (b *testStack) isFinalized(t testing.TB, d projections.ExecutionDetail) bool {
 	t.Helper()
 	if d.Session == nil {
 		return true
@@ -149,7 +149,7 @@ func (b *testStack) settled(t testing.TB, d projections.ExecutionDetail) bool {
 // startWork returns the handler of deliveries. A script has one statement per line:
 // console.log("x") and its siblings, throw "x", await forever, and a literal, which is
 // the result.
-func (b *testStack) work(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
+func (b *testStack) startWork(ctx context.Context, t testing.TB) func(context.Context, runner.Delivery) {
 	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
 		err := b.run(ctx, d)

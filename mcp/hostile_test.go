@@ -288,7 +288,7 @@ func TestHostileArguments(t *testing.T) {
 							continue // the first is not a task, the second waits for the end of a run
 						}
 						count++
-						strike(t, book, p, tool, schemas[tool.Name], a, how == "as a task")
+						tryAttack(t, book, p, tool, schemas[tool.Name], a, how == "as a task")
 					}
 				}
 				t.Logf("%d calls", count)
@@ -320,7 +320,7 @@ func (l editsOnly) Append(ctx context.Context, e events.Event, after int64) (uin
 	return l.Log.Append(ctx, e, after)
 }
 
-func strike(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonschema.Schema, a attack, asTask bool) {
+func tryAttack(t testing.TB, book *testStack, p *pipe, tool listed, answers *jsonschema.Schema, a attack, asTask bool) {
 	t.Helper()
 	what := fmt.Sprintf("%s, %s (%.60s)", tool.Name, a.what, a.args)
 	before := lastSeq(t, book)

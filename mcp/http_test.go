@@ -213,9 +213,9 @@ func TestHTTPLimits(t *testing.T) {
 	}
 }
 
-// TestHangingUpCancels closes the only stream for the answer of a stateless run: in the
+// TestDisconnectCancels closes the only stream for the answer of a stateless run: in the
 // revision without sessions this cancels the call.
-func TestHangingUpCancels(t *testing.T) {
+func TestDisconnectCancels(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
 	submitted := make(chan struct{})

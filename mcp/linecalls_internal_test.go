@@ -11,7 +11,7 @@ import (
 
 // A call beyond the limit is refused if no other one is answered. Further calls are
 // refused at once until an answer frees capacity.
-func TestCallsWithoutAPlace(t *testing.T) {
+func TestCallsBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	id := func(n int) jsonrpc.ID {
 		id, err := jsonrpc.MakeID(float64(n))

@@ -179,7 +179,7 @@ func (b *logicalStack) id(t *testing.T, intent string) string {
 
 const unchanged = "_Session unchanged (`t1`…`t2`). Use `run_js` with this logical_session_ref._"
 
-func TestP01_SameIntentSameSession(t *testing.T) {
+func TestSameIntentSameSession(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -193,7 +193,7 @@ func TestP01_SameIntentSameSession(t *testing.T) {
 	}
 }
 
-func TestP03_SurvivesConnectionsAndRestarts(t *testing.T) {
+func TestSessionSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -234,7 +234,7 @@ func TestRefsOfANamedSessionSurviveRestarts(t *testing.T) {
 	}
 }
 
-func TestP04_IntentsAreBytes(t *testing.T) {
+func TestIntentsAreComparedByBytes(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -250,7 +250,7 @@ func TestP04_IntentsAreBytes(t *testing.T) {
 	}
 }
 
-func TestP05_IntentIsNeverInferred(t *testing.T) {
+func TestIntentIsRequired(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := openPipe(t, b.srv, "a session name is no intent")
@@ -265,7 +265,7 @@ func TestP05_IntentIsNeverInferred(t *testing.T) {
 	}
 }
 
-func TestP06_TwoIntentsTwoStates(t *testing.T) {
+func TestTwoIntentsTwoStates(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -281,7 +281,7 @@ func TestP06_TwoIntentsTwoStates(t *testing.T) {
 	}
 }
 
-func TestP08_LiveSessionExpands(t *testing.T) {
+func TestUsedSessionExpands(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -297,7 +297,7 @@ func TestP08_LiveSessionExpands(t *testing.T) {
 	}
 }
 
-func TestP09_FirstOpenIsRefAndDeclarations(t *testing.T) {
+func TestFirstOpenDeclares(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	got := openSession(p, "first", "mcp.github")
@@ -311,7 +311,7 @@ func TestP09_FirstOpenIsRefAndDeclarations(t *testing.T) {
 	}
 }
 
-func TestP10_ExpansionIsADelta(t *testing.T) {
+func TestExpansionIsADelta(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	openSession(p, "delta", "mcp.github")
@@ -324,7 +324,7 @@ func TestP10_ExpansionIsADelta(t *testing.T) {
 	}
 }
 
-func TestP11_DuplicateSeedsAreOneLine(t *testing.T) {
+func TestKnownSeedsAreOneLine(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	openSession(p, "same", "mcp.github")
@@ -333,7 +333,7 @@ func TestP11_DuplicateSeedsAreOneLine(t *testing.T) {
 	}
 }
 
-func TestP12_SeveralSourcesAreOneLine(t *testing.T) {
+func TestKnownSourcesAreOneLine(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	openSession(p, "federated", "mcp.slack", "mcp.zoo")
@@ -342,7 +342,7 @@ func TestP12_SeveralSourcesAreOneLine(t *testing.T) {
 	}
 }
 
-func TestP13_ReusedOpenIsTheSameLine(t *testing.T) {
+func TestReusedSessionIsOneLine(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -356,7 +356,7 @@ func TestP13_ReusedOpenIsTheSameLine(t *testing.T) {
 	}
 }
 
-func TestP14_OrderOfSeedsDoesNotMatter(t *testing.T) {
+func TestOrderOfSeedsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	one := openSession(p, "order 1", "mcp.zoo", "mcp.github", "mcp.slack")
@@ -370,7 +370,7 @@ func TestP14_OrderOfSeedsDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestP15_Aliases(t *testing.T) {
+func TestAliases(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	openSession(p, "alias", "mcp.github", "mcp.slack.send")
@@ -391,9 +391,9 @@ func TestP15_Aliases(t *testing.T) {
 	}
 }
 
-// TestP16_SymbolsNeverChange checks that a symbol stands for one declaration, whatever
+// TestSymbolsNeverChange checks that a symbol stands for one declaration, whatever
 // is opened in whatever order, and however the catalog changes meanwhile.
-func TestP16_SymbolsNeverChange(t *testing.T) {
+func TestSymbolsNeverChange(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -420,8 +420,8 @@ func TestP16_SymbolsNeverChange(t *testing.T) {
 	}
 }
 
-// TestP18_ReuseKey checks that each field of the key alone changes it.
-func TestP18_ReuseKey(t *testing.T) {
+// TestReuseKey checks that each field of the key alone changes it.
+func TestReuseKey(t *testing.T) {
 	t.Parallel()
 	base := func() ledger.Expansion {
 		return ledger.Expansion{
@@ -451,7 +451,7 @@ func TestP18_ReuseKey(t *testing.T) {
 	}
 }
 
-func TestP20_ChangedCatalog(t *testing.T) {
+func TestChangedCatalog(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -491,7 +491,7 @@ func openBroken(t *testing.T) (b *logicalStack, broken *logicalStack, p *pipe, r
 	return b, broken, broken.connect(t), run, *d.Head
 }
 
-func TestP21_LostStateIsTold(t *testing.T) {
+func TestLostStateIsReported(t *testing.T) {
 	t.Parallel()
 	b, _, p, _, _ := openBroken(t)
 	got := openSession(p, "breaks", "mcp.github")
@@ -510,7 +510,7 @@ func TestP21_LostStateIsTold(t *testing.T) {
 	}
 }
 
-func TestP22_ContinuityIsAlwaysTold(t *testing.T) {
+func TestContinuityIsAlwaysReported(t *testing.T) {
 	t.Parallel()
 	_, _, p, _, _ := openBroken(t)
 	openSession(p, "new", "mcp.github") // openSession checks each answer
@@ -519,7 +519,7 @@ func TestP22_ContinuityIsAlwaysTold(t *testing.T) {
 	openSession(p, "breaks", "mcp.github")
 }
 
-func TestP23_PreviousExecute(t *testing.T) {
+func TestPreviousExecute(t *testing.T) {
 	t.Parallel()
 	_, _, p, run, heap := openBroken(t)
 	got := openSession(p, "breaks", "mcp.github").Meta.Continuity
@@ -528,7 +528,7 @@ func TestP23_PreviousExecute(t *testing.T) {
 	}
 }
 
-func TestP24_NewSymbolsMeanDiscardOld(t *testing.T) {
+func TestNewSymbolsDiscardOldOnes(t *testing.T) {
 	t.Parallel()
 	_, _, p, _, _ := openBroken(t)
 	for _, c := range []struct {
@@ -543,7 +543,7 @@ func TestP24_NewSymbolsMeanDiscardOld(t *testing.T) {
 	}
 }
 
-func TestP25_FirstAndSteady(t *testing.T) {
+func TestContinuityOfUnchangedSession(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	first := openSession(p, "steady", "mcp.github").Meta.Continuity
@@ -557,7 +557,7 @@ func TestP25_FirstAndSteady(t *testing.T) {
 	}
 }
 
-func TestP26_MetaTellsNoMore(t *testing.T) {
+func TestMetaHasNoFurtherMembers(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -577,7 +577,7 @@ func TestP26_MetaTellsNoMore(t *testing.T) {
 	}
 }
 
-func TestP27_DomainRevision(t *testing.T) {
+func TestDomainRevision(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	var got []int64
@@ -589,7 +589,7 @@ func TestP27_DomainRevision(t *testing.T) {
 	}
 }
 
-func TestP28_RunsNeedNoFurtherOpen(t *testing.T) {
+func TestRunsNeedNoFurtherOpen(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -610,7 +610,7 @@ func TestP28_RunsNeedNoFurtherOpen(t *testing.T) {
 	}
 }
 
-func TestP33_IdsToCopy(t *testing.T) {
+func TestDiscoveredIDsAreSeeds(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	for query, want := range map[string]string{"search": "mcp.github.search", "": "builtin.clone", "feed zoo": "mcp.zoo.feed"} {
@@ -627,9 +627,9 @@ func TestP33_IdsToCopy(t *testing.T) {
 	}
 }
 
-// TestDiscoveryServesAGoal checks that the intent alone ranks the entries, that matches
+// TestDiscoveryRanksByIntent checks that the intent alone ranks the entries, that matches
 // are counted, and that an answer without matches lists the sources.
-func TestDiscoveryServesAGoal(t *testing.T) {
+func TestDiscoveryRanksByIntent(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	discover := func(intent, query string) (got struct {
@@ -655,7 +655,7 @@ func TestDiscoveryServesAGoal(t *testing.T) {
 	}
 }
 
-func TestP34_RestoredIsReused(t *testing.T) {
+func TestRestoredSessionIsReused(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{EngineID: testEngine})
 	p := b.connect(t)
@@ -673,7 +673,7 @@ func TestP34_RestoredIsReused(t *testing.T) {
 	}
 }
 
-func TestP29_LongResultsAreLinked(t *testing.T) {
+func TestLongResultsAreLinked(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -727,9 +727,9 @@ func TestP29_LongResultsAreLinked(t *testing.T) {
 	}
 }
 
-// TestP30_ShapingIsNotProjection checks that the complete result of a script is
+// TestCompleteResultIsRecorded checks that the complete result of a script is
 // recorded, however it is shortened for a model.
-func TestP30_ShapingIsNotProjection(t *testing.T) {
+func TestCompleteResultIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)
@@ -747,8 +747,8 @@ func TestP30_ShapingIsNotProjection(t *testing.T) {
 	}
 }
 
-// TestP31_AnswersEchoNothing checks that an answer has the result and no code.
-func TestP31_AnswersEchoNothing(t *testing.T) {
+// TestAnswersHaveNoCode checks that an answer has the result and no code.
+func TestAnswersHaveNoCode(t *testing.T) {
 	t.Parallel()
 	b := openLogical(t, ledger.Options{})
 	p := b.connect(t)

@@ -65,11 +65,11 @@ func (p *pipe) listen(id string) (received []notification) {
 			}
 			return received
 		}
-		received = append(received, p.heardNotification(m, start))
+		received = append(received, p.parseNotification(m, start))
 	}
 }
 
-func (p *pipe) heardNotification(m map[string]json.RawMessage, start time.Time) notification {
+func (p *pipe) parseNotification(m map[string]json.RawMessage, start time.Time) notification {
 	p.t.Helper()
 	n := notification{at: time.Since(start)}
 	raw, err := json.Marshal(m)
@@ -82,9 +82,9 @@ func (p *pipe) heardNotification(m map[string]json.RawMessage, start time.Time) 
 	return n
 }
 
-// TestConsoleIsHeard checks level, rate and form of the notifications of console output
+// TestConsoleNotifications checks level, rate and form of the notifications of console output
 // to a client that waits for a run.
-func TestConsoleIsHeard(t *testing.T) {
+func TestConsoleNotifications(t *testing.T) {
 	t.Parallel()
 	type said struct {
 		level, text string
@@ -198,8 +198,8 @@ func TestConsoleBurst(t *testing.T) {
 	})
 }
 
-// TestProgressTellsOutput checks the progress notifications.
-func TestProgressTellsOutput(t *testing.T) {
+// TestProgressNotifications checks the progress notifications.
+func TestProgressNotifications(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run := newRun("")
@@ -269,7 +269,7 @@ func TestConsoleOfATask(t *testing.T) {
 	start := time.Now()
 	want := map[string]string{"notifications/message": "hello", "notifications/progress": "running, 1 line of output"}
 	for len(want) > 0 {
-		n := p.heardNotification(p.receive(), start)
+		n := p.parseNotification(p.receive(), start)
 		if got := n.Params.Data.Text + n.Params.Message; got != want[n.Method] {
 			t.Errorf("received %+v", n)
 		}

@@ -134,8 +134,8 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// TestSubscribeToNothing checks that a subscription to an unknown address is refused.
-func TestSubscribeToNothing(t *testing.T) {
+// TestSubscribeToUnknownAddress checks that a subscription to an unknown address is refused.
+func TestSubscribeToUnknownAddress(t *testing.T) {
 	t.Parallel()
 	p := openPipe(t, new(fakeStack).serve(t, mcp.Options{}), "")
 	p.initialize()

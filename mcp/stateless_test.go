@@ -213,8 +213,8 @@ func TestStatelessProgress(t *testing.T) {
 	})
 }
 
-// TestStatelessGivenUp checks that a client that cancels its call cancels the run.
-func TestStatelessGivenUp(t *testing.T) {
+// TestStatelessCancelledCall checks that a client that cancels its call cancels the run.
+func TestStatelessCancelledCall(t *testing.T) {
 	t.Parallel()
 	run := newRun("")
 	book := run.stack()

@@ -18,9 +18,9 @@ const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"prot
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 `
 
-// TestStdioAnswersWhatWasPipedIn ends the input right after the requests, as a shell
+// TestStdioAnswersPipedRequests ends the input right after the requests, as a shell
 // pipe does: they are answered nevertheless.
-func TestStdioAnswersWhatWasPipedIn(t *testing.T) {
+func TestStdioAnswersPipedRequests(t *testing.T) {
 	t.Parallel()
 	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {
 		return ledger.Receipt{ExecutionID: "run of " + s.Code, Seq: 7}, nil

@@ -46,7 +46,7 @@ func TestTaskOutlivesServer(t *testing.T) {
 	if task.ResultType != "task" || task.Status != "working" || task.TaskID == "" {
 		t.Fatalf("run_js: %+v", task)
 	}
-	book.until(t, task.TaskID, func(d projections.ExecutionDetail) bool { return !d.Queued })
+	book.awaitState(t, task.TaskID, func(d projections.ExecutionDetail) bool { return !d.Queued })
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func TestTaskResultWaits(t *testing.T) {
 	}
 }
 
-// TestTaskSupportIsTold checks how each revision announces tasks before a call.
-func TestTaskSupportIsTold(t *testing.T) {
+// TestTaskSupportIsAnnounced checks how each revision announces tasks before a call.
+func TestTaskSupportIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		revision           string

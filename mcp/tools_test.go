@@ -144,8 +144,8 @@ func TestHintsOfRuns(t *testing.T) {
 	}
 }
 
-// TestTexts checks that an operator's own texts are used.
-func TestTexts(t *testing.T) {
+// TestOperatorTexts checks that an operator's own texts are used.
+func TestOperatorTexts(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
 		opts := mcp.Options{Stateless: stateless, Instructions: "Our instructions.", RunJSDescription: "Our run_js.", Version: "1.2.3"}

@@ -96,9 +96,9 @@ func play(t *testing.T, path string) (called []string) {
 		case "await":
 			book.await(t, names.expand(rest))
 		case "started":
-			book.until(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return !d.Queued })
+			book.awaitState(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return !d.Queued })
 		case "printed":
-			book.until(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return d.TotalLines > 0 })
+			book.awaitState(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return d.TotalLines > 0 })
 		case ">":
 			p.send(names.expand(rest))
 			fmt.Fprintln(&got, line)

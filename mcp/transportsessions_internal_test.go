@@ -66,7 +66,7 @@ func TestBusySessionsStay(t *testing.T) {
 
 // At the limit, sessions of tenants with many sessions are closed in favor of tenants
 // with few, and the counts stay correct.
-func TestManyTenantsShareThePlaces(t *testing.T) {
+func TestTenantsShareTheSessionLimit(t *testing.T) {
 	t.Parallel()
 	p := newTransportSessions()
 	quiet, _ := openTransportSession(t, p, "quiet", "q", false)

@@ -129,7 +129,7 @@ func TestGetExecutionWaits(t *testing.T) {
 	p.initialize()
 	long := strings.Repeat("x", 999)
 	w, _ := p.run("run_js", map[string]any{"code": strings.Repeat(`console.log("`+long+`")`+"\n", 20) + "await forever"})
-	book.until(t, w.ExecutionID, func(d projections.ExecutionDetail) bool { return d.TotalLines == 20 })
+	book.awaitState(t, w.ExecutionID, func(d projections.ExecutionDetail) bool { return d.TotalLines == 20 })
 	get := func(wait any) wholeRun {
 		got, _ := p.run("get_execution", map[string]any{"execution_id": w.ExecutionID, "wait_secs": wait})
 		return got
