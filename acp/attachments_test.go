@@ -15,9 +15,9 @@ import (
 	"daybook/events"
 )
 
-// TestAttachmentsLeaveTheCodeAlone: a prompt with attachments runs and is recorded as
+// TestAttachmentsDoNotChangeCode: a prompt with attachments runs and is recorded as
 // it was sent. Attachments change neither its value nor its positions and directives.
-func TestAttachmentsLeaveTheCodeAlone(t *testing.T) {
+func TestAttachmentsDoNotChangeCode(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
@@ -132,9 +132,9 @@ func TestLargeAttachment(t *testing.T) {
 	}
 }
 
-// TestSearchFindsWhatWasSent: the search for code, a replay and the recorded run show
+// TestSearchFindsSentCode: the search for code, a replay and the recorded run show
 // the code of a prompt as it was sent.
-func TestSearchFindsWhatWasSent(t *testing.T) {
+func TestSearchFindsSentCode(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()

@@ -65,7 +65,7 @@ type client struct {
 	restoring atomic.Bool
 
 	// afterAnswer is called once the current request is answered. Only requests that
-	// inOrder names set it, and those are handled one after another.
+	// isSequential names set it, and those are handled one after another.
 	afterAnswer func()
 
 	detached chan struct{} // closed when another server serves the client next
@@ -217,9 +217,9 @@ func (c *client) forward(to io.Writer, text []byte) error {
 	return nil
 }
 
-// inOrder reports whether a request is answered before the next message is read. None
+// isSequential reports whether a request is answered before the next message is read. None
 // of these requests waits for the client.
-func inOrder(method string) bool {
+func isSequential(method string) bool {
 	switch method {
 	case sdk.AgentMethodInitialize, sdk.AgentMethodSessionNew, sdk.AgentMethodSessionLoad, sdk.AgentMethodSessionResume,
 		sdk.AgentMethodSessionFork, sdk.AgentMethodSessionClose, sdk.AgentMethodSessionDelete,
@@ -242,7 +242,7 @@ func (c *client) handleRequest(ctx context.Context, e envelope, text []byte, to 
 	if bad := c.registerRequest(key, r, *e.Method, e, delivery); bad != nil {
 		return c.refuse(e.ID, *bad)
 	}
-	if err := c.forward(to, text); err != nil || !inOrder(*e.Method) {
+	if err := c.forward(to, text); err != nil || !isSequential(*e.Method) {
 		return err
 	}
 	select {

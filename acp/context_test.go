@@ -12,7 +12,7 @@ import (
 )
 
 // contextOf returns the conversation context of a session, read over REST.
-func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, calls []toldCall) {
+func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, calls []notedCall) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(waitContext(t), http.MethodGet, book.URL()+"/api/context?logical_session="+url.QueryEscape(session), nil)
 	if err != nil {
@@ -29,7 +29,7 @@ func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, 
 	}
 	var answer struct {
 		SessionID string     `json:"session_id"`
-		Calls     []toldCall `json:"recent_tool_calls"`
+		Calls     []notedCall `json:"recent_tool_calls"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, 
 	return string(raw), answer.Calls
 }
 
-type toldCall struct {
+type notedCall struct {
 	Tool    string            `json:"tool"`
 	Args    map[string]string `json:"args"`
 	Summary string            `json:"result_summary"`

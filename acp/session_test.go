@@ -46,7 +46,7 @@ func TestACP02_Version(t *testing.T) {
 
 // TestACP03_NothingUnasked: the agent sends no requests to a client that declares no
 // capabilities.
-func TestACP03_NothingUnasked(t *testing.T) {
+func TestACP03_NoRequests(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
@@ -307,7 +307,7 @@ func asJSON(t testing.TB, list []sdk.SessionUpdate) []string {
 	return out
 }
 
-func TestTold(t *testing.T) {
+func TestUpdates(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
@@ -335,7 +335,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-func TestACP21_22_23_24_LoadAndResumeGoOn(t *testing.T) {
+func TestACP21_22_23_24_LoadAndResumeContinue(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()

@@ -260,8 +260,8 @@ func TestLoadAfterClear(t *testing.T) {
 	}
 }
 
-// TestShownOnce: one update contains the result or the error.
-func TestShownOnce(t *testing.T) {
+// TestResultIsSentOnce: one update contains the result or the error.
+func TestResultIsSentOnce(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
@@ -284,8 +284,8 @@ func TestShownOnce(t *testing.T) {
 	}
 }
 
-// TestPromptsThatAreNoCode: prose gets a short answer that says what to send.
-func TestPromptsThatAreNoCode(t *testing.T) {
+// TestProsePrompts: prose gets a short answer that says what to send.
+func TestProsePrompts(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()

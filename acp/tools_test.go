@@ -279,7 +279,7 @@ func TestPermissions(t *testing.T) {
 
 // TestACP36_QuestionsTakenBack: an answer "cancelled" to a permission request cancels
 // the prompt.
-func TestACP36_QuestionsTakenBack(t *testing.T) {
+func TestACP36_CancelledQuestions(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	p.allow("")
