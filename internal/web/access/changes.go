@@ -167,7 +167,7 @@ func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes 
 		}
 		if late == nil {
 			u.held.Add(1)
-			timer := time.NewTimer(patience(ctx, unappliedTimeout))
+			timer := time.NewTimer(maxWait(ctx, unappliedTimeout))
 			defer timer.Stop()
 			late = timer.C
 		}

@@ -11,8 +11,8 @@ var (
 // Accounts returns the number of accounts.
 func (q *Quotas) Accounts() int { return len(q.accounts) }
 
-// Over replaces the meter.
-func (q *Quotas) Over(m Meter) *Quotas {
+// SetMeter replaces the meter.
+func (q *Quotas) SetMeter(m Meter) *Quotas {
 	q.meter = m
 	return q
 }

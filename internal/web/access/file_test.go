@@ -300,7 +300,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-func TestEditsAtOnceAllHappen(t *testing.T) {
+func TestConcurrentEdits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tokens")

@@ -11,7 +11,7 @@ import (
 )
 
 // A tenant at a limit can add nothing new, and can use what it has.
-func TestKeep(t *testing.T) {
+func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	limits := access.Limits{Sessions: 3, TaggedHeaps: 2}
 	for name, test := range map[string]struct {

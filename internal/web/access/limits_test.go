@@ -88,7 +88,7 @@ func TestAdmission(t *testing.T) {
 }
 
 // Limits of any size are written as an operator writes them.
-func TestLimitInWords(t *testing.T) {
+func TestLimitMessages(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]string{1e7: "10000000,", 1 << 40: "1099511627776,", 0.5: "0.5,"} {
 		err := &access.LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: value, Used: 2e7, Permanent: true}
@@ -98,9 +98,9 @@ func TestLimitInWords(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that a run is counted exactly once from its admission until the
+// TestReservations checks that a run is counted exactly once from its admission until the
 // meter counts it, and after that.
-func TestPlaces(t *testing.T) {
+func TestReservations(t *testing.T) {
 	t.Parallel()
 	m := &meter{}
 	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
@@ -135,8 +135,8 @@ func TestPlaces(t *testing.T) {
 	full()
 }
 
-// TestOldReading admits runs while readings of the meter arrive out of order.
-func TestOldReading(t *testing.T) {
+// TestOldUsage admits runs while readings of the meter arrive out of order.
+func TestOldUsage(t *testing.T) {
 	t.Parallel()
 	m := &meter{use: access.Usage{Applied: 5}}
 	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
@@ -157,7 +157,7 @@ func TestOldReading(t *testing.T) {
 
 // With many tenants, those whose runs the meter counts are dropped. None of their runs
 // is lost from the count, and the other tenants stay.
-func TestTenantsAreForgotten(t *testing.T) {
+func TestIdleAccountsAreDropped(t *testing.T) {
 	t.Parallel()
 	m := &meter{use: access.Usage{Applied: 5}}
 	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
@@ -184,7 +184,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 	// An old reading that lacks a run of a dropped account is repeated.
 	stale := &staleOnce{Meter: m}
 	m.set(access.Usage{Applied: 6, Runs: 1})
-	_, err = q.Over(stale).Admit(t.Context(), "t0")
+	_, err = q.SetMeter(stale).Admit(t.Context(), "t0")
 	wantLimit(t, err, "limit-runs")
 }
 
@@ -216,7 +216,7 @@ func TestMeterFails(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentAdmission(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 10, 200
 	q := access.NewQuotas(access.Limits{Runs: limit}, &meter{}, nil)

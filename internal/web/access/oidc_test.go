@@ -390,8 +390,8 @@ func TestIssuerHangs(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysDoNotHammer sends tokens with invented keys from many clients.
-func TestUnknownKeysDoNotHammer(t *testing.T) {
+// TestUnknownKeysAreFetchedRarely sends tokens with invented keys from many clients.
+func TestUnknownKeysAreFetchedRarely(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	i := newIssuer(t, rsaKey())

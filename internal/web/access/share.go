@@ -110,10 +110,10 @@ type asking struct {
 // cost returns the unscaled cost of a change with a number of bytes; see ChangeSize.
 func cost(bytes int) time.Duration { return changeTime + time.Duration(bytes)*byteTime }
 
-// patience returns how long a change may wait: at most most, and so that appendTime is
+// maxWait returns how long a change may wait: at most most, and so that appendTime is
 // left until ctx's deadline. Otherwise the client would not learn that nothing was
 // recorded.
-func patience(ctx context.Context, most time.Duration) time.Duration {
+func maxWait(ctx context.Context, most time.Duration) time.Duration {
 	if end, bounded := ctx.Deadline(); bounded {
 		return min(most, time.Until(end)-appendTime)
 	}
@@ -129,7 +129,7 @@ func (s *share) enter(ctx context.Context, tenant string, cost time.Duration) er
 	}
 	refused := false
 	defer func() { s.leave(d, refused) }()
-	late := time.NewTimer(patience(ctx, shareTimeout))
+	late := time.NewTimer(maxWait(ctx, shareTimeout))
 	defer late.Stop()
 	select {
 	case d.turn <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 // Handlers and clients of HTTP/2 see the same as with net/http alone: the TLS state,
 // bodies larger than the windows, trailers, 100-continue, flushed answers and the
 // shutdown of the server. HTTP/1 is served at the same address.
-func TestHTTP2AsBefore(t *testing.T) {
+func TestHTTP2LikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
 	flushed := make(chan struct{})

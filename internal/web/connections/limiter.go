@@ -124,7 +124,7 @@ func (l *Limiter) Bind(s *http.Server) {
 		case own == nil:
 		case state == http.StateHijacked:
 			if own.requests != nil {
-				own.requests.keep()
+				own.requests.markRaw()
 			}
 			l.markUpgraded(own)
 			own.finishAnswer()
@@ -207,7 +207,7 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 		l.add(c)
 	case l.fits(c.address):
 		l.add(c)
-	case l.makeSpareRoom(&victim):
+	case l.makeSpareSpace(&victim):
 		c.spare = true
 		l.refusedCount++
 		l.spares.push(c)
@@ -229,9 +229,9 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 	return c
 }
 
-// makeSpareRoom reports whether another spare connection is allowed. It may remove an old
+// makeSpareSpace reports whether another spare connection is allowed. It may remove an old
 // one, which it stores in victim and the caller closes. The caller must hold mu.
-func (l *Limiter) makeSpareRoom(victim **conn) bool {
+func (l *Limiter) makeSpareSpace(victim **conn) bool {
 	if l.spares.len() < spareConnections {
 		return true
 	}
@@ -247,13 +247,13 @@ func (l *Limiter) makeSpareRoom(victim **conn) bool {
 // fits reports whether one more connection of an address is within the limits. The
 // caller must hold mu.
 func (l *Limiter) fits(address netip.Prefix) bool {
-	return l.all.len() < l.opts.Total && l.byAddress[address].len() < l.bound(address)
+	return l.all.len() < l.opts.Total && l.byAddress[address].len() < l.limitFor(address)
 }
 
 // victimFor returns the connection to close for a new one of an address, or nil if there is
 // none or none needs to be closed. The caller must hold mu.
 func (l *Limiter) victimFor(address netip.Prefix) *conn {
-	if mine := l.byAddress[address]; mine.len() >= l.bound(address) {
+	if mine := l.byAddress[address]; mine.len() >= l.limitFor(address) {
 		return mine.oldest()
 	}
 	if l.all.len() < l.opts.Total {
@@ -269,7 +269,7 @@ func (l *Limiter) victimFor(address netip.Prefix) *conn {
 	return heaviest.oldest()
 }
 
-func (l *Limiter) bound(address netip.Prefix) int {
+func (l *Limiter) limitFor(address netip.Prefix) int {
 	if l.opts.PerAddress > 0 {
 		return l.opts.PerAddress
 	}
@@ -366,9 +366,9 @@ func (l *Limiter) setIdle(c *conn, without bool) {
 	}
 	for _, q := range queues {
 		if without {
-			q.wait(c)
+			q.markIdle(c)
 		} else {
-			q.work(c)
+			q.markBusy(c)
 		}
 	}
 }
@@ -411,7 +411,7 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 	} else {
 		c.isAnswerUnsent.Store(true) // until the answer is written
 	}
-	if fields(r) > maxLines {
+	if countFields(r) > maxLines {
 		dropHeader(w, r)
 		w.Header().Set("Connection", "close")
 		http.Error(w, "the request header has more than "+strconv.Itoa(maxLines)+" fields; send fewer fields", http.StatusRequestHeaderFieldsTooLarge)
@@ -437,8 +437,8 @@ func dropHeader(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fields returns the number of header fields of a request.
-func fields(r *http.Request) int {
+// countFields returns the number of header fields of a request.
+func countFields(r *http.Request) int {
 	n := 0
 	for _, values := range r.Header {
 		n += len(values)

@@ -149,7 +149,7 @@ func (s *testServer) eventually(t *testing.T, what string, ok func(Stats) bool) 
 
 // At the limit, the connection that has been without a request for longest is closed,
 // whether it had a request before, never had one, or has sent half of one.
-func TestIdleGivesWay(t *testing.T) {
+func TestIdleConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 3}, false)
 	silent, half, used := s.dial(t), s.dial(t), s.dial(t)
@@ -175,7 +175,7 @@ func TestIdleGivesWay(t *testing.T) {
 
 // A connection with a request stays. A connection beyond the limit gets a refusal, or
 // the server's health.
-func TestBusyStays(t *testing.T) {
+func TestBusyConnectionStays(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 2}, false)
 	busy := []*client{s.dial(t), s.dial(t)}
@@ -215,7 +215,7 @@ func TestBusyStays(t *testing.T) {
 
 // A connection is not closed for another one before its answer is written: net/http
 // writes the end of the answer after the handler returned.
-func TestUnsentAnswerStays(t *testing.T) {
+func TestConnectionStaysUntilAnswered(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		for _, body := range []string{"", "Content-Length: 100000"} { // of the second nothing is sent

@@ -69,7 +69,7 @@ func (a *answer) begin() {
 		return
 	}
 	a.started = true
-	if !a.conn.complete() {
+	if !a.conn.isComplete() {
 		a.Header().Set("Connection", "close")
 	}
 }
@@ -78,7 +78,7 @@ func (a *answer) begin() {
 func (a *answer) end() {
 	a.ended = true
 	a.begin()
-	if a.conn.complete() {
+	if a.conn.isComplete() {
 		return
 	}
 	_ = http.NewResponseController(a.ResponseWriter).Flush() // a client that has left needs no answer
@@ -87,7 +87,7 @@ func (a *answer) end() {
 
 // abort stops the reading of a request whose handler did not return normally.
 func (a *answer) abort() {
-	if !a.ended && !a.conn.complete() {
+	if !a.ended && !a.conn.isComplete() {
 		a.conn.refuse()
 	}
 }

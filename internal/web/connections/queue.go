@@ -36,24 +36,24 @@ func (q *queue) oldest() *conn {
 // push adds a connection without a request.
 func (q *queue) push(c *conn) {
 	q.count++
-	q.wait(c)
+	q.markIdle(c)
 }
 
 func (q *queue) drop(c *conn) {
 	q.count--
-	q.work(c)
+	q.markBusy(c)
 }
 
-// wait adds a connection to the idle ones.
-func (q *queue) wait(c *conn) {
+// markIdle adds a connection to the idle ones.
+func (q *queue) markIdle(c *conn) {
 	if q.at == nil {
 		q.at = map[*conn]*list.Element{}
 	}
 	q.at[c] = q.idle.PushBack(c)
 }
 
-// work removes a connection from the idle ones.
-func (q *queue) work(c *conn) {
+// markBusy removes a connection from the idle ones.
+func (q *queue) markBusy(c *conn) {
 	if e := q.at[c]; e != nil {
 		q.idle.Remove(e)
 		delete(q.at, c)

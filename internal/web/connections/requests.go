@@ -144,8 +144,8 @@ func (c *requestConn) begin(length int64) {
 	c.framing.take(early)
 }
 
-// complete reports whether the complete request was received or read.
-func (c *requestConn) complete() bool {
+// isComplete reports whether the complete request was received or read.
+func (c *requestConn) isComplete() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -174,8 +174,8 @@ func (c *requestConn) refuse() {
 	c.readErr = io.EOF
 }
 
-// keep marks the connection as used by another protocol.
-func (c *requestConn) keep() {
+// markRaw marks the connection as used by another protocol.
+func (c *requestConn) markRaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.isRaw = true

@@ -8,7 +8,7 @@ import (
 
 // A connection whose handshake completes when the listener is closed is closed and no
 // longer counted.
-func TestCloseBehindHandshake(t *testing.T) {
+func TestCloseAfterHandshake(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -359,7 +359,7 @@ func TestRefusals(t *testing.T) {
 
 // A server that shuts down writes its answers completely: net/http closes the HTTP/2
 // connections that had a request. The client can still read the written data.
-func TestShutdownBehindHandler(t *testing.T) {
+func TestShutdownAfterHandler(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
 	c, unused := s.dialHTTP2(t), s.dialHTTP2(t)
@@ -382,7 +382,7 @@ func TestShutdownBehindHandler(t *testing.T) {
 
 // During a shutdown, net/http may close a connection after its last handler returned
 // but before the end of the answer is written. The connection is closed after that end.
-func TestCloseBehindHandler(t *testing.T) {
+func TestCloseAfterHandler(t *testing.T) {
 	t.Parallel()
 	var end bytes.Buffer
 	http2.NewFramer(&end, nil).WriteData(1, true, []byte("end"))
