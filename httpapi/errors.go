@@ -410,9 +410,9 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	_ = json.NewEncoder(w).Encode(f.problem)
 }
 
-// logFailure logs an error that the client does not see, for example because the response has
-// started. The level is WARN, or DEBUG if the client disconnects or is cut off because it
-// is too slow: clients can cause any number of such lines.
+// logFailure logs an error that the client does not see, for example because the response
+// has started. The level is WARN, or DEBUG if the client disconnects or is cut off because
+// it is too slow: clients can cause any number of such lines.
 func (a *api) logFailure(ctx context.Context, what string, err error, attrs ...any) {
 	level := slog.LevelWarn
 	if ctx.Err() != nil || isClientFault(err) {

@@ -32,8 +32,8 @@ func guardFailure(r *http.Request, err error) *failure {
 // the version of the interface. Clients recognize a Daybook server by it.
 const APIHeader = "Daybook-Api"
 
-// setSecurityHeaders sets the headers of every response. Pages and mounted handlers replace the
-// content security policy by their own.
+// setSecurityHeaders sets the headers of every response. Pages and mounted handlers replace
+// the content security policy by their own.
 func setSecurityHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -41,7 +41,8 @@ func TestCheckBind(t *testing.T) {
 	}
 }
 
-// newBareHandler is a handler without parts behind it, for requests that never reach them.
+// newBareHandler returns a handler without parts behind it, for requests that never reach
+// them.
 func newBareHandler(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
 	t.Helper()
 	o := httpapi.Options{Commands: noCommands{}, Queries: noQueries{}, Events: noEvents{}}

@@ -162,7 +162,7 @@ type eventReader struct {
 
 func (er *eventReader) isDone() bool { return er.left == 0 }
 
-// advance advances to an event, and calls emit if the selection contains it.
+// advance moves to an event, and calls emit if the selection contains it.
 func (er *eventReader) advance(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
 	if er.isDone() {
 		return nil
@@ -214,7 +214,7 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 	return flush()
 }
 
-// advanceOverPage passes the events of a page. A response with an end first waits for the
+// advanceOverPage moves over the events of a page. A response with an end first waits for the
 // other heavy reads of its tenant; responses that follow the ledger share the cost of a
 // page.
 func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {

@@ -53,8 +53,8 @@ type Reading struct {
 
 // readCurrent calls read, which looks up an object by its name. If read returns
 // events.ErrNotFound, the object may be too new for the projections, written through
-// another interface or process. Then found waits until the projections have applied the
-// newest event, and calls read again.
+// another interface or process. Then readCurrent waits until the projections have applied
+// the newest event, and calls read again.
 func readCurrent[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
 	v, err := read()
 	if !errors.Is(err, events.ErrNotFound) {

@@ -37,7 +37,8 @@ func (s *stack) replayed(method, path string) []events.CloudEvent {
 	return out
 }
 
-// overlappingRuns records a session of two runs that overlap with each other and with another run.
+// overlappingRuns records a session of two runs that overlap with each other and with
+// another run.
 func overlappingRuns(t *testing.T, s *stack) (first, second string) {
 	t.Helper()
 	first, other := s.submit(`{"code":"1","session":"s1","tags":{"env":"x"}}`), s.submit(`{"code":"3","session":"s2"}`)

@@ -145,8 +145,8 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	return run, nil
 }
 
-// excerptOf returns a text. If the text has more than most bytes, it is cut there, or before
-// the character that would be divided.
+// excerptOf returns the excerpt of a text. A text of more than most bytes is cut there, or
+// before the character that would be divided.
 func excerptOf(text *string, most int) *excerpt {
 	if text == nil {
 		return nil

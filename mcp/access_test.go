@@ -226,8 +226,8 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	}
 }
 
-// TestNotificationsStayInTheTenant watches the same address in two tenants: each is notified of
-// its own changes only.
+// TestNotificationsStayInTheTenant watches the same address in two tenants: each is
+// notified of its own changes only.
 func TestNotificationsStayInTheTenant(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "other/bob read run")

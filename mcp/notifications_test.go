@@ -82,8 +82,8 @@ func (p *pipe) parseNotification(m map[string]json.RawMessage, start time.Time) 
 	return n
 }
 
-// TestConsoleNotifications checks level, rate and form of the notifications of console output
-// to a client that waits for a run.
+// TestConsoleNotifications checks level, rate and form of the notifications of console
+// output to a client that waits for a run.
 func TestConsoleNotifications(t *testing.T) {
 	t.Parallel()
 	type said struct {

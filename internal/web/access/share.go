@@ -110,8 +110,8 @@ type asking struct {
 // cost returns the unscaled cost of a change with a number of bytes; see ChangeSize.
 func cost(bytes int) time.Duration { return changeTime + time.Duration(bytes)*byteTime }
 
-// maxWait returns how long a change may wait: at most most, and so that appendTime is
-// left until ctx's deadline. Otherwise the client would not learn that nothing was
+// maxWait returns how long a change may wait: no longer than most, and so that appendTime
+// is left until ctx's deadline. Otherwise the client would not learn that nothing was
 // recorded.
 func maxWait(ctx context.Context, most time.Duration) time.Duration {
 	if end, bounded := ctx.Deadline(); bounded {
