@@ -28,7 +28,7 @@ func contextOf(t *testing.T, book *embed.Daybook, session string) (body string, 
 		t.Fatalf("%s %s, %v", resp.Status, raw, err)
 	}
 	var answer struct {
-		SessionID string     `json:"session_id"`
+		SessionID string      `json:"session_id"`
 		Calls     []notedCall `json:"recent_tool_calls"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {

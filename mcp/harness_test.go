@@ -35,7 +35,9 @@ func openStack(t testing.TB, opts ledger.Options) *testStack {
 	b := openIdleStack(t, opts)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.startWork(ctx, t)) }()
+	go func() {
+		done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.startWork(ctx, t))
+	}()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
