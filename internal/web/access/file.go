@@ -159,7 +159,7 @@ func readTokens(path string, now time.Time) ([]Token, stamp, error) {
 	case err != nil:
 		return nil, stamp{}, fmt.Errorf("read token file: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, stamp{}, fmt.Errorf("token file %s: it is not a regular file", path)
+		return nil, stamp{}, fmt.Errorf("token file %s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, stamp{}, fmt.Errorf("token file %s is accessible to other users (mode %04o); run chmod 600 %s and replace its tokens", path, info.Mode().Perm(), path)
 	}

@@ -229,11 +229,11 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, err
 	}
 	if about.Issuer != k.issuer {
-		return nil, fmt.Errorf("the issuer names itself %q", clip(about.Issuer))
+		return nil, fmt.Errorf("the configuration of the issuer names another issuer: %q", clip(about.Issuer))
 	}
 	u, err := url.Parse(about.Keys)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, fmt.Errorf("the address of its keys is %q, which is not an https URL", clip(about.Keys))
+		return nil, fmt.Errorf("the issuer's key address %q is not an https URL", clip(about.Keys))
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

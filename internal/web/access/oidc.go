@@ -61,7 +61,7 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("OIDC issuer %q: give the URL that its tokens have as iss, such as https://login.example.com", clip(o.Issuer))
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("OIDC issuer %q: it must be an https URL, because over http an intermediary could act as the issuer", clip(o.Issuer))
+		return nil, fmt.Errorf("OIDC issuer %q must be an https URL: over http, an intermediary could act as the issuer", clip(o.Issuer))
 	case o.Audience == "":
 		return nil, errors.New("OIDC needs an audience: the name that the issuer gives this service in its tokens (aud)")
 	case o.Tenant != "" && !validTenant(o.Tenant):
