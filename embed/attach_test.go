@@ -175,7 +175,7 @@ func TestOwnersEndAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		ends error
 		want string
-	}{{nil, "5 times in a row"}, {killed, "it was killed"}} {
+	}{{nil, "5 times in a row"}, {killed, "the owner was killed"}} {
 		starts := 0
 		err := embed.Attach(within(t), embed.Client{DataDir: t.TempDir(), StartOwner: func(context.Context) error {
 			starts++
