@@ -18,7 +18,7 @@ import (
 // requests, the server still answers health probes and refuses other requests at once. It
 // reports no damage, and all events are signed when it has stopped.
 func TestConnections(t *testing.T) {
-	attack(t, "TestIdleGivesWay and TestBusyStays in internal/web/connections, TestSignWhenWritesResume in internal/translog")
+	attack(t, "TestIdleConnectionIsClosed and TestBusyConnectionStays in internal/web/connections, TestSignWhenWritesResume in internal/translog")
 	s := newServer(t)
 	s.limits = []string{"--nofile=1024:1024"}
 	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("operator", "read,admin")
