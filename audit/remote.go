@@ -236,7 +236,7 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	}
 	l := newLineVerifier(opts, c, s)
 	l.expectLost(signed.Lost)
-	l.gone = signed.Removed
+	l.removedUpTo = signed.Removed
 	l.report.Pinned = pinned
 	l.report.Unsigned = signed.Pending
 	err = l.run(ctx, func(emit func([]pair) error) error {

@@ -29,17 +29,17 @@ type RemovedVolume struct {
 
 // removedState is the state of a verification about removed volumes.
 type removedState struct {
-	// gone is the last position of the removed volumes, according to the source.
-	gone uint64
-	leaf func(position uint64) (proof.Hash, bool) // see Directory.Leaves
+	// removedUpTo is the last position of the removed volumes, according to the source.
+	removedUpTo uint64
+	leaf        func(position uint64) (proof.Hash, bool) // see Directory.Leaves
 }
 
 // expectRemoved records the removed volumes that the source reports. They are verified later.
 func (v *verifier) expectRemoved(r events.Removal) {
-	if v.gone = r.UpTo(); v.gone == 0 {
+	if v.removedUpTo = r.UpTo(); v.removedUpTo == 0 {
 		return
 	}
-	v.rules.goneSince = r.Ended.Time
+	v.rules.removedUntil = r.Ended.Time
 	c, err := proof.ParseCheckpoint([]byte(r.Closing.Note))
 	if err != nil || c.Size != r.Closing.Size || c.Size >= r.Last || c.Size+1 < r.First {
 		v.report.addFinding(r.Seq, "its closing checkpoint of volume %d is not valid", r.Volume)
@@ -51,7 +51,7 @@ func (v *verifier) expectRemoved(r events.Removal) {
 // addRemoved adds leaves of removed events up to a position from the files of the tree. The next
 // checkpoint over them shows whether they are the signed ones.
 func (v *verifier) addRemoved(to uint64) error {
-	for to = min(to, v.gone); v.tree.Size() < to; {
+	for to = min(to, v.removedUpTo); v.tree.Size() < to; {
 		if v.leaf == nil {
 			v.leaf = noLeaf
 			if v.opts.Dir != nil {
@@ -97,22 +97,22 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 
 // checkRemoved reports missing positions unless an event records their removal.
 func (v *verifier) checkRemoved() {
-	if v.gone == 0 {
+	if v.removedUpTo == 0 {
 		return
 	}
 	for _, r := range v.report.Removed {
-		if r.Last == v.gone {
+		if r.Last == v.removedUpTo {
 			return
 		}
 	}
-	v.report.addFinding(0, "positions up to %d are missing, and no event records that their volumes were removed", v.gone)
+	v.report.addFinding(0, "positions up to %d are missing, and no event records that their volumes were removed", v.removedUpTo)
 }
 
 // mayBeInRemovedVolume reports whether an execution may have been requested in a removed volume. A derived
 // id has no time.
 func (r *rules) mayBeInRemovedVolume(id string) bool {
 	minted, ok := events.MintedAt(id)
-	return !r.goneSince.IsZero() && (!ok || !minted.After(r.goneSince))
+	return !r.removedUntil.IsZero() && (!ok || !minted.After(r.removedUntil))
 }
 
 // VolumeExport computes the file of events that an export of the positions first to last would

@@ -25,8 +25,8 @@ type rules struct {
 	partial bool
 	// off is true if any event may be missing. Only blobs are collected then.
 	off bool
-	// goneSince is the time of the last event of the removed volumes, or zero.
-	goneSince time.Time
+	// removedUntil is the time of the last event of the removed volumes, or zero.
+	removedUntil time.Time
 	// lost are the lost positions. A rule is not broken if lost events can be the reason.
 	lost     events.Lost
 	running  map[runKey]*run
@@ -174,7 +174,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 		found.before, found.seen = found.seen, e.Seq
 		return found
 	}
-	if _, over := r.ended[k]; over || r.partial || r.mayBeInRemovedVolume(id) {
+	if _, hasEnded := r.ended[k]; hasEnded || r.partial || r.mayBeInRemovedVolume(id) {
 		return nil
 	}
 	lost := r.lostAfter(0, e.Seq)
@@ -195,8 +195,8 @@ func (r *rules) endOf(e *events.Event, id string) (ended, bool) {
 
 func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	k := r.key(e.Tenant, d.ExecutionID)
-	_, over := r.ended[k]
-	if over || r.running[k] != nil {
+	_, hasEnded := r.ended[k]
+	if hasEnded || r.running[k] != nil {
 		r.report.addFinding(e.Seq, "execution %s is requested a second time", d.ExecutionID)
 		return
 	}
@@ -207,7 +207,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.endOf(e, d.ExecutionID); over {
+		if end, hasEnded := r.endOf(e, d.ExecutionID); hasEnded {
 			r.report.addFinding(e.Seq, "execution %s is started after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
@@ -258,7 +258,7 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.endOf(e, d.ExecutionID); over {
+		if end, hasEnded := r.endOf(e, d.ExecutionID); hasEnded {
 			r.report.addFinding(e.Seq, "execution %s calls %s.%s after its end at %d", d.ExecutionID, d.Server, d.Tool, end.seq)
 		}
 		return
@@ -280,7 +280,7 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.endOf(e, d.ExecutionID); over {
+		if end, hasEnded := r.endOf(e, d.ExecutionID); hasEnded {
 			r.report.addFinding(e.Seq, "call %d of execution %s is answered after its end at %d", d.Number, d.ExecutionID, end.seq)
 		}
 		return
@@ -294,7 +294,7 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.endOf(e, d.ExecutionID); over {
+		if end, hasEnded := r.endOf(e, d.ExecutionID); hasEnded {
 			r.report.addFinding(e.Seq, "execution %s is handed back after its end at %d", d.ExecutionID, end.seq)
 		}
 		return
@@ -310,7 +310,7 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	k := r.key(e.Tenant, d.ExecutionID)
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, over := r.ended[k]; over {
+		if end, hasEnded := r.ended[k]; hasEnded {
 			r.report.addFinding(e.Seq, "execution %s ends a second time, as %s; it was %s at %d", d.ExecutionID, e.Type, end.status, end.seq)
 		}
 		return
@@ -366,8 +366,8 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		r.violated(e, r.lostAfter(so.seen, e.Seq), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
 	r.sessions[k] = entries{d.Index + 1, e.Seq}
-	end, over := r.endOf(e, d.ExecutionID)
-	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
+	end, hasEnded := r.endOf(e, d.ExecutionID)
+	if !hasEnded || end.status != d.Status || end.seq != d.TerminalSeq {
 		var lost *events.LostRange
 		if l, in := spans.At(r.lost, d.TerminalSeq); in {
 			lost = &l
@@ -424,7 +424,7 @@ func (r *rules) body(e *events.Event, b *events.Body) {
 // collected removes a heap from the expected blobs until another event names it.
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
-	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.goneSince.IsZero() {
+	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.removedUntil.IsZero() {
 		r.violated(e, r.lostAfter(0, e.Seq), "heap %s is collected, but no run has left it, or it was collected before", d.Heap)
 	}
 	delete(r.blobs, b)

@@ -115,8 +115,8 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 	if root != c.Root {
 		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", proof.ErrBeyond, c.Size)
 	}
-	if gone := l.Log.Removed(); s.From <= gone.UpTo() {
-		return gone.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, gone.UpTo())))
+	if removal := l.Log.Removed(); s.From <= removal.UpTo() {
+		return removal.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, removal.UpTo())))
 	}
 	e := exporter{
 		c: c, complete: s.IsComplete(c.Size), plain: s.IsUnfiltered(),

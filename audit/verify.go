@@ -186,8 +186,8 @@ var errRead = errors.New("read")
 func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) error {
 	produce := func(emit func([]events.Stored) error) error {
 		err := archive.FollowRaw(ctx, 0, func(batch []events.Stored, _ uint64) error {
-			if over := batch[len(batch)-1].Seq; over >= last {
-				batch = batch[:uint64(len(batch))-(over-last)]
+			if newest := batch[len(batch)-1].Seq; newest >= last {
+				batch = batch[:uint64(len(batch))-(newest-last)]
 			}
 			if err := emit(slices.Clone(batch)); err != nil {
 				return err

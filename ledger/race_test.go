@@ -84,13 +84,13 @@ func runToEnd(t *testing.T, b *testLedger, req ledger.Request, status events.Sta
 			return events.Event{}
 		}
 		run, err := b.Start(t.Context(), p, robot)
-		var over *ledger.EndedError
+		var ended *ledger.EndedError
 		switch {
-		case errors.As(err, &over):
-			if err := b.Finalize(t.Context(), req, over.Event); err != nil {
+		case errors.As(err, &ended):
+			if err := b.Finalize(t.Context(), req, ended.Event); err != nil {
 				t.Error(err)
 			}
-			return over.Event
+			return ended.Event
 		case errors.Is(err, ledger.ErrReplan):
 			continue
 		case err != nil:
@@ -99,7 +99,7 @@ func runToEnd(t *testing.T, b *testLedger, req ledger.Request, status events.Sta
 		}
 		if handBack {
 			handBack = false
-			if err := b.HandBack(t.Context(), run, "draining"); err != nil && !errors.As(err, &over) {
+			if err := b.HandBack(t.Context(), run, "draining"); err != nil && !errors.As(err, &ended) {
 				t.Error(err)
 			}
 			continue

@@ -143,7 +143,7 @@ func TestTraceInPages(t *testing.T) {
 	}
 	var live []string
 	var mark projections.TraceMark
-	read := func(mark *projections.TraceMark) (told []string) {
+	read := func(mark *projections.TraceMark) (steps []string) {
 		t.Helper()
 		for {
 			r, err := s.Trace(t.Context(), tenant, id(1), *mark)
@@ -154,15 +154,15 @@ func TestTraceInPages(t *testing.T) {
 			for _, step := range r.Steps {
 				switch {
 				case step.Line != nil:
-					told = append(told, step.Line.Text)
+					steps = append(steps, step.Line.Text)
 				case step.Call != nil:
-					told = append(told, fmt.Sprint("call ", step.Call.Number))
+					steps = append(steps, fmt.Sprint("call ", step.Call.Number))
 				case step.Answer != nil:
-					told = append(told, fmt.Sprint("answer ", step.Answer.Number, step.Answer.Outcome))
+					steps = append(steps, fmt.Sprint("answer ", step.Answer.Number, step.Answer.Outcome))
 				}
 			}
 			if !r.More {
-				return told
+				return steps
 			}
 		}
 	}

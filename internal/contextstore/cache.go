@@ -158,11 +158,11 @@ func (c *cache) resize(e *entry, size int64) {
 // limits. It evicts neither keep nor contexts that are in use. It evicts contexts with
 // running executions only if no other context is left. The caller must hold cache.mu.
 func (s *Store) evictOverLimit(keep *entry) {
-	over := func() bool {
+	isOverLimit := func() bool {
 		return s.cache.order.Len() > s.opts.MaxSessions || s.cache.bytes > s.opts.MaxBytes
 	}
 	for _, alsoRunning := range []bool{false, true} {
-		for at := s.cache.order.Back(); at != nil && over(); {
+		for at := s.cache.order.Back(); at != nil && isOverLimit(); {
 			e, before := at.Value.(*entry), at.Prev()
 			if e != keep && (alsoRunning || !e.running) {
 				s.cache.evict(e, EvictedLRU)

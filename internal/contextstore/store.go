@@ -77,8 +77,8 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
-	begun := time.Now()
-	defer func() { s.latency.observe(time.Since(begun)) }()
+	start := time.Now()
+	defer func() { s.latency.observe(time.Since(start)) }()
 	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return projections.Context{}, err
@@ -169,8 +169,8 @@ func (s *Store) PriorRead(ctx context.Context, k Key, reader, resource string) (
 func (s *Store) view(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
-	begun := time.Now()
-	defer func() { s.latency.observe(time.Since(begun)) }()
+	start := time.Now()
+	defer func() { s.latency.observe(time.Since(start)) }()
 	e, err := s.acquire(ctx, k)
 	if err != nil {
 		return err

@@ -284,12 +284,12 @@ func (l *Log) Lost() events.Lost {
 // caller handles other gaps and must hold mu.
 func (l *Log) skipMissing(m events.Stored, lost events.Lost) error {
 	at := l.tree.Size() - uint64(len(l.confirm))
-	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
-		if gone-at > uint64(len(l.confirm)) {
-			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a backup", events.ErrDamaged, l.tree.Size()+1, gone, l.opts.Dir)
+	if removed := min(l.Removed().UpTo(), m.Seq-1); at < removed {
+		if removed-at > uint64(len(l.confirm)) {
+			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a backup", events.ErrDamaged, l.tree.Size()+1, removed, l.opts.Dir)
 		}
-		l.confirm = l.confirm[gone-at:]
-		at = gone
+		l.confirm = l.confirm[removed-at:]
+		at = removed
 	}
 	if m.Seq <= at+1 || !spans.Covers(lost, at+1, m.Seq-1) {
 		return nil
