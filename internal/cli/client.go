@@ -42,7 +42,14 @@ func (f clientFlags) Validate() error {
 // request returns the error of a mistake in the flags.
 func (f clientFlags) api() *client.Client {
 	token, err := f.token()
-	return client.New(cmp.Or(f.Server, defaultServer), client.Options{Token: token, HTTP: reach{f, err}, UserAgent: "daybook-cli/" + version()})
+	name := f.Server
+	switch {
+	case name == "" && f.DataDir == "":
+		name = "the server"
+	case name == "":
+		name = "the process that owns " + f.DataDir
+	}
+	return client.New(cmp.Or(f.Server, defaultServer), client.Options{Token: token, HTTP: reach{f, err}, UserAgent: "daybook-cli/" + version(), Name: name})
 }
 
 // token returns the token, or an empty string. A flag takes precedence over an

@@ -44,7 +44,7 @@ func readPages[T any](member string, limit int, read func(limit int, cursor stri
 			err = json.Unmarshal(members[member], &raw)
 		}
 		if err != nil {
-			return all, fmt.Errorf("read the server's answer: %w", err)
+			return all, fmt.Errorf("read the server's answer: %w", err) // the client has decoded it before
 		}
 		all.list, all.raw, all.cursor = append(all.list, next.rows...), append(all.raw, raw...), next.cursor
 		if all.cursor == "" || limit > 0 && len(all.list) >= limit {

@@ -144,7 +144,7 @@ func TestTokenFromTheEnvironment(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Daybook-Api", "1")
 		asked <- r.Header.Get("Authorization")
-		_, _ = w.Write([]byte(`{"sessions":[]}`))
+		_, _ = w.Write([]byte(`{"sessions":[],"items":[]}`))
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -33,11 +35,13 @@ type Options struct {
 	HTTP Doer
 	// UserAgent is sent as User-Agent; empty sends that of net/http.
 	UserAgent string
+	// Name is the server in error messages; empty means its URL.
+	Name string
 }
 
 // Client sends requests to one server. Its methods block until the answer is read or the
 // context is done, and are safe for concurrent use. They return *Error if the server
-// answers with an error, and ErrNoServer if it gives no answer that can be decoded.
+// answers with an error, and ErrNoServer if it gives no answer of a Daybook server.
 type Client struct {
 	base string
 	opts Options
@@ -54,7 +58,9 @@ func New(base string, o Options) *Client {
 		stay.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		o.HTTP = &stay
 	}
-	return &Client{base: strings.TrimSuffix(base, "/"), opts: o}
+	base = strings.TrimSuffix(base, "/")
+	o.Name = cmp.Or(o.Name, base)
+	return &Client{base: base, opts: o}
 }
 
 // Answer is a decoded answer.
@@ -81,17 +87,18 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 	}
 	defer resp.Body.Close()
 	if a.JSON, err = io.ReadAll(limit(resp.Body)); err == nil {
-		err = json.Unmarshal(a.JSON, &a.Body)
+		err = decode(a.JSON, &a.Body, requiredMembers[reflect.TypeFor[T]()])
 	}
 	if err != nil {
-		return a, noServer(ctx, fmt.Errorf("read the server's answer: %w", err))
+		return a, c.unusable(ctx, method, path, err)
 	}
 	a.Sequence, _ = strconv.ParseUint(resp.Header.Get("Daybook-Sequence"), 10, 64) // reads have none
 	return a, nil
 }
 
 // Send sends a request for which there is no other method, with header names and values in
-// pairs and body as JSON unless it is nil. The caller MUST close the body of the answer.
+// pairs and body as JSON unless it is nil. The caller MUST close the body of the answer; a
+// failed read of it returns ErrNoServer.
 func (c *Client) Send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -125,7 +132,22 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 		defer resp.Body.Close()
 		return nil, answerError(resp)
 	}
+	resp.Body = &answerBody{ctx, resp.Body}
 	return resp, nil
+}
+
+// answerBody is a body whose errors are those of an answer.
+type answerBody struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = noServer(b.ctx, fmt.Errorf("read the server's answer: %w", err))
+	}
+	return n, err
 }
 
 // query returns the non-empty parameters as the query of a URL.

@@ -223,7 +223,7 @@ func conversation(t *testing.T, c *client.Client) {
 	if got, err := c.Context(ctx, of); err != nil || got.Body.UserPreferences.MaxResults != 7 || string(got.Body.Custom["k"]) != "[1]" {
 		t.Errorf("%s, %v", got.JSON, err)
 	}
-	if done, err := c.ClearContext(ctx, of); err != nil || !bytes.Contains(done.Body, []byte(`"cleared"`)) {
+	if done, err := c.ClearContext(ctx, of); err != nil || !bytes.Contains(done.JSON, []byte(`"cleared"`)) {
 		t.Errorf("%s, %v", done.JSON, err)
 	}
 }

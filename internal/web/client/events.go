@@ -3,8 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
+	"net/http"
 	"strconv"
 
 	"daybook/events"
@@ -31,6 +31,8 @@ type Event struct {
 	JSON json.RawMessage
 }
 
+const eventsPath = "/api/events"
+
 // Events reads the events of the ledger in order and follows new ones, until the loop
 // over it ends. A broken connection is replaced; no event is missing or comes twice. The
 // mark CaughtUp follows the newest event that was recorded when the reading began.
@@ -40,11 +42,11 @@ func (c *Client) Events(ctx context.Context, from From) iter.Seq2[Event, error] 
 		params = append(params, "type", t)
 	}
 	return func(yield func(Event, error) bool) {
-		for m, err := range c.follow(ctx, "/api/events"+query(params...)) {
+		for m, err := range c.follow(ctx, eventsPath+query(params...)) {
 			e := Event{CaughtUp: m.name == "caught-up", JSON: json.RawMessage(m.data)}
 			if err == nil && !e.CaughtUp {
-				if err = json.Unmarshal(e.JSON, &e.CloudEvent); err != nil {
-					err = fmt.Errorf("read the server's answer: %w", err)
+				if err = decode(e.JSON, &e.CloudEvent, nil); err != nil {
+					err = c.unusable(ctx, http.MethodGet, eventsPath, err)
 				}
 			}
 			if !yield(e, err) || err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -126,21 +125,7 @@ func (c *Client) Text(ctx context.Context, id, name string) (io.ReadCloser, erro
 	if err != nil {
 		return nil, err
 	}
-	return &text{ctx, resp.Body}, nil
-}
-
-// text is a body whose errors are those of an answer.
-type text struct {
-	ctx context.Context
-	io.ReadCloser
-}
-
-func (t *text) Read(p []byte) (int, error) {
-	n, err := t.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = noServer(t.ctx, fmt.Errorf("read the server's answer: %w", err))
-	}
-	return n, err
+	return resp.Body, nil
 }
 
 // Calls are the host calls of an execution.
@@ -195,12 +180,12 @@ func (c *Client) FollowOutput(ctx context.Context, id string) iter.Seq2[Output, 
 				return
 			case "truncated":
 				o.Truncated = new(Truncated)
-				err = json.Unmarshal(o.JSON, o.Truncated)
+				err = decode(o.JSON, o.Truncated, nil)
 			default:
-				err = json.Unmarshal(o.JSON, &o.Line)
+				err = decode(o.JSON, &o.Line, []string{"text"})
 			}
 			if err != nil {
-				err = fmt.Errorf("read output: %w", err)
+				err = c.unusable(ctx, http.MethodGet, executionPath(id)+"/output", err)
 			}
 			if !yield(o, err) || err != nil {
 				return
@@ -220,12 +205,15 @@ func (c *Client) ExecutionEvents(ctx context.Context, id string) iter.Seq2[Event
 		defer resp.Body.Close()
 		body := limit(resp.Body)
 		in := json.NewDecoder(body)
-		_, err = in.Token() // the beginning of the array
+		begin, err := in.Token()
+		if err == nil && begin != json.Delim('[') {
+			err = foreignError{errors.New("it is no list")}
+		}
 		for err == nil && in.More() {
 			body.left = maxAnswer
 			var e Event
 			if err = in.Decode(&e.JSON); err == nil {
-				err = json.Unmarshal(e.JSON, &e.CloudEvent)
+				err = decode(e.JSON, &e.CloudEvent, []string{"type", "sequence"})
 			}
 			if err == nil && !yield(e, nil) {
 				return
@@ -235,7 +223,7 @@ func (c *Client) ExecutionEvents(ctx context.Context, id string) iter.Seq2[Event
 			_, err = in.Token() // its end
 		}
 		if err != nil {
-			yield(Event{}, noServer(ctx, fmt.Errorf("read the server's answer: %w", err)))
+			yield(Event{}, c.unusable(ctx, http.MethodGet, executionPath(id)+"/events", err))
 		}
 	}
 }

@@ -3,7 +3,12 @@ package client
 import (
 	"io"
 	"net/http"
+	"reflect"
 )
+
+// RequiredMembers returns the members that the client requires in an answer of the type of
+// body.
+func RequiredMembers(body any) []string { return requiredMembers[reflect.TypeOf(body)] }
 
 // ReadMessages reads a stream of server-sent events.
 func ReadMessages(r io.Reader, each func(id, name, data string)) error {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -206,7 +205,12 @@ func (c *Client) SetContext(ctx context.Context, of ContextOf, p ContextPatch) (
 	return call[Context](ctx, c, http.MethodPatch, of.path(), p)
 }
 
-// ClearContext clears a conversation context. The answer is a message.
-func (c *Client) ClearContext(ctx context.Context, of ContextOf) (Answer[json.RawMessage], error) {
-	return call[json.RawMessage](ctx, c, http.MethodDelete, of.path(), nil)
+// Cleared is the answer to ClearContext.
+type Cleared struct {
+	Message string `json:"message"`
+}
+
+// ClearContext clears a conversation context.
+func (c *Client) ClearContext(ctx context.Context, of ContextOf) (Answer[Cleared], error) {
+	return call[Cleared](ctx, c, http.MethodDelete, of.path(), nil)
 }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+// answering returns the address of a server that gives every request the same answer, with
+// the header of a Daybook server.
+func answering(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(embed.APIHeader, "1")
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(direct.CloseIdleConnections)
+	return server.URL
+}
+
+// runMain returns the exit status and the output of a command line.
+func runMain(args ...string) (status int, stdout, stderr string) {
+	var out, errs strings.Builder
+	status = Main(args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// A command whose answer lacks members that every server sends ends with the status of a
+// server that does not answer, and prints no result.
+func TestAnswersOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	const id, heap = "01234567-89ab-cdef-0123-456789abcdef", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, body := range []string{`{}`, `{"name":"another program","status":7}`, `[]`, `null`, `"text"`, `{"executions":[{}],"results":[{}],"items":[{}],"volumes":[{}],"webhooks":[{}],"entries":[{}],"dead_letters":[{}]}`} {
+		at := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		for _, command := range []string{
+			"run -e 1", "run -e 1 --detach", "run -e 1 --continue", "exec list", "exec list --json", "exec show abc", "exec show " + id, "exec get " + id, "exec output " + id, "exec cancel " + id,
+			"exec calls " + id, "exec events " + id, "heap list", "heap find a=b", "heap show " + heap, "heap tags " + heap, "heap tag " + heap + " a=b", "heap untag " + heap, "heap collect", "session list",
+			"session show abc", "session log abc", "session open abc", "session reset abc", "context get abc", "context set abc a=b", "context clear abc", "volume list", "volume seal",
+			"webhook list", "webhook add https://example.com/", "webhook remove " + id, "webhook retry " + id, "webhook dead " + id, "status", "status --json",
+		} {
+			if body == "[]" && strings.HasPrefix(command, "exec events ") {
+				continue // a list without events
+			}
+			status, stdout, stderr := runMain(append(strings.Fields(command), "--server", at)...)
+			if status != exitUnavailable || stdout != "" || !strings.Contains(stderr, "the answer of "+at+" to ") || !strings.Contains(stderr, "is not from a Daybook server, or from one of another version: ") ||
+				strings.Contains(stderr, "Go ") {
+				t.Errorf("%s answered with %s: exit status %d, stdout %q, stderr %q", command, body, status, stdout, stderr)
+			}
+		}
+	}
+}
