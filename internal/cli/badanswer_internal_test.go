@@ -54,3 +54,55 @@ func TestAnswersOfOtherPrograms(t *testing.T) {
 		}
 	}
 }
+
+// hangUp closes the connection without an answer.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		conn.Close()
+	}
+}
+
+// breakOff closes the connection after the beginning of an answer.
+func breakOff(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, text)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// A run whose server is killed is named, or may have been accepted.
+func TestServerThatIsKilled(t *testing.T) {
+	t.Parallel()
+	const id = "01234567-89ab-cdef-0123-456789abcdef"
+	const closed = "daybook: the server closed the connection before it answered"
+	const maybe = `; the run may be accepted: look for it with "daybook exec list" before you repeat the command` + "\n"
+	accept := func(rest http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusAccepted)
+				_, _ = io.WriteString(w, `{"execution_id":"`+id+`"}`)
+				return
+			}
+			rest(w, r)
+		}
+	}
+	for _, test := range []struct {
+		answer     http.HandlerFunc
+		args, want string
+	}{
+		{hangUp, "exec list", closed + "\n"},
+		{hangUp, "run -e 1", closed + maybe},
+		{hangUp, "run -e 1 --detach --idempotency-key once", closed + "; the run may be accepted: repeat the command with the same --idempotency-key to follow it\n"},
+		{breakOff(`{"execution_id":"` + id), "run -e 1", "daybook: read the server's answer: unexpected EOF" + maybe},
+		{accept(hangUp), "run -e 1", closed + "; run " + id + ` is accepted: follow it with "daybook exec watch ` + id + "\"\n"},
+		{accept(hangUp), "exec watch " + id, closed + "\n"},
+	} {
+		status, stdout, stderr := runMain(append(strings.Fields(test.args), "--server", answering(t, test.answer))...)
+		if status != exitUnavailable || stdout != "" || stderr != test.want {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q, want %q", test.args, status, stdout, stderr, test.want)
+		}
+	}
+}

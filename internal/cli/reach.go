@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"daybook/embed"
@@ -89,6 +90,8 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil:
 		return resp, nil
+	case isClosedConnection(err):
+		return nil, &closedError{"the process that owns " + dir, err}
 	case !errors.Is(err, embed.ErrNotServing):
 		return nil, fmt.Errorf("ask the process that owns %s: %w", dir, err)
 	case f.DataDir != "":
@@ -146,9 +149,30 @@ func isRefusedConnection(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
+// isClosedConnection reports whether a request failed because the other side closed the
+// connection.
+func isClosedConnection(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// closedError is a connection that was closed before the answer.
+type closedError struct {
+	server string
+	cause  error
+}
+
+func (e *closedError) Error() string {
+	return e.server + " closed the connection before it answered"
+}
+
+func (e *closedError) Unwrap() error { return e.cause }
+
 func wrapRequestError(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case isClosedConnection(err):
+		return &closedError{"the server", err}
 	}
 	return fmt.Errorf("ask the server: %w", certificateHint(err))
 }

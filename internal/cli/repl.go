@@ -239,7 +239,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	}
 	accepted, err := r.api().Submit(ctx, run)
 	if err != nil {
-		return nil, replaceFieldNames(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
+		return nil, withRequestHint(replaceFieldNames(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"}), "")
 	}
 	r.names.declare(code)
 	id := accepted.Body.ExecutionID
@@ -259,7 +259,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		}
 	}()
 	if err := r.followOutput(following, r.std, id); err != nil && following.Err() == nil {
-		return nil, err
+		return nil, withRunHint(err, id)
 	}
 	if following.Err() != nil {
 		if _, err := r.api().Cancel(ctx, id); err != nil {
@@ -268,7 +268,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	}
 	answer, err := r.api().Await(ctx, id, reportWait)
 	if err != nil {
-		return nil, err
+		return nil, withRunHint(err, id)
 	}
 	return r.report(answer)
 }

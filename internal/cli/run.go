@@ -66,7 +66,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	defer stop()
 	answer, err := c.api().Submit(submitting, run)
 	if err != nil {
-		return withSessionHint(err, openSession)
+		return withRequestHint(withSessionHint(err, openSession), c.Key)
 	}
 	accepted := answer.Body
 	switch {
@@ -76,8 +76,29 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 		_, err := fmt.Fprintln(std.out, accepted.ExecutionID)
 		return err
 	default:
-		return c.watch(ctx, std, accepted.ExecutionID)
+		return withRunHint(c.watch(ctx, std, accepted.ExecutionID), accepted.ExecutionID)
 	}
+}
+
+// withRequestHint adds to an error of a submission that the run may exist, if the server
+// may have read the request. key is the idempotency key, or empty.
+func withRequestHint(err error, key string) error {
+	switch {
+	case !isClosedConnection(err):
+		return err
+	case key != "":
+		return fmt.Errorf("%w; the run may be accepted: repeat the command with the same --idempotency-key to follow it", err)
+	default:
+		return fmt.Errorf("%w; the run may be accepted: look for it with \"daybook exec list\" before you repeat the command", err)
+	}
+}
+
+// withRunHint adds the id of an accepted run to an error of a server that does not answer.
+func withRunHint(err error, id string) error {
+	if !errors.Is(err, client.ErrNoServer) {
+		return err
+	}
+	return fmt.Errorf("%w; run %s is accepted: follow it with \"daybook exec watch %s\"", err, id, id)
 }
 
 // Validate checks the flags against each other.
