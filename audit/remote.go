@@ -31,9 +31,20 @@ func isEmpty(err error) bool {
 	return ok && answer.Code() == CodeEmpty
 }
 
+// AnswerError is returned if a server does not answer, or if its answer is cut off or not that of
+// a Daybook server.
+type AnswerError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *AnswerError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
 // Get requests a path such as "/api/ledger/checkpoint" from a server, with header names and values
 // in pairs. It returns responses with status 200 only, and any other as an error. The error may
-// have a method Code() string with the error code of the server. The caller MUST close the body.
+// have a method Code() string with the error code of the server, and is an *AnswerError if no server
+// answers. The caller MUST close the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
 // NewRemote returns the server that get reaches. post is like get with the method POST and without
@@ -99,8 +110,12 @@ func readSigned(resp *http.Response) (SourceState, error) {
 			To uint64 `json:"to"`
 		} `json:"pending"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
-		return SourceState{}, fmt.Errorf("read the server's checkpoint: %w", err)
+	err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer)
+	if _, wrong := errors.AsType[*json.UnmarshalTypeError](err); wrong || err == nil && answer.Note == "" {
+		err = errors.New("the answer is not from a Daybook server, or from one of another version")
+	}
+	if err != nil {
+		return SourceState{}, &AnswerError{fmt.Errorf("read the server's checkpoint: %w", err)}
 	}
 	c, err := proof.ParseCheckpoint([]byte(answer.Note))
 	if err != nil {
@@ -137,7 +152,7 @@ func (r *Remote) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSe
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the server broke off: %w", err)
+			return &AnswerError{fmt.Errorf("the server broke off: %w", err)}
 		}
 		if s.IsComplete(c.Size) {
 			if err := fn(line, nil); err != nil {
@@ -148,7 +163,7 @@ func (r *Remote) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSe
 		first = append(first[:0], line...)
 		proof, err := nextLine(in, &long2)
 		if err != nil {
-			return fmt.Errorf("the server broke off before a proof: %w", err)
+			return &AnswerError{fmt.Errorf("the server broke off before a proof: %w", err)}
 		}
 		if err := fn(first, proof); err != nil {
 			return err
@@ -171,7 +186,11 @@ func (r *Remote) Blob(ctx context.Context, b Blob) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return nil, &AnswerError{err}
+	}
+	return raw, nil
 }
 
 // Heap implements Blobs.

@@ -444,7 +444,12 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 		close(work)
 		readers.Wait()
 	}()
+	var unread error
 	for o := range outcomes {
+		if _, noAnswer := errors.AsType[*AnswerError](o.err); noAnswer {
+			unread = o.err // says nothing about the blob
+			continue
+		}
 		if o.err != nil && ctx.Err() == nil {
 			what := "the text"
 			if o.blob.Heap {
@@ -455,5 +460,8 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 		}
 		v.report.Blobs++
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return unread
 }

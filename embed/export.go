@@ -178,7 +178,7 @@ func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, e
 		err = errNoID
 	}
 	if err != nil {
-		return "", fmt.Errorf("find session %q: the server answered %s: %w", text, resp.Status, err)
+		return "", &AnswerError{Err: fmt.Errorf("find session %q: the server answered %s: %w", text, resp.Status, err)}
 	}
 	return selectionOf(s.SessionID, s.Kind, s.Name), nil
 }
@@ -207,7 +207,7 @@ func executionOverREST(ctx context.Context, get audit.Get, text string) (string,
 		err = errNoID
 	}
 	if err != nil {
-		return "", fmt.Errorf("find execution %q: the server answered %s: %w", text, resp.Status, err)
+		return "", &AnswerError{Err: fmt.Errorf("find execution %q: the server answered %s: %w", text, resp.Status, err)}
 	}
 	return found.ID, nil
 }

@@ -53,6 +53,10 @@ type Report = audit.Report
 // WrongKey is the verdict on an intact ledger that no given key signed.
 const WrongKey = audit.WrongKey
 
+// AnswerError is returned by Verify and Export if the server does not answer, or if its
+// answer is cut off or not that of a Daybook server.
+type AnswerError = audit.AnswerError
+
 // ErrBadKey is returned by Verify if one of the keys is not a valid key.
 var ErrBadKey = proof.ErrBadKey
 

@@ -55,6 +55,28 @@ func TestAnswersOfOtherPrograms(t *testing.T) {
 	}
 }
 
+// A checkpoint that is cut off, or that no server sends, ends verify and export with the
+// status of a server that does not answer.
+func TestCheckpointsThatAreCutOff(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"closed":     hangUp,
+		"broken":     breakOff(`{"note":`),
+		"cut":        func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"note":`) },
+		"empty":      func(http.ResponseWriter, *http.Request) {},
+		"other":      func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
+		"wrong type": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"note":1}`) },
+	} {
+		at := answering(t, answer)
+		for _, args := range [][]string{{"verify"}, {"events", "export", t.TempDir() + "/export"}} {
+			status, stdout, stderr := runMain(append(args, "--server", at)...)
+			if status != exitUnavailable || stdout != "" || !strings.HasPrefix(stderr, "daybook: ") || strings.Contains(stderr, "Go ") {
+				t.Errorf("%s, %s: exit status %d, stdout %q, stderr %q", name, args[0], status, stdout, stderr)
+			}
+		}
+	}
+}
+
 // hangUp closes the connection without an answer.
 func hangUp(w http.ResponseWriter, _ *http.Request) {
 	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {

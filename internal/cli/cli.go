@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"daybook/embed"
 	"daybook/internal/web/client"
 )
 
@@ -180,7 +181,7 @@ func exitStatus(err error, stderr io.Writer) int {
 			return exitUnavailable
 		}
 		return exitUsage
-	case errors.Is(err, client.ErrNoServer):
+	case isUnavailable(err):
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitUnavailable
 	case errors.Is(err, context.Canceled):
@@ -190,6 +191,13 @@ func exitStatus(err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitFailed
 	}
+}
+
+// isUnavailable reports whether a request failed because no Daybook server answered it
+// completely.
+func isUnavailable(err error) bool {
+	_, unusable := errors.AsType[*embed.AnswerError](err)
+	return unusable || errors.Is(err, client.ErrNoServer)
 }
 
 // defaultDataDir returns the data directory of the XDG base directory specification.

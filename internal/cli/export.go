@@ -124,9 +124,13 @@ func (f clientFlags) get(ctx context.Context, path string, header ...string) (*h
 // remoteError is an error of the server with the methods that an export looks for.
 type remoteError struct{ cause *client.Error }
 
+// asRemote returns the error of a request in the form that package embed expects.
 func asRemote(err error) error {
 	if refused, ok := errors.AsType[*client.Error](err); ok {
 		return remoteError{refused}
+	}
+	if errors.Is(err, client.ErrNoServer) {
+		return &embed.AnswerError{Err: err}
 	}
 	return err
 }

@@ -1,6 +1,10 @@
 package cli_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,5 +70,28 @@ func TestVerifyAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it
 		{args: `verify --export $dir` + at, status: 2, stderr: ".*give --server or --export, not both\n.*"},
 		{args: `exec list --data-dir $data`, stdout: "EXECUTION .*completed.*"},
 		{args: `exec list`, status: 5, stderr: "daybook: no server answers at http://127.0.0.1:1: .*\n"},
+	})
+}
+
+// A server that ends before it has sent a heap says nothing about the heap.
+func TestVerifyWithoutAnswerAboutAHeap(t *testing.T) {
+	t.Parallel()
+	book := serve(t)
+	target, err := url.Parse(book.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	play(t, map[string]string{"url": book.URL(), "proxy": server.URL}, []step{
+		{args: `run -e globalThis.a=1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `verify --server $proxy`, status: 5, stderr: "daybook: .*the server closed the connection before it answered\n"},
+		{args: `verify --server $proxy --skip-blobs`, stdout: "INTACT  $proxy\n.*"},
 	})
 }
