@@ -128,3 +128,28 @@ func TestServerThatIsKilled(t *testing.T) {
 		}
 	}
 }
+
+// The error of a redirect names the address for --server, not that of the request.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	const foreign = " redirects to a page that is not of a Daybook server; name another with --server\n"
+	for _, test := range []struct{ base, location, want string }{
+		{"", "https://book.example.com/api/executions?limit=20", " redirects to another address; give --server https://book.example.com\n"},
+		{"/", "https://book.example.com/api/executions", " redirects to another address; give --server https://book.example.com\n"},
+		{"/old", "/new/api/executions", "/old redirects to another address; give --server AT/new\n"},
+		{"", "https://user:secret@book.example.com/api/executions", " redirects to another address; give --server https://book.example.com\n"},
+		{"", "/login?next=/api/executions", foreign},
+		{"", "/api/executions", foreign},
+		{"", "mailto:a@example.com", foreign},
+		{"", "", foreign},
+	} {
+		at := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", test.location)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		})
+		status, stdout, stderr := runMain("exec", "list", "--server", at+test.base)
+		if want := "daybook: " + at + strings.ReplaceAll(test.want, "AT", at); status != exitUsage || stdout != "" || stderr != want {
+			t.Errorf("to %q: exit status %d, stdout %q, stderr %q, want %q", test.location, status, stdout, stderr, want)
+		}
+	}
+}

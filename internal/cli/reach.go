@@ -46,9 +46,24 @@ func (r reach) Do(req *http.Request) (*http.Response, error) {
 	resp, err := r.do(req)
 	if err == nil && isRedirect(resp) {
 		resp.Body.Close()
-		return nil, usageError{fmt.Errorf("--server %s redirects to %s; name that URL", r.Server, resp.Header.Get("Location"))}
+		return nil, usageError{r.redirectError(req, resp.Header.Get("Location"))}
 	}
 	return resp, err
+}
+
+// redirectError returns the error of a redirect. If only the address before the path of the
+// request changes, that is what the user gives to --server.
+func (f clientFlags) redirectError(req *http.Request, location string) error {
+	given := cmp.Or(strings.TrimSuffix(f.Server, "/"), address(req))
+	path := strings.TrimPrefix(req.URL.EscapedPath(), strings.TrimPrefix(given, address(req)))
+	to, err := req.URL.Parse(location)
+	if err == nil && to.Host != "" && (to.Scheme == "http" || to.Scheme == "https") {
+		base, found := strings.CutSuffix(to.EscapedPath(), path)
+		if other := to.Scheme + "://" + to.Host + base; found && other != given {
+			return fmt.Errorf("%s redirects to another address; give --server %s", given, visible(other, ""))
+		}
+	}
+	return fmt.Errorf("%s redirects to a page that is not of a Daybook server; name another with --server", given)
 }
 
 // do sends a request to the named server, else to the owner of the named data
