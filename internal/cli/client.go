@@ -32,8 +32,13 @@ func (f clientFlags) Validate() error {
 		return nil
 	}
 	u, err := url.Parse(f.Server)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	switch {
+	case u != nil && u.User != nil, err != nil && strings.Contains(f.Server, "@"): // the message must not print a password
+		return errors.New("--server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("--server %q: give a URL such as http://127.0.0.1:8080", f.Server)
+	case strings.ContainsAny(f.Server, "?#"):
+		return fmt.Errorf("--server %q: give the URL without a query or fragment, such as http://127.0.0.1:8080", f.Server)
 	}
 	return nil
 }
@@ -59,6 +64,12 @@ func (f clientFlags) token() (string, error) {
 	switch {
 	case text && f.TokenFile != "":
 		return "", usageError{errors.New("give --token or --token-file, not both")}
+	case f.TokenFile == "" && f.Token != "" && !isToken(f.Token):
+		name := "--token"
+		if !text {
+			name = "DAYBOOK_TOKEN"
+		}
+		return "", usageError{fmt.Errorf("%s has spaces, line breaks or other characters that no token has", name)}
 	case f.TokenFile == "":
 		return f.Token, nil
 	}
@@ -67,10 +78,15 @@ func (f clientFlags) token() (string, error) {
 		return "", usageError{fmt.Errorf("--token-file: %w", err)}
 	}
 	token := strings.TrimSpace(string(raw))
-	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+	if !isToken(token) {
 		return "", usageError{fmt.Errorf("--token-file %s: the file must hold one token and nothing else", f.TokenFile)}
 	}
 	return token, nil
+}
+
+// isToken reports whether a text can be a token in a header.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // isLoopback reports whether host is this machine.

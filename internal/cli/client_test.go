@@ -90,3 +90,28 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		server.Close()
 	}
 }
+
+// A server with parts that no request has, and a token that no header has, are mistakes in
+// the command line. No message has a password or a token.
+func TestMistakesInServerAndToken(t *testing.T) {
+	for _, test := range []struct{ token, args, want string }{
+		{"", "exec list --server http://127.0.0.1:1?a=b", "exec list: --server \"http://127.0.0.1:1?a=b\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
+		{"", "verify --server http://127.0.0.1:1#a", "verify: --server \"http://127.0.0.1:1#a\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
+		{"", "exec list --server http://user:secret@127.0.0.1:1", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
+		{"", "exec list --server http://user:secret@127.0.0.1:port", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
+		{"", "exec list --server http://127.0.0.1:1 --token=sec·ret", "--token has spaces, line breaks or other characters that no token has\n"},
+		{"secret\n", "exec list --server http://127.0.0.1:1", "DAYBOOK_TOKEN has spaces, line breaks or other characters that no token has\n"},
+		{"secret\n", "verify --server http://127.0.0.1:1", "DAYBOOK_TOKEN has spaces, line breaks or other characters that no token has\n"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Setenv("DAYBOOK_TOKEN", test.token)
+			args := strings.Fields(test.args)
+			args[len(args)-1] = strings.ReplaceAll(args[len(args)-1], "·", " ")
+			got := daybook("", args...)
+			message, _, _ := strings.Cut(strings.TrimPrefix(got.err, "daybook: "), "Run \"daybook")
+			if got.status != 2 || message != test.want || strings.Contains(got.err, "secret") {
+				t.Errorf("exit status %d, stderr %q, want %q", got.status, got.err, test.want)
+			}
+		})
+	}
+}
