@@ -60,6 +60,30 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	}
 }
 
+// Tool servers on the command line of a client are checked also if the running owner has
+// others.
+func TestToolServersOfAttachedClients(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book, err := embed.Start(t.Context(), embed.Options{DataDir: dir, Runs: embed.RunOptions{Elsewhere: true, DrainWait: -1}, NATS: embed.NATSOptions{NoSync: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	for _, command := range []string{"mcp", "acp"} {
+		for args, want := range map[string]string{
+			"--mcp-server foo":            "daybook: --mcp-server: ",
+			"--mcp-server a/b=/bin/false": `daybook: --mcp-server: MCP server "a/b": the name must be`,
+			"--mcp-server one=/bin/false --mcp-server one=https://host/x": `daybook: --mcp-server: MCP server "one" is configured twice`,
+		} {
+			got := daybook("", append([]string{command, "--data-dir", dir}, strings.Fields(args)...)...)
+			if got.status != 2 || got.stdout != "" || !strings.HasPrefix(got.err, want) {
+				t.Errorf("%s %s: status %d, stdout %q, stderr %q", command, args, got.status, got.stdout, got.err)
+			}
+		}
+	}
+}
+
 // fieldsOf returns the names of the fields of a struct and of the structs in it.
 func fieldsOf(s reflect.Type) (names []string) {
 	for f := range s.Fields() {

@@ -28,9 +28,15 @@ type stdioFlags struct {
 	IdleExit time.Duration `name:"idle-exit" option:"Owner.IdleExit" help:"Time without a client or a run after which the background process exits; 0 is unlimited." default:"5m" placeholder:"DURATION"`
 }
 
-// Validate checks the flags by the rules of embed.Options.
+// Validate checks the flags by the rules of embed.Options, also if a running owner does
+// not use them. It does not read the file of --mcp-config.
 func (f stdioFlags) Validate(kctx *kong.Context) error {
-	return checkOptions(kctx, f.options(io.Discard))
+	opts := f.options(io.Discard)
+	var err error
+	if opts.Tools.Servers, err = embed.ReadMCPServers(f.MCPServers, ""); err != nil {
+		return flagError{error: err}
+	}
+	return checkOptions(kctx, opts)
 }
 
 func (f stdioFlags) options(log io.Writer) embed.Options {
