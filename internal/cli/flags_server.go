@@ -3,12 +3,16 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"daybook/embed"
 )
 
 const defaultHTTPAddr = "127.0.0.1:8080"
+
+const maxPort = 65535
 
 // httpFlags are the flags of embed.HTTPOptions.
 type httpFlags struct {
@@ -18,25 +22,43 @@ type httpFlags struct {
 	Connections           int      `name:"limit-connections" option:"HTTP.MaxConnections" example:"1024" after:"limit-tagged-heaps" help:"Open HTTP connections; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
 	ConnectionsPerAddress int      `name:"limit-connections-per-address" option:"HTTP.MaxConnectionsPerAddress" example:"256" after:"limit-connections" help:"Open HTTP connections per client address; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
 	HTTPAddr              string   `name:"http-addr" option:"HTTP.Addr" help:"Listen address of HTTP and MCP. Default: 127.0.0.1:8080, or a free port if it is busy." placeholder:"HOST:PORT" xor:"http"`
-	HTTPPort              int      `name:"http-port" help:"Listen port, short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
-	SSEPort               int      `name:"sse-port" help:"Listen port, as --http-port; the legacy SSE transport uses the same address." placeholder:"PORT" xor:"http"`
+	HTTPPort              *int     `name:"http-port" help:"Listen port, short for --http-addr 127.0.0.1:PORT; 0 is a free port." placeholder:"PORT" xor:"http"`
+	SSEPort               *int     `name:"sse-port" help:"Listen port, as --http-port; the legacy SSE transport uses the same address." placeholder:"PORT" xor:"http"`
 	AllowedHosts          []string `name:"allowed-host" option:"HTTP.Hosts" after:"accept-damage" help:"Host header to accept besides loopback names; may be repeated." placeholder:"HOST"`
 }
 
-func (f httpFlags) options() embed.HTTPOptions {
+// options returns an error if a port is out of range.
+func (f httpFlags) options() (embed.HTTPOptions, error) {
 	o := embed.HTTPOptions{
 		Addr: f.HTTPAddr, Hosts: f.AllowedHosts, PublicURL: f.PublicURL, CertFile: f.CertFile, KeyFile: f.KeyFile,
 		MaxConnections: f.Connections, MaxConnectionsPerAddress: f.ConnectionsPerAddress,
 	}
-	for _, port := range []int{f.HTTPPort, f.SSEPort} {
-		if port != 0 {
-			o.Addr = fmt.Sprintf("127.0.0.1:%d", port)
+	for name, port := range map[string]*int{"--http-port": f.HTTPPort, "--sse-port": f.SSEPort} {
+		switch {
+		case port == nil:
+		case *port < 0 || *port > maxPort:
+			return o, fmt.Errorf("%s is %d: the range is 0 to %d, 0 is a free port; for example %s 8080", name, *port, maxPort, name)
+		default:
+			o.Addr = fmt.Sprintf("127.0.0.1:%d", *port)
 		}
 	}
 	if o.Addr == "" {
 		o.Addr, o.Fallback = defaultHTTPAddr, true
 	}
-	return o
+	return o, checkPort("--http-addr", o.Addr, "8080")
+}
+
+// checkPort returns an error if the port of an address is a number out of range. example
+// is a port for the message.
+func checkPort(flag, addr, example string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil //nolint:nilerr // package embed checks the form
+	}
+	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > maxPort) {
+		return fmt.Errorf("%s %s: the port is %d, and the range is 0 to %d; for example %s %s", flag, addr, n, maxPort, flag, net.JoinHostPort(host, example))
+	}
+	return nil
 }
 
 // accessFlags are the flags of embed.AccessOptions.

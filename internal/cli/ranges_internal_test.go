@@ -34,6 +34,11 @@ func TestRanges(t *testing.T) {
 		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s, 0 requires any progress; for example --min-client-rate 65536"},
 		{"--min-client-rate=-1", "--min-client-rate is -1: it must be 0 or more"},
 		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MiB"},
+		{"--http-port=0", ""},
+		{"--http-port=65536", "--http-port is 65536: the range is 0 to 65535, 0 is a free port; for example --http-port 8080"},
+		{"--sse-port=-1", "--sse-port is -1: the range is 0 to 65535"},
+		{"--http-addr=127.0.0.1:65536", "--http-addr 127.0.0.1:65536: the port is 65536, and the range is 0 to 65535; for example --http-addr 127.0.0.1:8080"},
+		{"--nats-addr=127.0.0.1:65536", "--nats-addr 127.0.0.1:65536: the port is 65536, and the range is 0 to 65535; for example --nats-addr 127.0.0.1:4222"},
 		{"--limit-requests=NaN", "--limit-requests is NaN: the range is 0.001 to 1000000 a second, 0 is unlimited; for example --limit-requests 50"},
 		{"--limit-requests=+Inf", "--limit-requests is +Inf: the range"},
 		{"--limit-requests=1e300", "--limit-requests is 1e+300: the range"},
@@ -109,5 +114,25 @@ func TestDefaultLimitOfRuns(t *testing.T) {
 	}
 	if opts, err := serve.Serve.options(io.Discard); err != nil || opts.Access.Limits.Runs != 10_000 {
 		t.Errorf("the limit of runs is %d, %v", opts.Access.Limits.Runs, err)
+	}
+}
+
+// Port 0 is a free port, not the default.
+func TestFreePort(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"--http-port=0", "--sse-port=0"} {
+		var serve struct {
+			Serve serveCmd `cmd:""`
+		}
+		parser, err := kong.New(&serve, kong.Vars{"datadir": t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{"serve", flag}); err != nil {
+			t.Fatal(err)
+		}
+		if opts, err := serve.Serve.options(io.Discard); err != nil || opts.HTTP.Addr != "127.0.0.1:0" || opts.HTTP.Fallback {
+			t.Errorf("%s: %+v, %v", flag, opts.HTTP, err)
+		}
 	}
 }

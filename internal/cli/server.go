@@ -40,14 +40,14 @@ func (c *serveCmd) Validate(kctx *kong.Context) error {
 
 func (c *serveCmd) options(log io.Writer) (embed.Options, error) {
 	opts := c.engineFlags.options(log)
-	var err error
+	var err, httpErr error
 	opts.Access, err = c.accessFlags.options()
-	opts.HTTP = c.httpFlags.options()
+	opts.HTTP, httpErr = c.httpFlags.options()
 	opts.NATS = c.natsFlags.options(len(c.Auth) > 0)
 	opts.Webhooks = c.webhookFlags.options()
 	opts.Content = c.contentFlags.options()
 	opts.Storage = c.storageFlags.options()
-	return opts, err
+	return opts, errors.Join(err, httpErr, checkPort("--nats-addr", opts.NATS.Addr, "4222"))
 }
 
 // Run takes over from a background owner and serves until a signal drains it. A second
