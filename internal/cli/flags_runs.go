@@ -60,7 +60,7 @@ func (f resourceFlags) options() embed.ResourceOptions {
 	o := embed.ResourceOptions{MemoryMB: optional(f.MemoryBudget), MinClientBytes: zeroIsNone(f.MinClientRate)}
 	if f.DiskReserve != nil {
 		// A value that has no number of bytes becomes the largest one, which is refused.
-		o.DiskReserve = zeroIsNone(min(*f.DiskReserve, math.MaxInt64>>20) << 20)
+		o.DiskReserve = zeroIsNone(max(min(*f.DiskReserve, math.MaxInt64>>20), -1) << 20)
 	}
 	return o
 }

@@ -34,6 +34,7 @@ func TestRanges(t *testing.T) {
 		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s, 0 requires any progress; for example --min-client-rate 65536"},
 		{"--min-client-rate=-1", "--min-client-rate is -1: it must be 0 or more"},
 		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MiB"},
+		{"--disk-reserve=-17592186044416", "--disk-reserve is -17592186044416: it must be 0 or more"},
 		{"--http-port=0", ""},
 		{"--http-port=65536", "--http-port is 65536: the range is 0 to 65535, 0 is a free port; for example --http-port 8080"},
 		{"--sse-port=-1", "--sse-port is -1: the range is 0 to 65535"},
