@@ -1,13 +1,22 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/internal/web"
 )
 
 // configFlag loads values from a JSON file before the other flags are resolved.
@@ -21,8 +30,8 @@ func (c configFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 	if err != nil {
 		return fmt.Errorf("read --config: %w", err)
 	}
-	values := map[string]any{}
-	if err := json.Unmarshal(raw, &values); err != nil {
+	values, err := parseConfig(raw)
+	if err != nil {
 		return fmt.Errorf("--config %s: not a JSON object of flag names and values: %w", path, err)
 	}
 	known := map[string]bool{}
@@ -37,9 +46,140 @@ func (c configFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 		if !ok || setInEnvironment(flag) {
 			return nil, nil
 		}
-		return value, nil
+		return configValue(flag.Target.Type(), value)
 	}))
 	return nil
+}
+
+// parseConfig decodes a JSON object and keeps the digits of numbers.
+func parseConfig(raw []byte) (map[string]any, error) {
+	values := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	err := in.Decode(&values)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, fmt.Errorf("it is a JSON %s", wrong.Value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is text after the object")
+	}
+	return values, nil
+}
+
+// configValue returns a value of the file for a flag of a type, with numbers as text. It
+// refuses values that the parser would round, or refuse in terms of Go. A nil value means
+// that the flag is not set.
+func configValue(t reflect.Type, value any) (any, error) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return value, checkNumber(t, value, strconv.Quote(value))
+	case json.Number:
+		text := value.String()
+		switch {
+		case t.Kind() == reflect.Slice:
+			return text, nil
+		case isWhole(t) && strings.ContainsAny(text, ".eE"):
+			if n, ok := web.WholeNumber(text); ok {
+				text = strconv.FormatInt(n, 10)
+			}
+		case slices.Contains([]reflect.Kind{reflect.Bool, reflect.Map}, t.Kind()), t == reflect.TypeFor[string]():
+			return nil, fmt.Errorf("%s is a number: give %s", text, formText(t))
+		}
+		return text, checkNumber(t, text, value.String())
+	case bool:
+		if t.Kind() == reflect.Bool {
+			return value, nil
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			break
+		}
+		if i := slices.IndexFunc(value, func(e any) bool { _, ok := e.(string); return !ok }); i >= 0 {
+			return nil, fmt.Errorf("element %d of the list is not a text in quotes", i+1)
+		}
+		return value, nil
+	case map[string]any:
+		if t.Kind() != reflect.Map {
+			break
+		}
+		members := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			_, isText := value[name].(string)
+			member, err := configValue(t.Elem(), value[name])
+			if err == nil && isText != (t.Elem().Kind() == reflect.String) {
+				err = fmt.Errorf("give %s", formText(t.Elem()))
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if members[name] = member; !isText {
+				members[name] = json.Number(fmt.Sprint(member))
+			}
+		}
+		return members, nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%s is in the wrong form: give %s", oneLine(string(text), 40), formText(t))
+}
+
+// isWhole reports whether a flag of the type is a whole number.
+func isWhole(t reflect.Type) bool {
+	return t.PkgPath() == "" && (reflect.Zero(t).CanInt() || reflect.Zero(t).CanUint())
+}
+
+// checkNumber returns an error if a text is not a value of a type of numbers. shown is the
+// text for the message.
+func checkNumber(t reflect.Type, text, shown string) error {
+	var err error
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		_, err = time.ParseDuration(text)
+	case isWhole(t) && reflect.Zero(t).CanInt():
+		_, err = strconv.ParseInt(text, 0, t.Bits())
+	case isWhole(t):
+		_, err = strconv.ParseUint(text, 0, t.Bits())
+	case t.Kind() == reflect.Float64:
+		_, err = strconv.ParseFloat(text, 64)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not %s", shown, formText(t))
+	}
+	return nil
+}
+
+// formText describes the values of flags of a type.
+func formText(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return `a duration such as "500ms", "90s" or "2h"`
+	case isWhole(t) && reflect.Zero(t).CanInt():
+		return "a whole number"
+	case isWhole(t):
+		return "a whole number of 0 or more"
+	}
+	switch t.Kind() {
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a text in quotes, or a list of texts"
+	case reflect.Map:
+		return "an object, or a text in quotes"
+	default:
+		return "a text in quotes"
+	}
 }
 
 func flagNamed(flags []*kong.Flag, name string) *kong.Flag {

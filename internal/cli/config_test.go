@@ -58,3 +58,43 @@ func TestConfig(t *testing.T) {
 		{args: `run -e 1 --config $broken.gone`, status: 2, stderr: "daybook: read --config: open $broken.gone: no such file.*"},
 	})
 }
+
+// Values of a file are taken exactly, or refused with what the flag accepts.
+func TestConfigValues(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ content, want string }{
+		{`{"limit-runs": 1.5}`, `--limit-runs: 1.5 is not a whole number`},
+		{`{"limit-runs": "1.5"}`, `--limit-runs: "1.5" is not a whole number`},
+		{`{"limit-runs": 10000000000000001}`, `--limit-runs is 10000000000000001: the range`},
+		{`{"limit-output-bytes": 9007199254740993, "limit-runs": -1}`, `--limit-runs is -1: the range`},
+		{`{"limit-output-bytes": 1152921504606846977}`, `--limit-output-bytes is 1152921504606846977: the range`},
+		{`{"limit-runs": 99999999999999999999}`, `--limit-runs: 99999999999999999999 is not a whole number`},
+		{`{"limit-runs": 1e1, "limit-sessions": -5.0}`, `--limit-sessions is -5: the range`},
+		{`{"limit-runs": true}`, `--limit-runs: true is in the wrong form: give a whole number`},
+		{`{"limit-runs": [1]}`, `--limit-runs: [1] is in the wrong form: give a whole number`},
+		{`{"limit-runs": {"a": 1}}`, `--limit-runs: {"a":1} is in the wrong form: give a whole number`},
+		{`{"limit-requests": "many"}`, `--limit-requests: "many" is not a number`},
+		{`{"http-port": 1e9}`, `--http-port is 1000000000: the range`},
+		{`{"drain-wait": 10}`, `--drain-wait: 10 is not a duration such as "500ms", "90s" or "2h"`},
+		{`{"drain-wait": 1.5e9}`, `--drain-wait: 1.5e9 is not a duration`},
+		{`{"stateless": 1}`, `--stateless: 1 is a number: give true or false`},
+		{`{"stateless": []}`, `--stateless: [] is in the wrong form: give true or false`},
+		{`{"key-dir": 5}`, `--key-dir: 5 is a number: give a text in quotes`},
+		{`{"key-dir": false}`, `--key-dir: false is in the wrong form: give a text in quotes`},
+		{`{"allowed-host": ["a", 1]}`, `--allowed-host: element 2 of the list is not a text in quotes`},
+		{`{"allowed-host": {"a": 1}}`, `--allowed-host: {"a":1} is in the wrong form: give a text in quotes, or a list of texts`},
+		{`{"tenant-weights": {"acme": 1.5}}`, `--tenant-weights: acme: 1.5 is not a whole number`},
+		{`{"tenant-weights": {"acme": "2"}}`, `--tenant-weights: acme: give a whole number`},
+		{`{"tenant-weights": {"acme": 2000}}`, `--tenant-weights acme=2000: the range is 1 to 1000`},
+		{`{"tenant-weights": {"acme": 2.0}, "limit-runs": -1}`, `--limit-runs is -1: the range`},
+		{`{"tenant-weights": 2}`, `--tenant-weights: 2 is a number: give an object, or a text in quotes`},
+		{`{"limit-runs": -1} {}`, `--config FILE: not a JSON object of flag names and values: there is text after the object`},
+		{`["limit-runs"]`, `--config FILE: not a JSON object of flag names and values: it is a JSON array`},
+	} {
+		file := written(t, "config.json", test.content)
+		got := daybook("", "serve", "--config", file, "--data-dir", t.TempDir()+"/none")
+		if want := "daybook: " + strings.ReplaceAll(test.want, "FILE", file); got.status != 2 || !strings.HasPrefix(got.err, want) || strings.Contains(got.err, "int") || strings.Contains(got.err, " json:") {
+			t.Errorf("%s: exit status %d, stderr %q, want %q", test.content, got.status, got.err, want)
+		}
+	}
+}

@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 	"internal/dev/bench":             {"embed", "events", "projections", "internal/dev/bench/gobench", "internal/exec/v8", "internal/store/jetstream", "internal/store/natsserver"},
 	"internal/dev/bench/gobench":     {},
 	"embed":                          {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "audit", "internal/lifecycle/damage", "runner", "internal/webhook", "internal/tools/toolserver", "internal/lifecycle/retention", "httpapi", "mcp", "acp", "internal/admission", "internal/datadir", "internal/resources/gomemory", "internal/store/natsserver", "internal/store/natscreds", "internal/store/streamfiles", "internal/store/jet", "internal/store/stream", "internal/store/jetstream", "internal/exec/worker", "internal/web/access", "internal/resources/budget", "internal/web/connections", "internal/resources/exhausted", "internal/resources/fairness", "internal/lifecycle/keyring", "internal/link", "internal/resources/reads", "internal/durable", "internal/spans", "proof", "internal/eventproof", "internal/translog", "internal/web"},
-	"internal/cli":                   {"internal/lifecycle/damage", "embed", "events", "internal/web/access", "internal/web/client", "internal/store/natscreds"},
+	"internal/cli":                   {"internal/lifecycle/damage", "embed", "events", "internal/web", "internal/web/access", "internal/web/client", "internal/store/natscreds"},
 	"internal/dev/docgen":            {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc"},
 	"internal/dev/docgen/eventdoc":   {"events"},
 	"examples/embed":                 {"embed"},
