@@ -104,7 +104,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", explainParseError(err), commandOf(err))
+		text := explainParseError(err)
+		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+			text = nameSources(text, wrong.Context)
+		}
+		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", text, commandOf(err))
 		return exitUsage
 	}
 	preferFlags(kctx)
@@ -114,7 +118,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return exitStatus(withFlagNames(kctx.Run(std), kctx.Selected()), std.err)
+	return exitStatus(withSources(withFlagNames(kctx.Run(std), kctx.Selected()), kctx), std.err)
 }
 
 // commandOf returns the command with the mistake, or "daybook" if it is not known.

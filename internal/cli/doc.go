@@ -25,7 +25,8 @@
 //   - ids.go, sessionname.go: abbreviated ids, and names of sessions
 //   - pages.go: lists
 //   - screen.go, visible.go, table.go, when.go, progress.go: output
-//   - variables.go, config.go: values from the environment and from a file
+//   - variables.go, config.go: values from the environment and from a file, and the source
+//     of a value in messages
 //   - optionflags.go: errors of options as errors of their flags
 //   - input.go, flagnames.go, suggest.go: other errors as messages about flags and commands
 //   - completion.go, reference.go: the shell completion and the reference, from the commands

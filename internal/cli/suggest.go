@@ -144,9 +144,13 @@ var parserTexts = []struct {
 	{regexp.MustCompile(`^(--[\w-]+): expected duration but got ("[^"]*").*$`), `$1: $2 is not a duration such as 500ms, 90s or 2h`},
 }
 
+// variableText is what the parser adds to an error about the value of a variable.
+var variableText = regexp.MustCompile(`(?s) \(from envar \w+=".*"\)$`)
+
 // rewriteParserText replaces a message of the parser by one for users of the command
 // line.
 func rewriteParserText(message string) string {
+	message = variableText.ReplaceAllString(message, "")
 	for _, t := range parserTexts {
 		if t.text.MatchString(message) {
 			return t.text.ReplaceAllString(message, t.shown)

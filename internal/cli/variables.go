@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,4 +66,73 @@ func preferFlags(kctx *kong.Context) {
 // isGiven reports whether a flag is on the command line.
 func isGiven(kctx *kong.Context, name string) bool {
 	return slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
+}
+
+// flagName matches a flag in a message.
+var flagName = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
+
+// nameSources adds to each line of a message the variables and files that set the flags in
+// it, except those on the command line.
+func nameSources(message string, kctx *kong.Context) string {
+	if kctx == nil || kctx.Selected() == nil {
+		return message
+	}
+	lines := strings.Split(message, "\n")
+	for i, line := range lines {
+		named := map[string]bool{}
+		for _, found := range flagName.FindAllStringSubmatch(line, -1) {
+			if source := sourceOf(kctx, found[1]); source != "" && !named[found[1]] {
+				lines[i] += "; " + found[0] + " is set " + source
+				named[found[1]] = true
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sourceOf returns where the value of a flag of the selected command is set, or an empty
+// text if that is the command line or nowhere.
+func sourceOf(kctx *kong.Context, name string) string {
+	flag := flagNamed(kctx.Selected().Flags, name)
+	if flag == nil || isGiven(kctx, name) {
+		return ""
+	}
+	for _, variable := range flag.Envs {
+		if _, ok := os.LookupEnv(variable); ok {
+			return "by " + variable
+		}
+	}
+	config := flagNamed(kctx.Model.Flags, "config")
+	if config == nil || !isGiven(kctx, "config") {
+		return ""
+	}
+	path := string(kctx.FlagValue(config).(configFlag))
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "" // a pipe cannot be read twice
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	if values, err := parseConfig(raw); err != nil || values[name] == nil {
+		return ""
+	}
+	return "in " + path
+}
+
+// sourcedError is an error with the sources of the flags in its message.
+type sourcedError struct {
+	error
+	text string
+}
+
+func (e sourcedError) Error() string { return e.text }
+func (e sourcedError) Unwrap() error { return e.error }
+
+// withSources adds the sources of flags to the message of a usageError.
+func withSources(err error, kctx *kong.Context) error {
+	if _, usage := errors.AsType[usageError](err); !usage {
+		return err
+	}
+	return sourcedError{err, nameSources(err.Error(), kctx)}
 }

@@ -88,3 +88,40 @@ func TestCompletionOfValues(t *testing.T) {
 		}
 	}
 }
+
+// A message about a flag says which variable or file sets it, without its value.
+func TestSourcesOfFlags(t *testing.T) {
+	file := written(t, "config.json", `{"limit-runs": -1, "worker-max-age": "soon", "limit": -2}`)
+	for _, test := range []struct{ variable, value, args, want string }{
+		{"DAYBOOK_LIMIT_RUNS", "-1", "serve", "--limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000; --limit-runs is set by DAYBOOK_LIMIT_RUNS\n"},
+		{"DAYBOOK_LIMIT_RUNS", "-1", "serve --limit-runs=-2", "--limit-runs is -2: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000\n"},
+		{"DAYBOOK_DRAIN_WAIT", "soon", "serve", `--drain-wait: "soon" is not a duration such as 500ms, 90s or 2h; --drain-wait is set by DAYBOOK_DRAIN_WAIT` + "\n"},
+		{"DAYBOOK_EXTRA_SLOTS", "two", "serve", `--extra-slots: "two" is not a whole number; --extra-slots is set by DAYBOOK_EXTRA_SLOTS` + "\n"},
+		{"DAYBOOK_SANDBOX", "none", "serve", "--sandbox must be one of \"strict\",\"best-effort\" but got \"none\"; --sandbox is set by DAYBOOK_SANDBOX\n"},
+		{"DAYBOOK_WORKER_MAX_AGE", "1h", "serve --config " + file, "--limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000; --limit-runs is set in " + file + "\n"},
+		{"DAYBOOK_LIMIT_RUNS", "1", "serve --config " + file, `--worker-max-age: "soon" is not a duration such as "500ms", "90s" or "2h"; --worker-max-age is set in ` + file + "\n"},
+		{"DAYBOOK_DATA_DIR", "", "exec list --config " + file, "exec list: --limit is -2: it must be 0 or more; --limit is set in " + file + "\n"},
+		{"DAYBOOK_SERVER", "ftp://host", "exec list", "exec list: --server \"ftp://host\": give a URL such as http://127.0.0.1:8080; --server is set by DAYBOOK_SERVER\n"},
+		{"DAYBOOK_SERVER", "http://user:password@host", "exec list", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN; --server is set by DAYBOOK_SERVER\n"},
+		{"DAYBOOK_HEAP_MEMORY_MAX", "128", "serve --heap-memory-ceiling=64", "--heap-memory-ceiling is 64: it must not be below --heap-memory-max, which is 128; --heap-memory-max is set by DAYBOOK_HEAP_MEMORY_MAX\n"},
+		{"DAYBOOK_CA", "/nonexistent", "exec list --server https://127.0.0.1:1", "--ca: open /nonexistent: no such file or directory; --ca is set by DAYBOOK_CA\n"},
+	} {
+		t.Run(test.variable+" "+test.args, func(t *testing.T) {
+			if test.value != "" {
+				t.Setenv(test.variable, test.value)
+			}
+			args := strings.Fields(test.args)
+			if args[0] == "serve" {
+				args = append(args, "--data-dir", t.TempDir()+"/none", "--nats-addr", "off", "--http-port", "0")
+			}
+			got := daybook("", args...)
+			message, _, _ := strings.Cut(strings.TrimPrefix(got.err, "daybook: "), "Run \"daybook")
+			if got.status != 2 || message != test.want {
+				t.Errorf("exit status %d, stderr %q, want %q", got.status, got.err, test.want)
+			}
+			if strings.Contains(got.err, "password") {
+				t.Errorf("stderr has a password: %q", got.err)
+			}
+		})
+	}
+}
