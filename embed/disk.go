@@ -161,7 +161,7 @@ func (k *disk) isOut() error {
 
 // reason returns the error for a passed limit. The caller MUST hold mu.
 func (k *disk) reason() error {
-	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
+	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again automatically; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
 	if k.reserve > k.size-k.size/reservePart {
 		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", k.size>>20)
 	}

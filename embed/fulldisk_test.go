@@ -45,7 +45,7 @@ func TestADiskWithoutRoom(t *testing.T) {
 	}
 	for _, code := range []string{`{"code":"2"}`, `{"code":"3"}`, large} {
 		status, body := post(t, url+"/api/exec", code)
-		if status != http.StatusServiceUnavailable || !strings.Contains(body, "the ledger cannot be written") || !strings.Contains(body, "takes writes again by itself") {
+		if status != http.StatusServiceUnavailable || !strings.Contains(body, "the ledger cannot be written") || !strings.Contains(body, "takes writes again automatically") {
 			t.Errorf("a run that cannot be recorded is answered %d: %s", status, body)
 		}
 		if strings.Contains(body, dir) {

@@ -112,7 +112,7 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	}
 	switch {
 	case len(f.encrypted) == 0 && f.kept > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be erased", f.kept, session)}
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be shredded", f.kept, session)}
 	case len(f.encrypted) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:

@@ -87,7 +87,7 @@ func (c *Client) recordFull(err error, size int) error {
 	}
 	why := &events.UnwritableError{
 		What:   "the ledger",
-		Reason: server + " refuses to store more: " + reason + "; the server then takes writes again by itself, and what was acknowledged is safe",
+		Reason: server + " refuses to store more: " + reason + "; the server then takes writes again automatically, and what was acknowledged is safe",
 		Passes: true,
 	}
 	c.full.mu.Lock()

@@ -88,7 +88,7 @@ func whyUnwritable(err error) (reason string, passes bool) {
 		r, passes = exhausted.In(err.Error())
 	}
 	if passes {
-		return r.Reason + "; the server then takes writes again by itself, and what was acknowledged is safe", true
+		return r.Reason + "; the server then takes writes again automatically, and what was acknowledged is safe", true
 	}
 	const restart = ", then restart the server; what was acknowledged is safe"
 	for _, known := range []struct {

@@ -22,7 +22,7 @@ func TestUnwritable(t *testing.T) {
 		cause error
 		want  string
 	}{
-		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.ENOSPC}, "the disk is full; free some space; the server then takes writes again by itself"},
+		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.ENOSPC}, "the disk is full; free some space; the server then takes writes again automatically"},
 		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.EROFS}, "read-only"},
 		{errors.New("the moon is full"), "the moon is full"},
 	} {

@@ -47,7 +47,7 @@ func explainLine(text string) string {
 	// First: what cannot be read because of an exhausted resource is not damaged.
 	if r, ok := exhausted.In(text); ok {
 		if r.Disk {
-			return r.Reason + "; the ledger takes writes again by itself: what was acknowledged is safe"
+			return r.Reason + "; the ledger takes writes again automatically: what was acknowledged is safe"
 		}
 		return r.Reason + "; the files of the ledger are not damaged"
 	}

@@ -21,8 +21,8 @@ func TestLogMeaning(t *testing.T) {
 		means  string // empty: nothing is added
 		ends   error  // what ends Writable
 	}{
-		{"JetStream stream '%s > %s' critical write error: %v", []any{"$G", "LEDGER-0001", full}, "takes writes again by itself", full},
-		{"Critical write error: %v", []any{full}, "takes writes again by itself", full},
+		{"JetStream stream '%s > %s' critical write error: %v", []any{"$G", "LEDGER-0001", full}, "takes writes again automatically", full},
+		{"Critical write error: %v", []any{full}, "takes writes again automatically", full},
 		{"Filestore [%s] loadBlock error: corrupt? %v", []any{"LEDGER-0001", &fs.PathError{Op: "open", Path: "1.blk", Err: syscall.EMFILE}}, "not damaged", nil},
 		{"Filesystem permission denied while writing msg, disabling JetStream: %v", []any{fs.ErrPermission}, "cannot be written", fs.ErrPermission},
 		{"Filestore [%s] indexCacheBuf corrupt state in %s", []any{"LEDGER-0001", "1.blk"}, "restore the data directory", nil},
