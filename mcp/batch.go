@@ -28,9 +28,9 @@ func isBatch(body []byte) bool {
 	return len(body) > 0 && body[0] == '['
 }
 
-// batched reports whether the body of a request is a batch. checkBody must have accepted
+// isBatchRequest reports whether the body of a request is a batch. checkBody must have accepted
 // the body.
-func batched(r *http.Request) bool {
+func isBatchRequest(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return false
 	}

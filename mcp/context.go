@@ -36,7 +36,7 @@ var errContextsDisabled = &ledger.Error{Code: ledger.CodeUnavailable, Message: "
 
 func (s *Server) contextTools() []tool {
 	ref := property{name: "logical_session_ref", kind: text}
-	ctx := record(typedField("schema_version", "integer"), typedField("session_id", "string"), typedField("created_at", "string"), typedField("last_updated_at", "string"),
+	ctx := objectSchema(typedField("schema_version", "integer"), typedField("session_id", "string"), typedField("created_at", "string"), typedField("last_updated_at", "string"),
 		typedField("user_preferences", "object"), listField("recent_tool_calls", object{{"type", "object"}}), listField("fetched_resources", object{{"type", "object"}}),
 		typedField("custom", "object"), optionalField(typedField("summary_before_window", "string")), optionalField(typedField("window_start_index", "integer")),
 		optionalField(listField("warnings", object{{"type", "string"}})))
@@ -58,12 +58,12 @@ func (s *Server) contextTools() []tool {
 		{
 			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, skipContext: true,
 			description: "Clear the context for a new task.", input: []property{ref},
-			output: record(typedField("status", "string"), typedField("session_id", "string"), typedField("message", "string")), call: s.clearContext,
+			output: objectSchema(typedField("status", "string"), typedField("session_id", "string"), typedField("message", "string")), call: s.clearContext,
 		},
 		{
 			name: "health_check", title: "Check health", readOnly: true, idempotent: true, skipContext: true,
 			description: "Get server health.",
-			output:      record(typedField("status", "string"), typedField("context_store", "object"), typedField("timestamp", "string")),
+			output:      objectSchema(typedField("status", "string"), typedField("context_store", "object"), typedField("timestamp", "string")),
 			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {
 				if s.opts.Contexts == nil {
 					return answer{}, errContextsDisabled

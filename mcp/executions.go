@@ -17,7 +17,7 @@ func (s *Server) executionTools() []tool {
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
 			description: "Get a run's status, result, error and heap; with wait_secs also output.",
 			input:       []property{id, waitProperty},
-			output:      record(executionFields()...),
+			output:      objectSchema(executionFields()...),
 			call:        s.getExecution,
 		},
 		{
@@ -31,7 +31,7 @@ func (s *Server) executionTools() []tool {
 				{name: "byte_offset", kind: integer},
 				{name: "byte_limit", kind: integer, defaultInt: projections.DefaultByteLimit},
 			},
-			output: record(typedField("execution_id", "string"), typedField("data", "string"),
+			output: objectSchema(typedField("execution_id", "string"), typedField("data", "string"),
 				typedField("start_line", "integer"), typedField("end_line", "integer"), typedField("next_line_offset", "integer"), typedField("total_lines", "integer"),
 				typedField("start_byte", "integer"), typedField("end_byte", "integer"), typedField("next_byte_offset", "integer"), typedField("total_bytes", "integer"),
 				typedField("has_more", "boolean"), statusField(), optionalField(typedField("truncated", "boolean"))),
@@ -41,7 +41,7 @@ func (s *Server) executionTools() []tool {
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
 			description: "Cancel a run. If ok is false, error says why.",
 			input:       []property{id},
-			output:      record(typedField("ok", "boolean"), optionalField(typedField("error", "string"))),
+			output:      objectSchema(typedField("ok", "boolean"), optionalField(typedField("error", "string"))),
 			call:        s.cancelExecution,
 		},
 		{
@@ -53,8 +53,8 @@ func (s *Server) executionTools() []tool {
 				{name: "limit", kind: integer, max: 1000},
 				{name: "cursor", kind: text, description: "next_cursor"},
 			},
-			output: record(
-				listField("executions", record(typedField("execution_id", "string"), statusField(), typedField("started_at", "string"), nullableField("completed_at", "string"))),
+			output: objectSchema(
+				listField("executions", objectSchema(typedField("execution_id", "string"), statusField(), typedField("started_at", "string"), nullableField("completed_at", "string"))),
 				optionalField(typedField("next_cursor", "string"))),
 			call: s.listExecutions,
 		},

@@ -52,7 +52,7 @@ func (s *Server) fixtureTools() []tool {
 	}
 	var tools []tool
 	for _, f := range s.opts.Fixtures.Scripts {
-		t := tool{name: f.Name, title: f.Name, description: f.About, output: record(typedField("execution_id", "string")), finish: s.finishRun, taskOnly: f.TaskOnly}
+		t := tool{name: f.Name, title: f.Name, description: f.About, output: objectSchema(typedField("execution_id", "string")), finish: s.finishRun, taskOnly: f.TaskOnly}
 		for _, name := range f.Texts {
 			t.input = append(t.input, property{name: name, kind: text})
 		}

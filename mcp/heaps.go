@@ -11,13 +11,13 @@ import (
 
 func (s *Server) heapTools() []tool {
 	heap := property{name: "heap", kind: text, required: true}
-	ok := record(typedField("ok", "boolean"))
+	ok := objectSchema(typedField("ok", "boolean"))
 	return []tool{
 		{
 			name: "get_heap_tags", title: "Get heap tags", readOnly: true, idempotent: true,
 			description: "Get a heap's tags.",
 			input:       []property{heap},
-			output:      record(stringMapField("tags")),
+			output:      objectSchema(stringMapField("tags")),
 			call:        s.getTags,
 		},
 		{
@@ -42,7 +42,7 @@ func (s *Server) heapTools() []tool {
 				{name: "limit", kind: integer, max: projections.MaxListLimit},
 				{name: "cursor", kind: text, description: "next_cursor"},
 			},
-			output: record(listField("results", record(typedField("heap", "string"), stringMapField("tags"), optionalField(typedField("lost", "integer")))), optionalField(typedField("next_cursor", "string"))),
+			output: objectSchema(listField("results", objectSchema(typedField("heap", "string"), stringMapField("tags"), optionalField(typedField("lost", "integer")))), optionalField(typedField("next_cursor", "string"))),
 			call:   s.findHeaps,
 		},
 	}

@@ -60,7 +60,7 @@ func (s *Server) Handler() http.Handler {
 		}
 		if r.Header.Get(versionHeader) >= statelessRevision {
 			switch {
-			case batched(r):
+			case isBatchRequest(r):
 				refuseBatch(w, "revision "+statelessRevision)
 			case !checkRequest(w, r) || !checkTaskRequest(w, r):
 			default:
@@ -90,7 +90,7 @@ func (s *Server) Handler() http.Handler {
 			}
 			defer done()
 		}
-		if batched(r) {
+		if isBatchRequest(r) {
 			if s.admitBatch(w, r) {
 				withSessions.ServeHTTP(w, r)
 			}
@@ -134,7 +134,7 @@ func (s *Server) SSEHandler() http.Handler {
 	sse := &legacyHandler{server: s.serverFor, budget: s.opts.Budget, connections: map[string]*legacyConn{}}
 	owners := &bindings{owners: map[string]access.Identity{}}
 	connected := owners.requireOwner(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if batched(r) {
+		if isBatchRequest(r) {
 			refuseBatch(w, "this transport")
 			return
 		}

@@ -192,7 +192,7 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	status := &statusWriter{ResponseWriter: w}
 	c.transport.ServeHTTP(status, r)
 	if status.code != http.StatusAccepted {
-		c.messageRead()
+		c.markRead()
 		c.remove(call, p)
 	}
 }
@@ -232,8 +232,8 @@ func (c *legacyConn) add(call jsonrpc.ID, p *pendingMessage) error {
 	return nil
 }
 
-// messageRead uncounts a message that the SDK has read.
-func (c *legacyConn) messageRead() {
+// markRead uncounts a message that the SDK has read.
+func (c *legacyConn) markRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unread--
@@ -304,7 +304,7 @@ func (s *legacyStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	s.c.writing.Unlock() //nolint:staticcheck // locked only to wait
 	m, err := s.Connection.Read(ctx)
 	if err == nil {
-		s.c.messageRead()
+		s.c.markRead()
 		if !callID(m).IsValid() {
 			s.c.remove(jsonrpc.ID{}, nil)
 		}

@@ -66,7 +66,7 @@ func tooManyCallsError() error {
 // calls are answered, and briefly for memory. It returns errEnded if ended is closed.
 // The key is empty without an account. Only one goroutine may call add.
 func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.ID, bytes int) (key string, err error) {
-	if l.inUse(id) {
+	if l.isInUse(id) {
 		return "", errSameID
 	}
 	n, err := l.awaitCapacity(ctx, ended)
@@ -95,9 +95,9 @@ func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.I
 	return call.key, nil
 }
 
-// inUse reports whether a call with an id is unanswered. The SDK would drop a second one
+// isInUse reports whether a call with an id is unanswered. The SDK would drop a second one
 // without an answer.
-func (l *lineCalls) inUse(id jsonrpc.ID) bool {
+func (l *lineCalls) isInUse(id jsonrpc.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.byID[id], func(c *lineCall) bool { return !c.answered })
@@ -139,9 +139,9 @@ func (l *lineCalls) awaitCapacity(ctx context.Context, ended <-chan struct{}) (i
 	}
 }
 
-// answering marks the oldest unanswered call with an id: its answer is being written.
+// markAnswering marks the oldest unanswered call with an id: its answer is being written.
 // The client may use the id again when it has the answer.
-func (l *lineCalls) answering(id jsonrpc.ID) {
+func (l *lineCalls) markAnswering(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.byID[id] {

@@ -107,7 +107,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, errEnded
 		case line, ok := <-c.lines:
 			if !ok {
-				return nil, c.atEnd()
+				return nil, c.awaitAnswers()
 			}
 			msg, problem := decodeLine(line)
 			if problem != nil {
@@ -189,9 +189,9 @@ func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered boo
 	}
 }
 
-// atEnd waits for the unanswered calls, and returns why the input ended. It stops
+// awaitAnswers waits for the unanswered calls, and returns why the input ended. It stops
 // waiting if no answer is written for eofTimeout.
-func (c *lineConn) atEnd() error {
+func (c *lineConn) awaitAnswers() error {
 	c.mu.Lock()
 	err := c.readErr
 	c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *lineConn) awaitAnswer() bool {
 // Write sends a message as one line.
 func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 	if res, ok := msg.(*jsonrpc.Response); ok {
-		c.calls.answering(res.ID)
+		c.calls.markAnswering(res.ID)
 		defer c.calls.remove(res.ID)
 	}
 	data, err := jsonrpc.EncodeMessage(msg)

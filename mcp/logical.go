@@ -44,7 +44,7 @@ func (s *Server) logicalTools() []tool {
 			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
 			description: "Find APIs for code, as seeds for open_session.",
 			input:       []property{{name: "intent", kind: text, required: true, description: "the whole task"}, {name: "query", kind: text}},
-			output:      record(listField("entries", record(typedField("id", "string"), typedField("summary", "string"))), typedField("total", "integer"), typedField("more", "boolean"), optionalField(typedField("notice", "string"))),
+			output:      objectSchema(listField("entries", objectSchema(typedField("id", "string"), typedField("summary", "string"))), typedField("total", "integer"), typedField("more", "boolean"), optionalField(typedField("notice", "string"))),
 			call:        s.discover,
 		},
 		{
@@ -56,7 +56,7 @@ func (s *Server) logicalTools() []tool {
 				{name: "seeds", kind: textList, required: true},
 				{name: "registry_aliases", kind: textMap},
 			},
-			output: record(typedField("logical_session_ref", "string"), typedField("table", "string"), optionalField(typedField("notice", "string"))),
+			output: objectSchema(typedField("logical_session_ref", "string"), typedField("table", "string"), optionalField(typedField("notice", "string"))),
 			call:   s.openSession,
 		},
 	}

@@ -50,8 +50,8 @@ type callParams struct {
 	Task map[string]json.RawMessage `json:"task"`
 }
 
-// maxMethodChars bounds the name of a method, in bytes, because errors repeat it.
-const maxMethodChars = 100
+// maxMethodBytes bounds the name of a method, in bytes, because errors repeat it.
+const maxMethodBytes = 100
 
 // maxDepth bounds the nesting of a message. The SDK accepts little more, and cannot
 // answer a deeper request because it does not decode the id.
@@ -100,7 +100,7 @@ func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *j
 	switch {
 	case tooDeep(message):
 		return refuse(jsonrpc.CodeInvalidRequest, "the message nests deeper than %d levels; send such a value as a text", maxDepth)
-	case len(m.Method) > maxMethodChars:
+	case len(m.Method) > maxMethodBytes:
 		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
 	case strings.HasPrefix(m.Method, "notifications/"):
 		return refuse(jsonrpc.CodeInvalidRequest, "%s is a notification: send it without an id", quote(m.Method))

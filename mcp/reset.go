@@ -22,7 +22,7 @@ func (s *Server) resetTool() tool {
 		name: "reset_session", title: "Reset session", destructive: true, idempotent: true,
 		description: "Reset a session to heap, or to a fresh isolate.",
 		input:       []property{{name: "session", kind: text, required: true, description: "ref or name"}, {name: "heap", kind: text}},
-		output:      record(typedField("session_id", "string"), typedField("kind", "string"), nullableField("head", "string")),
+		output:      objectSchema(typedField("session_id", "string"), typedField("kind", "string"), nullableField("head", "string")),
 		call:        s.resetSession,
 	}
 }

@@ -120,8 +120,8 @@ func (r resource) template() *sdk.ResourceTemplate {
 	}
 }
 
-// named returns the id or name in an address of this resource.
-func (r resource) named(uri string) (string, bool) {
+// nameIn returns the id or name in an address of this resource.
+func (r resource) nameIn(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, r.scheme)
 	if !ok {
 		return "", false
@@ -133,30 +133,30 @@ func (r resource) named(uri string) (string, bool) {
 	return name, err == nil && name != ""
 }
 
-// reader adapts a resource to the SDK.
-func (s *Server) reader(r resource) sdk.ResourceHandler {
+// resourceHandler adapts a resource to the SDK.
+func (s *Server) resourceHandler(r resource) sdk.ResourceHandler {
 	return func(ctx context.Context, req *sdk.ReadResourceRequest) (res *sdk.ReadResourceResult, err error) {
 		uri := req.Params.URI
 		defer func() {
 			if v := recover(); v != nil {
-				res, err = nil, s.unreadable(ctx, uri, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+				res, err = nil, s.resourceError(ctx, uri, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			}
 		}()
-		name, ok := r.named(uri)
+		name, ok := r.nameIn(uri)
 		if !ok {
-			return nil, s.unreadable(ctx, uri, events.ErrNotFound)
+			return nil, s.resourceError(ctx, uri, events.ErrNotFound)
 		}
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
 		if err := takePermit(ctx); err != nil {
-			return nil, s.unreadable(ctx, uri, err)
+			return nil, s.resourceError(ctx, uri, err)
 		}
 		text, err := r.read(ctx, name)
 		if err == nil {
 			err = takeEscapes(ctx, text)
 		}
 		if err != nil {
-			return nil, s.unreadable(ctx, uri, err)
+			return nil, s.resourceError(ctx, uri, err)
 		}
 		res = &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: r.mime, Text: text}}}
 		if before := s.noteRead(ctx, r, uri, text); before != nil {
@@ -177,8 +177,8 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		uri := r.Params.URI
 		if len(uri) > maxURIBytes || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' }) ||
-			!slices.ContainsFunc(s.resources(), func(r resource) bool { _, ok := r.named(uri); return ok }) {
-			return nil, s.unreadable(ctx, uri, events.ErrNotFound)
+			!slices.ContainsFunc(s.resources(), func(r resource) bool { _, ok := r.nameIn(uri); return ok }) {
+			return nil, s.resourceError(ctx, uri, events.ErrNotFound)
 		}
 		return next(ctx, method, req)
 	}
@@ -189,8 +189,8 @@ const maxURIBytes = 4 << 10
 
 const unknownAddress = "nothing is recorded at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
-// unreadable returns the JSON-RPC error for an address that cannot be read.
-func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
+// resourceError returns the JSON-RPC error for an address that cannot be read.
+func (s *Server) resourceError(ctx context.Context, uri string, err error) error {
 	data, encodeErr := json.Marshal(map[string]string{"uri": clip(uri)})
 	if encodeErr != nil {
 		return encodeErr

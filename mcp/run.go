@@ -68,7 +68,7 @@ func submittedSchema() object {
 	for _, f := range executionFields()[1:] {
 		fields = append(fields, optionalField(f))
 	}
-	return record(append(fields, optionalField(typedField(memberTried, "object")))...)
+	return objectSchema(append(fields, optionalField(typedField(memberTried, "object")))...)
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {

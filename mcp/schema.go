@@ -133,9 +133,9 @@ func (p property) schema() object {
 	return s
 }
 
-// record returns the schema of an answer. The declared members are present unless they
+// objectSchema returns the schema of an answer. The declared members are present unless they
 // are optional; further members may be added later.
-func record(fields ...field) object {
+func objectSchema(fields ...field) object {
 	props := object{}
 	required := []string{}
 	for _, f := range fields {

@@ -203,7 +203,7 @@ func (s *Server) build() {
 	s.sdk.AddSendingMiddleware(u.middleware)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
-			s.sdk.AddResourceTemplate(r.template(), s.reader(r))
+			s.sdk.AddResourceTemplate(r.template(), s.resourceHandler(r))
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}

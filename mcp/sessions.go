@@ -23,7 +23,7 @@ func (s *Server) sessionTools() []tool {
 		{
 			name: "list_sessions", title: "List sessions", heavy: true, readOnly: true, idempotent: true,
 			description: "List named sessions.",
-			output:      record(listField("sessions", object{{"type", "string"}})),
+			output:      objectSchema(listField("sessions", object{{"type", "string"}})),
 			call:        s.listSessions,
 		},
 		{
@@ -31,7 +31,7 @@ func (s *Server) sessionTools() []tool {
 			description: "List this session's ended runs, oldest first; continue from the last non-null output_heap.",
 			input: []property{{name: "fields", kind: text,
 				description: "comma-separated: " + strings.Join(entryFields, ",")}},
-			output: record(listField("entries", record(optionalField(typedField("index", "integer")), optionalField(nullableField("input_heap", "string")),
+			output: objectSchema(listField("entries", objectSchema(optionalField(typedField("index", "integer")), optionalField(nullableField("input_heap", "string")),
 				optionalField(nullableField("output_heap", "string")), optionalField(typedField("code", "string")), optionalField(typedField("timestamp", "string")),
 				optionalField(typedField("execution_id", "string")), optionalField(statusField()), optionalField(typedField("error", "string"))))),
 			call: s.listEntries,

@@ -32,7 +32,7 @@ func (s *Server) statelessTools() []tool {
 		name: "run_js", title: "Run JavaScript", description: about,
 		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  append([]property{codeProperty}, limitProperties...),
-		output: record(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string"))),
+		output: objectSchema(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string"))),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 			return s.opts.Commands.Submit(ctx, s.submission(c, a))
 		},

@@ -57,11 +57,11 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	w.mu.Unlock()
 	tooMany := ledger.Invalid("uri", "a connection may watch %d addresses; unsubscribe from one, or poll with the tools", maxSessionWatched)
 	if full {
-		return s.unreadable(ctx, uri, tooMany)
+		return s.resourceError(ctx, uri, tooMany)
 	}
 	version, err := s.version(ctx, uri)
 	if err != nil {
-		return s.unreadable(ctx, uri, err)
+		return s.resourceError(ctx, uri, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,11 +69,11 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 		return errClosing
 	}
 	if w.isFull(uri, req.Session) { // concurrent requests of the same session were counted meanwhile
-		return s.unreadable(ctx, uri, tooMany)
+		return s.resourceError(ctx, uri, tooMany)
 	}
 	if w.watchers[uri] == nil {
 		if len(w.watchers) >= maxWatched {
-			return s.unreadable(ctx, uri, ledger.Invalid("uri", "too many addresses are watched; unsubscribe from one, or poll with the tools"))
+			return s.resourceError(ctx, uri, ledger.Invalid("uri", "too many addresses are watched; unsubscribe from one, or poll with the tools"))
 		}
 		w.watchers[uri] = map[*sdk.ServerSession]bool{}
 		w.versions[uri] = version
@@ -230,7 +230,7 @@ func (s *Server) notifyIfChanged(uri string) {
 // version returns a text that changes whenever the object at an address does.
 func (s *Server) version(ctx context.Context, uri string) (string, error) {
 	for _, r := range s.resources() {
-		if name, ok := r.named(uri); ok {
+		if name, ok := r.nameIn(uri); ok {
 			return r.version(ctx, name)
 		}
 	}
