@@ -43,8 +43,8 @@ func (s *fakeVolumes) RemoveVolume(_ context.Context, n events.Volume, export st
 
 func (s *fakeVolumes) Removed() events.Removal { return s.removed }
 
-// TestRemoval tests the removal of a volume, and requests for its events.
-func TestRemoval(t *testing.T) {
+// TestVolumeRemoval tests the removal of a volume, and requests for its events.
+func TestVolumeRemoval(t *testing.T) {
 	t.Parallel()
 	without := start(t)
 	sum := `{"export_sha256": "` + events.Hash([]byte("an export")) + `"}`

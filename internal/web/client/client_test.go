@@ -346,7 +346,7 @@ func TestNoServer(t *testing.T) {
 }
 
 // A token reaches only the server that was named.
-func TestTokenStays(t *testing.T) {
+func TestTokenIsNotRedirected(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the other server receives %s %s, token %q", r.Method, r.URL, r.Header.Get("Authorization"))
@@ -371,7 +371,7 @@ func TestTokenStays(t *testing.T) {
 }
 
 // Error texts of programs other than Daybook, and limits that do not reset with time.
-func TestAnswersThatAreErrors(t *testing.T) {
+func TestErrorAnswers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		status        int

@@ -89,7 +89,7 @@ func TestResume(t *testing.T) {
 }
 
 // After maxBroken connections without a message, follow returns an error.
-func TestStreamThatOnlyBreaks(t *testing.T) {
+func TestStreamThatAlwaysBreaks(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
