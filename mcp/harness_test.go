@@ -28,12 +28,14 @@ type testStack struct {
 	store  *jetstream.Store
 	ledger *ledger.Ledger
 	views  *projections.Store
+	ended  <-chan struct{} // closed when the test has ended
 }
 
 func openStack(t testing.TB, opts ledger.Options) *testStack {
 	t.Helper()
 	b := openIdleStack(t, opts)
 	ctx, stop := context.WithCancel(context.Background())
+	b.ended = ctx.Done()
 	done := make(chan error, 1)
 	go func() {
 		done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.startWork(ctx, t))
@@ -155,6 +157,9 @@ func (b *testStack) startWork(ctx context.Context, t testing.TB) func(context.Co
 	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
 		err := b.run(ctx, d)
+		if errors.Is(err, errTestEnded) {
+			return
+		}
 		if errors.Is(err, errNotTurn) {
 			if err := d.Nak(ctx, time.Millisecond); err != nil {
 				t.Errorf("give back: %v", err)
@@ -172,8 +177,12 @@ func (b *testStack) startWork(ctx context.Context, t testing.TB) func(context.Co
 
 const testEngine = "test-engine"
 
-// errNotTurn is returned for a run that has to wait for another one of its session.
-var errNotTurn = errors.New("not its turn")
+var (
+	// errNotTurn is returned for a run that has to wait for another one of its session.
+	errNotTurn = errors.New("not its turn")
+	// errTestEnded is returned for a run that has no end when the test ends.
+	errTestEnded = errors.New("the test has ended")
+)
 
 // start starts an attempt. It plans again if another writer recorded an event first.
 func (b *testStack) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
@@ -212,8 +221,8 @@ func (b *testStack) untilCancelled(ctx context.Context, req ledger.Request, aske
 		case <-asked:
 			return nil
 		case <-changed:
-		case <-ctx.Done(): // the test has ended
-			return ctx.Err()
+		case <-b.ended:
+			return errTestEnded
 		}
 	}
 }
@@ -299,4 +308,23 @@ func (b *testStack) run(ctx context.Context, d runner.Delivery) error {
 	}
 	_, err = b.ledger.Complete(ctx, run, status, res)
 	return err
+}
+
+// A test that ends while a run has no end does not wait for the run.
+func TestStackEndsWithARun(t *testing.T) {
+	t.Parallel()
+	ended := t.Run("stack", func(t *testing.T) {
+		b := openStack(t, ledger.Options{})
+		r, err := b.ledger.Submit(t.Context(), ledger.Submission{Tenant: events.DefaultTenant, Code: "await forever"})
+		if err == nil {
+			err = b.views.Wait(t.Context(), r.Seq)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.awaitState(t, r.ExecutionID, func(d projections.ExecutionDetail) bool { return !d.Queued })
+	})
+	if !ended {
+		t.Error("the stack reports an error")
+	}
 }
