@@ -33,9 +33,9 @@
 //   - interfaces.go, listen.go, tls.go: HTTP, MCP and their listeners
 //   - agent.go: the Agent Client Protocol
 //   - contexts.go: conversation contexts
-//   - socket.go: the socket for processes of the same user
+//   - socket.go: the socket for processes of the same user; the owner's answer to a takeover
 //   - clients.go, attach.go: the owner's and the client's end of links over it
-//   - use.go: the end of an idle owner
+//   - use.go: ends an idle background owner
 //   - subscribers.go, webhooks.go: receivers of events
 //   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
 //   - keys.go: content keys and shredding, collection of heaps

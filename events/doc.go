@@ -4,8 +4,8 @@
 // An event is a CloudEvents 1.0 event in the NATS binary mode: attributes are message
 // headers, the payload is a JSON body. The package knows the names of these headers and
 // of the NATS subjects within a volume. It imports only the standard library, opens no
-// connection and stores nothing; internal/store/jetstream adds the volume to a subject
-// and stores the message.
+// connection and stores nothing; internal/store/stream adds the volume to a subject and
+// appends the message.
 //
 // The catalog is append-only. A type, once written, decodes in every later version. A
 // payload only gains optional members whose zero value means "as before". Any other

@@ -20,8 +20,9 @@
 // The files, in reading order:
 //
 //   - ports.go: the interfaces of the write side and the read side
-//   - server.go: Options, Server, and the table of all tools
-//   - tool.go: a row of the table, an answer, and the handler of a call
+//   - server.go: Options, Server, and the order of all tools; the row of a tool, with its
+//     description, is in the file of its kind, such as run.go
+//   - tool.go: the type of a row, an answer, and the handler of a call
 //   - schema.go, args.go: schemas of arguments and answers; the check of arguments
 //   - errors.go: messages for errors
 //   - caller.go: the client of a call, and the properties of its connection

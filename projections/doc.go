@@ -27,7 +27,8 @@
 //   - rebuild.go, checksum.go: rebuilds or removes a file; checks a closed one
 //   - anomalies.go: events whose effect was left out
 //   - lostkeys.go: content that cannot be decrypted
-//   - model.go: results and parameters of the queries
+//   - model.go: parameters and results of the queries; httpapi returns these results as
+//     JSON without a type of its own
 //   - executions.go, list.go, resolve.go: one execution, lists, abbreviated ids
 //   - page.go, lines.go, trace.go: output by page and its beginning, output by line, and
 //     the steps of a run

@@ -1,6 +1,7 @@
-// Package admission decides whether the server records what a client asks for: runs by
-// shutdown, disk space and quotas, other changes by disk space, quotas and the share of
-// their tenant. What a runner records passes.
+// Package admission decides whether the server records a request of a client: a run by
+// shutdown, disk space and quotas; other changes by disk space, quotas and the share of
+// their tenant. Events of a runner are always recorded. Package embed measures the disk
+// and words the refusal; internal/web/access counts quotas and shares.
 //
 // The files, in reading order:
 //

@@ -18,8 +18,9 @@
 //   - registration.go: the arguments of a registration and their rules
 //   - hook.go: the state of one webhook, derived from its events
 //   - run.go: starts a deliverer for each webhook
-//   - deliverer.go: delivers the events of one webhook
-//   - attempt.go: one request to a receiver, its outcome and the pause after it
+//   - deliverer.go: delivers the events of one webhook; when the next attempt is made, and
+//     when a delivery becomes a dead letter
+//   - attempt.go: one request to a receiver and its outcome; the backoff after n failures
 //   - client.go, address.go: the HTTP client, and the addresses that it refuses
 //   - sign.go: secrets, signatures and their verification
 //   - secretstore.go: the files of secrets and positions

@@ -24,4 +24,24 @@
 //   - spawn.go: starts a process in namespaces without a fork of this one
 //   - cgo.go: compiler flags, and the module with the library
 //   - headers.go: the module with V8's headers, for a test
+//
+// The JavaScript of the prelude is in prelude/*.js, which is evaluated in the order of the
+// file names: 60_timers.js has the timers, 65_calls.js the objects under mcp, whose methods
+// start host calls.
+//
+// The C and C++ files, in reading order:
+//
+//   - bridge.h: the functions that Go calls, and those of Go that are called
+//   - isolate.h, isolate.cc: creates an isolate and its context
+//   - loop.cc: a run: evaluation, event loop, answers of the host
+//   - host.cc: the functions that the prelude calls, such as those for output and host calls
+//   - globals.cc: the properties that user code added to the global object
+//   - snapshot.cc: saves the heap
+//   - limits.cc, budget.h, budget.cc: limits of the heap and of ArrayBuffers
+//   - random.h, random.cc: random numbers from the seed
+//   - platform.cc, feature_window.h, glibc_compat.c: V8 in the process
+//   - v8abi.h: declarations of the parts of V8 that the bridge uses
+//   - lockdown.h, lockdown.c, violation.c: restricts a worker before Go starts; reports a
+//     refused system call
+//   - spawn.h, spawn.c: starts a process in namespaces
 package v8

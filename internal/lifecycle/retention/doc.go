@@ -15,8 +15,9 @@
 // The files, in reading order:
 //
 //   - service.go: the ports, the rule, and Service, which runs passes periodically
-//   - pass.go: one pass: listing blobs, deciding, recording and deleting
-//   - heapstate.go: which heaps the events still need
+//   - heapstate.go: computes from the events by what each heap is used
+//   - pass.go: one pass: lists blobs, decides which may be deleted, records that and deletes
+//     them
 //   - shred.go: Shredder: the content of a session, its heaps and its keys
 //   - volumeplan.go: which events of removed volumes are kept, and why
 package retention

@@ -10,6 +10,7 @@
 //   - client.go: Client, Answer, how a request is sent and an answer is read
 //   - errors.go: Error, ErrNoServer
 //   - members.go: the members by which answers are recognized
-//   - stream.go: streams of server-sent events, which continue after a broken connection
+//   - stream.go: requests for streams of server-sent events, such as the output of a run;
+//     a stream continues after a broken connection
 //   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests
 package client
