@@ -52,7 +52,7 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	if n := packages.PrintErrors(pkgs); n > 0 || len(pkgs) < 50 {
 		t.Fatalf("%d packages are loaded with %d errors", len(pkgs), n)
 	}
-	x := exports{declared: map[token.Position]export{}, used: map[token.Position]bool{}, ofInterfaces: methodsOfLibraries()}
+	x := exports{module: modulePath(t, "../../.."), declared: map[token.Position]export{}, used: map[token.Position]bool{}, ofInterfaces: methodsOfLibraries()}
 	for _, p := range pkgs {
 		x.add(p)
 	}
@@ -90,6 +90,7 @@ type export struct {
 // exports are the exported declarations of the module by position, because a package is
 // loaded more than once, with and without its tests.
 type exports struct {
+	module       string
 	fset         *token.FileSet
 	declared     map[token.Position]export
 	used         map[token.Position]bool
@@ -115,14 +116,14 @@ func (x *exports) add(p *packages.Package) {
 		if o == nil || !o.Exported() || strings.HasSuffix(x.position(o).Filename, "_test.go") {
 			continue
 		}
-		e := export{name: belowModule(p.PkgPath) + "." + o.Name(), object: o}
+		e := export{name: x.belowModule(p.PkgPath) + "." + o.Name(), object: o}
 		if f, ok := o.(*types.Func); ok {
 			if receiver := f.Signature().Recv(); receiver != nil {
 				named := namedOf(receiver.Type())
 				if named == nil || !named.Obj().Exported() || types.IsInterface(named) {
 					continue
 				}
-				e.name, e.isMethod = belowModule(p.PkgPath)+"."+named.Obj().Name()+"."+o.Name(), true
+				e.name, e.isMethod = x.belowModule(p.PkgPath)+"."+named.Obj().Name()+"."+o.Name(), true
 			}
 		} else if o.Parent() != p.Types.Scope() {
 			continue // a field, or a local name
@@ -246,7 +247,6 @@ func namedOf(t types.Type) *types.Named {
 func withoutTest(path string) string { return strings.TrimSuffix(path, "_test") }
 
 // belowModule returns the path of a package below the module.
-func belowModule(path string) string {
-	_, below, _ := strings.Cut(withoutTest(path), "/")
-	return below
+func (x *exports) belowModule(path string) string {
+	return strings.TrimPrefix(withoutTest(path), x.module+"/")
 }
