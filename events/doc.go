@@ -11,20 +11,31 @@
 // payload only gains optional members whose zero value means "as before". Any other
 // change is a new version with a new type.
 //
+// The comment of each payload tells when and by what it is appended: "Appended when …".
+//
 // The files, in reading order:
 //
 //   - event.go: the envelope, and the closed set of payloads
-//   - type.go: the constants of types, the status of an execution, the level of a line
+//   - type.go: the constants of types; decides which types end an execution, and with which
+//     status; the level of a line
 //   - kinds.go: the table with one row for each type: payload, subject, what it is about
-//   - codec.go: wire form, limits, times, and the JSON form of the other interfaces
-//   - subject.go: subjects without the volume; id.go: ids and hashes
-//   - execution.go, output.go, extent.go, hostcall.go: executions, their output and calls
+//   - codec.go: encodes and decodes the wire form, and limits its size; the form of times; the
+//     JSON form of the other interfaces
+//   - subject.go: decides which events share a subject; adds no volume
+//   - id.go: creates and checks ids and hashes; derives the id of an idempotency key
+//   - execution.go: executions, their attempts and ends; the text of their standard warnings
+//   - output.go: output, and the limits of a chunk
+//   - extent.go: decides which chunks of output count, and where the next attempt continues
+//   - hostcall.go: host calls and their answers
 //   - heap.go: tags, session entries, collections
 //   - logical.go, acp.go: logical and ACP sessions; resets of sessions of every kind
-//   - context.go: conversation contexts
+//   - context.go: conversation contexts, and the keys derived for them
 //   - webhook.go: webhooks and their deliveries
-//   - volume.go, lost.go, removal.go, kept.go: checkpoints, volumes, losses, removals, shredded content
-//   - encryption.go: encryption of content
-//   - selector.go: which events a subscriber selects
+//   - volume.go: checkpoints and volumes; decides whether a recorded loss explains a gap
+//   - lost.go: lost ranges and blobs
+//   - removal.go: removed volumes and shredded content
+//   - kept.go: encodes the kept events of removed volumes
+//   - encryption.go: encrypts and decrypts content; lists what of each payload is encrypted
+//   - selector.go: decides which events a subscriber, a webhook or an export selects
 //   - errors.go: errors that stores return
 package events

@@ -11,25 +11,55 @@
 // declares its dependencies as interfaces in ledger.go. The subject of an event, from
 // package events, determines which events a lookup finds.
 //
+// Other packages decide how many runs a tenant may have (internal/admission, through
+// Options.Admit), which runner receives a request and when (internal/store/queue, runner),
+// how much output is recorded (runner), and which heaps are collected
+// (internal/lifecycle/retention). The rules for conversation contexts, webhooks,
+// checkpoints and volumes are in internal/contextstore, internal/webhook, internal/translog
+// and internal/store/stream.
+//
 // The files, in reading order:
 //
-//   - ledger.go: Ledger, its options and the interfaces of its store
+//   - ledger.go: Ledger, the defaults of its options, and the interfaces of its store
 //   - commands.go: the arguments and results of commands
-//   - errors.go: errors with codes, and clients' text in messages
-//   - answer.go: the time limit of a client's command, and work that outlives the client
-//   - retry.go, locks.go: decisions that are repeated after conflicts, and locks that avoid them
-//   - history.go: the state of an execution, derived from its control events
-//   - validate.go: the rules for arguments
-//   - submit.go, globals.go, text.go, encryption.go: requests of runs and their content
-//   - attempt.go: Plan, Start and HandBack for runners
-//   - output.go, hostcalls.go: output, host calls and their answers
-//   - finish.go, finalize.go, release.go: the end of a run, its tags and session entry, and the next turn
-//   - cancel.go, interrupt.go: runs that the ledger ends
-//   - tags.go, tagged.go: tag edits of heaps, and a cache for them
-//   - collect.go: collected heaps
-//   - logicalsession.go: sessions by intent
-//   - turn.go, turnlimit.go, heads.go: turns of sessions and the heaps that they start from
-//   - reset.go: session heads set by clients
-//   - expand.go: catalog entries and short names of sessions
-//   - agents.go: ACP sessions
+//   - errors.go: classes of errors; which of them may pass; how a message quotes a client's
+//     text. The text of a message is in the file of its rule
+//   - answer.go: limits the time of a client's command; decides which work continues after
+//     the client has disconnected
+//   - retry.go: repeats a decision after a conflict, and decides when to stop
+//   - locks.go: locks a session or heaps in this process, so that writers conflict less often
+//   - history.go: derives the state of an execution from its control events; MaxAttempts
+//   - validate.go: refuses arguments by size and form; sets the limits of a run from its
+//     request and the defaults
+//   - submit.go: records the request of a run; finds an earlier one with its idempotency key,
+//     asks for admission, refuses an input heap that cannot be restored
+//   - globals.go: limits and encodes the values that a request gives to a script
+//   - text.go: stores a long text as a blob; shortens the warnings of a run
+//   - encryption.go: decides which runs are encrypted, under which content key; records that
+//     a session is shredded
+//   - attempt.go: Plan decides whether a delivered request starts the next attempt, waits or
+//     ends; records the start and the hand-back of an attempt
+//   - output.go: records output, and that it reached its cap
+//   - hostcalls.go: records host calls and their answers; decides whether an interrupted run
+//     continues from them
+//   - finish.go: records the one terminal event; the messages of runs that have none
+//   - finalize.go: records the tags and the session entry of an ended run
+//   - release.go: releases the request of the next turn after an end
+//   - cancel.go: cancels a run for a client: through its runner, or without one
+//   - interrupt.go: ends a run that must not be run again: its client's process exited, later
+//     events were lost, or its request cannot be read
+//   - tags.go: sets and deletes tags of heaps; decides which edit is in force
+//   - tagged.go: caches tag edits
+//   - collect.go: records collected heaps, except those used since the decision; explains why
+//     a heap is no longer stored
+//   - logicalsession.go: opens a logical session, or finds the one of an intent
+//   - turn.go: assigns turns; decides whether a turn waits, is skipped or starts, and from
+//     which heap
+//   - turnlimit.go: limits the waiting turns of a session
+//   - heads.go: caches session heads, and which turns have ended
+//   - reset.go: resets a session; decides to which heaps
+//   - expand.go: adds catalog entries to a session; decides whether its state can continue;
+//     assigns short names
+//   - agents.go: opens ACP sessions; records their settings and prompts, and the permissions
+//     that acp decides
 package ledger

@@ -6,36 +6,58 @@
 // of the last applied event is committed with the rows, so each event takes effect exactly
 // once. The write side never reads the file.
 //
+// Other packages decide how long a client waits for the end of a run (httpapi/wait.go), when
+// a conversation context expires (internal/contextstore), and how much a tenant may use
+// (internal/web/access).
+//
 // The files, in reading order:
 //
-//   - schema.go: tables and schema version
-//   - store.go: Store: open, close, the applied position, damage, anomalies, memory
-//   - run.go: applies batches of events, each in one transaction
-//   - statements.go: the prepared statements of the applier
-//   - apply.go: events of executions, named sessions and tags; collected and lost heaps
-//   - apply_output.go, chunk.go: output, and the stored form of its chunks
-//   - calls.go: host calls: table, events and query
-//   - apply_tags.go: current tags and their index
-//   - apply_logical.go, apply_agents.go: logical sessions and ACP sessions
-//   - apply_contexts.go, context_fold.go, context_calls.go: conversation contexts, their
-//     content, and the host calls in it
-//   - apply_shred.go, apply_removal.go: erased content and removed volumes
-//   - usage.go: resource usage of each tenant
-//   - watch.go, pendingentries.go: signals for waiting readers
-//   - stall.go: a file that cannot be written for now
-//   - checkpoint.go: moves the log to the file
-//   - rebuild.go, checksum.go: rebuilds or removes a file; checks a closed one
-//   - anomalies.go: events whose effect was left out
-//   - lostkeys.go: content that cannot be decrypted
-//   - model.go: parameters and results of the queries; httpapi returns these results as
-//     JSON without a type of its own
-//   - executions.go, list.go, resolve.go: one execution, lists, abbreviated ids
-//   - page.go, lines.go, trace.go: output by page and its beginning, output by line, and
-//     the steps of a run
-//   - heaps.go, tags.go: heaps, lineage, and heaps by tag
-//   - sessions.go, sessionlist.go, logical.go, acpsessions.go: session logs, sessions of
-//     every kind, logical sessions, ACP sessions
-//   - context.go: conversation contexts
-//   - removals.go: executions that depend on a volume, and errors for removed ones
-//   - cursor.go: cursors and pages of lists
+//   - schema.go: the schema version, and most tables; those of host calls, contexts, logical
+//     and ACP sessions are beside their rules or queries
+//   - store.go: opens and closes the file; lets readers wait for a position (Wait); returns
+//     SQLite's free memory
+//   - run.go: applies batches of events, each in one transaction; chooses the rule for each
+//     type of event; detects gaps in positions
+//   - statements.go: prepares the statements of the applier
+//   - apply.go: applies events of executions and session entries, tag edits, and collected
+//     and lost heaps
+//   - apply_output.go: applies output; decides which chunks count
+//   - chunk.go: encodes a chunk of output as it is stored
+//   - calls.go: applies and reads host calls
+//   - apply_tags.go: updates the current tags and their index
+//   - apply_logical.go: applies events of logical sessions; moves the session head
+//   - apply_agents.go: applies events of ACP sessions
+//   - apply_contexts.go: applies events of conversation contexts and runs in them
+//   - context_fold.go: limits the content of a context; summarizes its older calls
+//   - context_calls.go: adds host calls to a context
+//   - apply_shred.go: erases the content of a shredded session, also from the write-ahead log;
+//     truncates that log when disk space runs out
+//   - apply_removal.go: drops the rows of removed volumes
+//   - usage.go: counts what each tenant uses
+//   - watch.go: wakes the readers of an execution after a commit
+//   - pendingentries.go: lets a reader of a session log wait for entries of ended runs
+//   - stall.go: decides whether a failed write is tried again, as on a full disk
+//   - checkpoint.go: decides when pages of the write-ahead log move to the file
+//   - rebuild.go: decides at the start whether to rebuild the file, and does it
+//   - checksum.go: writes and compares the checksum of a closed file
+//   - anomalies.go: records and counts the events whose effect is left out
+//   - lostkeys.go: refuses a rebuild that would omit content whose keys are missing
+//   - model.go: parameters and results of the queries, limits of an output page; httpapi
+//     returns these results as JSON without a type of its own
+//   - executions.go: reads one execution and its texts
+//   - list.go: lists executions: filters, the search in sources, limits of a page
+//   - resolve.go: finds the execution or heap of an abbreviated id or of @last
+//   - page.go: reads a page of output, and its beginning for an answer
+//   - lines.go: reads output by line for readers that follow live
+//   - trace.go: reads the steps of a run, output and host calls, since a mark
+//   - heaps.go: reads and lists heaps; follows a lineage
+//   - tags.go: reads the tags of a heap and their history; finds heaps by tags
+//   - sessions.go: reads the session log
+//   - sessionlist.go: lists sessions of every kind; finds the session that a text names
+//   - logical.go, acpsessions.go: read and list logical sessions, and ACP sessions with their
+//     prompts
+//   - context.go: reads a conversation context, and finds idle ones
+//   - removals.go: finds what depends on a volume; decides whether an unknown execution was
+//     removed or never existed
+//   - cursor.go: encodes and checks cursors; decides whether there is a next page
 package projections

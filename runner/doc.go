@@ -11,21 +11,33 @@
 // The package executes no JavaScript, talks to no server and contains no cgo. It
 // declares its dependencies as interfaces in ports.go and workers.go.
 //
+// Package ledger decides whether a delivered request leads to another attempt (Ledger.Plan),
+// and records the end; internal/store/queue decides which request gets a free slot. The
+// workers stop a script at its limits of time and memory and set the reason of its failure
+// (internal/exec/worker). embed/toolservers.go decides which tools it may call.
+//
 // The files, in reading order:
 //
 //   - ports.go: the interfaces of the queue, the ledger, the blob store and the tool servers
-//   - workers.go: the interface of the workers, the task of a run and its outcome
-//   - runner.go: Runner, its options, and the phases of a shutdown
-//   - delivery.go: one delivery of a request, from the plan to the acknowledgement, and
-//     counts of failed tries by request
-//   - turns.go: runs of logical sessions, which wait for their turn
-//   - attempt.go: one attempt of a run
-//   - input.go: source, heap and tools that a run starts from
-//   - pump.go: records output while the script runs
-//   - chunk.go: output as chunks that fit an event
-//   - outputpace.go: limits the rate of recorded output
-//   - hostcallbroker.go: performs and records the host calls of a script
-//   - replayhost.go: answers host calls from the ledger
-//   - ending.go: stores the heap and records the end
+//   - workers.go: the interface of the workers: the task of a run, its outcome and its reasons
+//   - runner.go: Runner, the defaults of its options, and the phases of a shutdown: when runs
+//     are stopped and handed back
+//   - delivery.go: acts on the plan of a delivered request: runs, postpones or finalizes; then
+//     acknowledges it or returns it, and decides after which delay it is delivered again
+//   - turns.go: returns the request of a turn that has to wait; fails a turn whose session
+//     head cannot be restored
+//   - attempt.go: records the start, passes the script to a worker, and decides how a run
+//     that did not reach its end is recorded: handed back, failed, cancelled or timed out
+//   - input.go: reads the source, the heap and the list of callable tools; decides when a run
+//     fails before its script starts
+//   - pump.go: collects output and records it; enforces the output cap
+//   - chunk.go: divides output into chunks that fit an event; replaces invalid text
+//   - outputpace.go: limits the rate of recorded output of all runs
+//   - hostcallbroker.go: records and performs the host calls of a script; decides which answer
+//     or timer it receives next, and sets its clock
+//   - replayhost.go: answers the host calls of a resumed run from the ledger, and detects
+//     calls that differ
+//   - ending.go: stores the heap and records the outcome of a script that reached its end;
+//     decides which failures are tried again
 //   - stats.go: counts for metrics
 package runner
