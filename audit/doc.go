@@ -13,19 +13,25 @@
 // It reads a running ledger through the interface Proofs and an audit directory through Directory.
 // internal/translog implements both. docs/integrity.md specifies every byte of an export.
 //
+// A running server checks itself elsewhere: its files at the start in internal/store/streamfiles,
+// its events periodically in internal/translog. embed/volumeremoval.go decides whether a volume may
+// be removed.
+//
 // Files, in reading order:
 //
-//	report.go       Report and its verdict
-//	verify.go       Verify: the tree, checkpoints and blobs of a ledger at rest
-//	rules.go        the rules between events; the heaps and texts that events name
-//	removal.go      removed volumes
-//	recenttiles.go  recent tiles of the tree that is computed
-//	pipeline.go     hashing and decoding in parallel, results in order
-//	source.go       Source: what can be exported; Local: the ledger of this process
-//	selection.go    the events that a selection contains
-//	export.go       Export
-//	linereader.go   reading the files and the events of an export
-//	verifylines.go  verifying the lines of an export or a server
-//	verifyexport.go VerifyExport
-//	remote.go       Remote: a server as a Source; VerifyServer
+//	report.go       lists findings, decides the verdict, and writes the report as text
+//	verify.go       Verify: compares a ledger at rest with its checkpoints, the files of its tree
+//	                and its blobs; finds missing positions
+//	rules.go        checks the rules between events; lists the heaps and texts that events name
+//	removal.go      checks removed volumes; computes the file of events that an export of a volume
+//	                must have
+//	recenttiles.go  keeps the recent tiles of the computed tree in memory
+//	pipeline.go     hashes and decodes in parallel, with results in order
+//	source.go       Source: what can be exported; Local reads the ledger of this process
+//	selection.go    decides which events an export contains, and which bounds its manifest names
+//	export.go       Export: creates or resumes an export, writes its files
+//	linereader.go   reads the files and the events of an export
+//	verifylines.go  verifies the lines of an export or a server, and finds missing ones
+//	verifyexport.go VerifyExport: compares the files of an export with its manifest
+//	remote.go       Remote: reads a server as a Source; VerifyServer
 package audit

@@ -10,11 +10,13 @@
 //
 // Files, in reading order:
 //
-//	leaf.go        Record, its bytes and its leaf hash; the leaf of a position without an event
-//	path.go        Tile and its path
-//	tree.go        Tree: add leaves, read tiles, compute tree hashes
-//	proof.go       Inclusion, Consistency and their checks
-//	checkpoint.go  Checkpoint: parse, verify, sign; the form of verification keys
-//	line.go        the lines of an export: events and proofs
-//	manifest.go    the manifest of an export and its selection
+//	leaf.go        Record: decides which headers are hashed; computes the leaf hash of an event,
+//	               and of a position without one
+//	path.go        Tile: its width, and its path
+//	tree.go        Tree: adds leaves, reads tiles, computes tree hashes
+//	proof.go       checks inclusion and consistency proofs. internal/translog makes them
+//	checkpoint.go  Checkpoint: parses, verifies, signs; checks the form of verification keys
+//	line.go        writes and parses the lines of an export: events and proofs
+//	manifest.go    writes and parses the manifest; sets the bounds of a selection; the names of
+//	               the files of an export
 package proof

@@ -8,20 +8,27 @@
 // with one exception: the scrub rewrites a tile whose events are intact. All files of the audit
 // directory except the key and the identity can be computed again, unless volumes were removed.
 //
+// embed/volumes.go decides when a volume is sealed, embed/scrub.go whether a scrub runs. Package
+// proof defines the form of leaves, checkpoints and proofs.
+//
 // Files, in reading order:
 //
-//	log.go          Log: opens the directory, follows the stream, checks checkpoints
-//	sign.go         when to sign, and waiting for a checkpoint
-//	closing.go      the closing checkpoint of a volume
-//	preserve.go     the hashes of a volume before it is removed
-//	prover.go       proofs under a checkpoint
-//	key.go          ledger identity, signing key and verification keys
-//	checkpoints.go  the file of checkpoints
-//	tilefiles.go    the files of the tree
-//	durable.go      the size of the tree that is on disk
-//	dir.go          an audit directory: for verification, the highest position that it proves,
-//	                replacing its files
-//	loss.go         leaves of lost events that the files prove; resetting the tree
-//	witness.go      sending checkpoints to a witness
-//	scrub.go        comparing the stored events with their hashes
+//	log.go          Log: hashes the events of the stream, compares recorded checkpoints with the
+//	                tree, and stops on damage
+//	sign.go         decides when a checkpoint is signed; signs and appends it; lets callers wait
+//	                for one
+//	closing.go      signs the closing checkpoint of a volume; stores each signed checkpoint
+//	preserve.go     makes the hashes of a volume durable before it is removed
+//	prover.go       makes proofs under a checkpoint; reads tiles for clients
+//	key.go          reads or creates the ledger identity and the signing key; lists all
+//	                verification keys
+//	checkpoints.go  appends to the file of checkpoints, and reads it
+//	tilefiles.go    writes and reads the files of the tree
+//	durable.go      syncs the tree to disk and records its size
+//	dir.go          reads an audit directory for verification; finds the highest position that it
+//	                proves; replaces its files
+//	loss.go         finds the leaves of lost events that the files prove; resets the tree
+//	witness.go      sends checkpoints to a witness, and decides how often it tries
+//	scrub.go        compares the stored events with their hashes at a limited rate; decides whether
+//	                the event or the tile is wrong; rewrites the tile
 package translog
