@@ -7,20 +7,24 @@
 // idle contexts, and caches contexts in memory within bounds. An evicted context is
 // read again from the projections without loss.
 //
-// The server decides which context a call uses. It builds a Key from the connection, the
-// session and the token of the call, never from an argument that names a context.
+// The server decides which context a call uses (mcp/context.go). It builds a Key from the
+// connection, the session and the token of the call, never from an argument that names a
+// context. How many calls a context lists, and when they are summarized, is decided in
+// projections/context_fold.go.
 //
 // The files, in reading order:
 //
 //   - options.go: the ports Log and Views, and Options with their defaults
-//   - key.go: Key, which selects a context
-//   - store.go: Store: reads, edits, clearing and expiry of one context; reads that record nothing
-//   - cache.go: the cache of contexts, their locks, and eviction
-//   - edit.go: patches of preferences and values, and their bounds
-//   - note.go: notes of calls and resources, and how they are recorded
-//   - pending.go: notes of one context that are not yet recorded
-//   - arguments.go: arguments of calls, shortened and without secrets
-//   - run.go: the background work: recording notes, expiring idle contexts
-//   - health.go: health, statistics and the histogram of reads
-//   - errors.go: the errors that clients get
+//   - key.go: Key, which selects a context; derives the recorded key from it
+//   - store.go: reads, sets and clears one context; decides when it has expired, and records
+//     that; reads that record nothing
+//   - cache.go: decides which contexts stay in memory; locks one for a call; waits until its
+//     recorded notes can be read
+//   - edit.go: applies a patch of preferences and values; limits both, and refuses secrets
+//   - note.go: notes calls and resources; decides which note is recorded at once; records them
+//   - pending.go: merges the notes that are not yet recorded, and drops the oldest over a limit
+//   - arguments.go: shortens arguments of calls and removes secrets from them
+//   - run.go: periodically records notes and expires idle contexts
+//   - health.go: decides whether the store is healthy; statistics and the histogram of reads
+//   - errors.go: converts errors to those that clients get
 package contextstore

@@ -13,15 +13,19 @@
 //
 // The files, in reading order:
 //
-//   - options.go: the options of a Service and the interfaces of its dependencies
-//   - service.go: Service, its commands, its counts and the webhooks of the ledger
-//   - registration.go: the arguments of a registration and their rules
-//   - hook.go: the state of one webhook, derived from its events
+//   - options.go: the defaults of Options, such as the number of attempts, and the interfaces
+//     of its dependencies
+//   - service.go: registers and deletes webhooks, and limits their number; requests retries of
+//     dead letters; finds which events are still needed
+//   - registration.go: refuses invalid arguments of a registration
+//   - hook.go: derives the state of one webhook from its events
 //   - run.go: starts a deliverer for each webhook
-//   - deliverer.go: delivers the events of one webhook; when the next attempt is made, and
-//     when a delivery becomes a dead letter
-//   - attempt.go: one request to a receiver and its outcome; the backoff after n failures
-//   - client.go, address.go: the HTTP client, and the addresses that it refuses
-//   - sign.go: secrets, signatures and their verification
-//   - secretstore.go: the files of secrets and positions
+//   - deliverer.go: delivers the events of one webhook; decides when the next attempt is made,
+//     when a delivery becomes a dead letter, and when the webhook is disabled
+//   - attempt.go: posts an event once, and decides whether the receiver accepted it; computes
+//     the pause after n failures
+//   - client.go: the HTTP client and the limits of its answers; refuses addresses when it dials
+//   - address.go: decides which addresses are public
+//   - sign.go: creates secrets; signs and verifies deliveries
+//   - secretstore.go: writes and reads the files of secrets and positions
 package webhook

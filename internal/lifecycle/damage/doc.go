@@ -8,10 +8,12 @@
 // a ledger that ends below it has lost events.
 //
 // The package finds no damage and repairs none. It knows neither streams nor HTTP. The
-// scrub is in package translog.
+// scrub is in package translog. embed/damage.go compares the files with the marks at the
+// start, and embed/recovery.go continues after accepted damage.
 //
 // The files, in reading order:
 //
-//   - state.go: Finding, and State, which lists findings and decides whether the ledger is damaged
-//   - highwater.go: HighWaterMark and the format of its file
+//   - state.go: Finding, and State, which lists findings and decides whether the ledger is
+//     damaged and read-only; the advice to the operator
+//   - highwater.go: HighWaterMark: writes and reads the highest position in its file
 package damage

@@ -4,7 +4,8 @@
 //
 // The package promises that a key is on disk before it is used, and that a file that is
 // not a valid key stops Open. It encrypts nothing and does not know what the keys are
-// used for. keyring.go is its only file.
+// used for: ledger/encryption.go decides what is encrypted, and package retention when keys
+// are destroyed. keyring.go is its only file.
 package keyring
 
 import (
