@@ -10,16 +10,22 @@
 // codec and the bucket. Only the bucket, which stores encoded bytes and metadata, sends
 // requests to the server. Removal, and the search for lost blobs, are above the bucket.
 //
+// Package retention decides which blobs are removed, package ledger whether a text becomes a
+// blob.
+//
 // The files, in reading order:
 //
-//   - blobs.go: Store and its options
+//   - blobs.go: Store and the defaults of its options
 //   - heaps.go: stores and reads heaps, texts and base heaps
-//   - encryption.go: heaps and texts that are encrypted
-//   - blobreader.go: reads a blob in pieces, with bounded memory
-//   - cache.go: keeps recently used heaps in memory
+//   - encryption.go: stores encrypted heaps and texts, and reads such texts
+//   - blobreader.go: reads a blob in pieces, with bounded memory, and verifies it
+//   - cache.go: decides which heaps stay in memory
 //   - blobcodec.go: compresses a blob, as such or as a delta against a base heap
-//   - baseheap.go: which base heap a blob uses
-//   - bucket.go: encoded bytes and metadata in the object store
-//   - blobremoval.go, count.go: removes blobs and their chunks; counts deleted chunks
-//   - badblobs.go, lostblobs.go: remembers damaged blobs; finds lost ones
+//   - baseheap.go: decides which base heap a blob is encoded against
+//   - bucket.go: writes and reads encoded bytes and metadata; limits the size of a blob; pins
+//     an existing blob when it is stored again
+//   - blobremoval.go: removes a blob unless the grace period protects it; deletes chunks
+//   - count.go: counts deleted chunks, and detects missing ones
+//   - badblobs.go: remembers and reports damaged blobs
+//   - lostblobs.go: finds lost blobs; checks whether a damaged one is intact again
 package blobs

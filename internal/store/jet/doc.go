@@ -10,11 +10,13 @@
 //
 // The files, in reading order:
 //
-//   - client.go: Client, its options, its connections
-//   - get.go: direct gets of one message and of many
-//   - errors.go: classes of errors
-//   - unwritable.go: Publish, and a server that cannot store
-//   - full.go: a server that has reached a storage limit
-//   - silence.go: an outside server that does not answer
+//   - client.go: Client and its options; connects to an outside server
+//   - get.go: reads one message or many by direct get, and limits an answer
+//   - errors.go: decides what an error of the server means: conflict, refusal, sealed stream
+//   - unwritable.go: Publish: sends one message and waits until it is stored; decides whether
+//     the server or this process cannot store now. Package stream tries again
+//   - full.go: decides when a server has reached a storage limit, and when it accepts writes
+//     again
+//   - silence.go: decides when an outside server does not answer; bounds the requests to it
 //   - warnings.go: limits repeated log messages
 package jet

@@ -12,8 +12,9 @@
 //
 // The files, in reading order:
 //
-//   - credential.go: Credential, its keys and its checks
-//   - edit.go: creates, lists, rotates and revokes credentials
-//   - file.go: reads and replaces the list under a lock
-//   - follow.go: reports changes of the list to a running server
+//   - credential.go: Credential; creates its keys, checks and encodes an entry
+//   - edit.go: creates, lists, rotates and revokes credentials; limits their number
+//   - file.go: reads and replaces the list under a lock, and limits its size
+//   - follow.go: passes changes of the list to a running server; decides what it does if the
+//     list cannot be read
 package natscreds

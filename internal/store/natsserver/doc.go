@@ -9,11 +9,15 @@
 //
 // The files, in reading order:
 //
-//   - server.go: Server, its options and connections
+//   - server.go: Server, its options and connections; refuses addresses beyond loopback;
+//     replaces the list of subscribers
 //   - launch.go: starts nats-server, and starts it again after a failed write
-//   - log.go: the log of nats-server, and its meaning for the ledger
-//   - users.go: users and permissions
-//   - subscribers.go: accounts and connections of subscribers
-//   - consumerproxy.go: the gate, which handles the JetStream requests of a subscriber
-//   - gateread.go, gateconsumer.go: its requests about streams, messages and consumers
+//   - log.go: forwards the log of nats-server; explains its lines; detects a failed write
+//   - users.go: authenticates a connection; the permissions of the service itself
+//   - subscribers.go: authenticates subscribers; their accounts, permissions and limits of
+//     connections
+//   - consumerproxy.go: the gate: decides which JetStream requests of a subscriber are
+//     permitted; limits their size and rate
+//   - gateread.go: answers its requests about streams and messages of its tenant
+//   - gateconsumer.go: answers its requests about consumers; limits their number and settings
 package natsserver

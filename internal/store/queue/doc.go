@@ -7,16 +7,22 @@
 // the state of deliveries must outlive a process. Other readers of the ledger need no
 // durable consumer.
 //
+// Package runner decides when a request is acknowledged or returned, and after which delay.
+// Package fairness decides whose request gets a free slot.
+//
 // The files, in reading order:
 //
 //   - queue.go: Queue, its options, and the ledger it reads
-//   - consume.go: Consume and one delivery: acknowledgement, nak, heartbeat
-//   - dispatch.go: gives free slots to tenants
-//   - tenantqueue.go: the consumers of a tenant, and the requests taken ahead
-//   - announce.go: notifications between the runners of a pool
-//   - workconsumer.go: creates and lists the consumers; counts their unfinished requests
-//   - reclaim.go: redelivers the requests of an earlier process
+//   - consume.go: Consume; sends the acknowledgement, the nak and the heartbeats of a delivery
+//   - dispatch.go: gives free slots to tenants and requests to the runner; decides when the
+//     consumers are asked; takes nothing while no events can be recorded
+//   - tenantqueue.go: takes requests of a tenant ahead, limits them, and returns them; detects
+//     a consumer with too many unacknowledged requests
+//   - announce.go: notifies the runners of a pool of returned requests and free slots
+//   - workconsumer.go: creates, configures and lists the consumers; counts their unfinished
+//     requests
+//   - reclaim.go: decides which requests of an earlier process are delivered again at once
 //   - release.go: delivers a waiting turn at once
 //   - forget.go: drops the queues of idle tenants
-//   - cancel.go: cancel requests
+//   - cancel.go: sends and answers cancel requests; finds out whether a runner holds a run
 package queue

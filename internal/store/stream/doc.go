@@ -9,25 +9,38 @@
 // events.ErrDamaged. The package decides nothing about the content of events; package
 // ledger holds the rules.
 //
+// embed/volumes.go decides when a volume is full, embed/volumeremoval.go whether one may be
+// removed, and package retention which of its events are kept.
+//
 // The files, in reading order:
 //
-//   - stream.go: the configuration of the stream of a volume, and the subjects in it
-//   - ledger.go: Ledger, its options and its health
-//   - volumes.go, check.go: the list of volumes, and the checks when they are opened
-//   - append.go: appends one event, and finds out whether an unacknowledged one was
-//     stored
-//   - lookup.go, volumeget.go, across.go: messages of a stream, of a volume, of all
-//     volumes
-//   - bysubject.go: the lookups by subject
-//   - history.go: the control events of an execution
-//   - executionevents.go: all events of an execution, with bounded memory
-//   - follow.go, bulkread.go: readers in order of position; fast catch-up of one volume
-//   - tail.go, sweep.go: one reading that several followers share; frees memory of the
-//     server
-//   - rotate.go: seals the active volume and opens the next one
-//   - volumeremoval.go, keptevents.go: removes the oldest volume; the events kept of it
-//   - loss.go, unreadable.go: continues after accepted damage; skips messages at lost
+//   - stream.go: configures the stream of a volume, and compares an existing one; stored
+//     subjects
+//   - ledger.go: Ledger and its options; decides whether the ledger is usable (Health)
+//   - volumes.go: opens, lists and creates volumes; finds those of other processes
+//   - check.go: decides whether messages of a volume, or between two volumes, are missing
+//   - append.go: encrypts and appends one event; decides whether to try again, and whether
+//     an unacknowledged one was stored
+//   - lookup.go: gets and decodes messages of one stream; decides whether a missing message
+//     is damage
+//   - volumeget.go: gets messages of a volume that may be removed meanwhile
+//   - across.go: searches all volumes; converts an expected position to the active volume
+//   - bysubject.go: the lookups by subject for other packages; refuses patterns
+//   - history.go: reads the control events of an execution
+//   - executionevents.go: reads all events of an execution, with bounded memory
+//   - follow.go: reads and follows events in order of position; waits for new ones
+//   - bulkread.go: reads many events of one volume fast
+//   - tail.go: one reading that several followers share; limits what it keeps for them
+//   - sweep.go: frees memory of the embedded server
+//   - rotate.go: seals the active volume and opens the next one; completes an interrupted
+//     rotation
+//   - volumeremoval.go: decides whether a volume is removable by its place and seal; records
+//     the removal, then deletes the stream; limits the kept events
+//   - keptevents.go: answers lookups from the kept events of removed volumes
+//   - loss.go: opens the volume after an accepted loss and records the loss; lists lost
 //     positions
+//   - unreadable.go: skips messages at lost positions
 //   - hidden.go: finds messages that the server skips
-//   - sample.go, replay.go: a sample of messages; events delivered again
+//   - sample.go: reads a sample of messages, to recognize a ledger
+//   - replay.go: publishes recorded events again
 package stream

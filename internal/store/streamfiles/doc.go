@@ -9,13 +9,17 @@
 // The layout is that of the server version in go.mod. A test compares it with a
 // directory that the server wrote.
 //
+// embed/damage.go, embed/blobdamage.go and embed/recovery.go decide when the files are checked,
+// copied or mended.
+//
 // The files, in reading order:
 //
-//   - block.go: the records of a block
-//   - check.go: Check: the positions and faults of each stream
-//   - description.go: the stored configuration of a stream, and its checksum
-//   - repair.go: Repair: configurations that a killed server left unfinished
-//   - index.go: DropFailedWrites: indexes that count a message whose write failed
-//   - salvage.go: Salvage: a copy of the intact records; BackupStreamConfigs
+//   - block.go: reads the records of a block and their checksums
+//   - check.go: Check: finds the positions and faults of each stream
+//   - description.go: reads the stored configuration of a stream, and compares its checksum
+//   - repair.go: Repair: completes or reverts configurations that a killed server left
+//     unfinished
+//   - index.go: DropFailedWrites: removes indexes that count a message whose write failed
+//   - salvage.go: Salvage: copies the intact records; BackupStreamConfigs
 //   - mend.go: Mend: removes the faults of one stream in place
 package streamfiles
