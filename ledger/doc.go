@@ -52,14 +52,15 @@
 //   - tagged.go: caches tag edits
 //   - collect.go: records collected heaps, except those used since the decision; explains why
 //     a heap is no longer stored
-//   - logicalsession.go: opens a logical session, or finds the one of an intent
+//   - logicalsession.go: opens a logical session, or finds the one of an intent; derives the
+//     state of a session
 //   - turn.go: assigns turns; decides whether a turn waits, is skipped or starts, and from
 //     which heap
 //   - turnlimit.go: limits the waiting turns of a session
 //   - heads.go: caches session heads, and which turns have ended
-//   - reset.go: resets a session; decides to which heaps
+//   - reset.go: resets a session; decides to which heaps it may be set
 //   - expand.go: adds catalog entries to a session; decides whether its state can continue;
-//     assigns short names
-//   - agents.go: opens ACP sessions; records their settings and prompts, and the permissions
-//     that acp decides
+//     assigns and resolves short names of sessions
+//   - agents.go: opens ACP sessions; limits and records their settings and prompts, and the
+//     permissions that acp decides
 package ledger

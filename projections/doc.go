@@ -14,8 +14,8 @@
 //
 //   - schema.go: the schema version, and most tables; those of host calls, contexts, logical
 //     and ACP sessions are beside their rules or queries
-//   - store.go: opens and closes the file; lets readers wait for a position (Wait); returns
-//     SQLite's free memory
+//   - store.go: opens and closes the file; limits concurrent queries; lets readers wait for a
+//     position (Wait); returns SQLite's free memory
 //   - run.go: applies batches of events, each in one transaction; chooses the rule for each
 //     type of event; detects gaps in positions
 //   - statements.go: prepares the statements of the applier
@@ -29,10 +29,11 @@
 //   - apply_agents.go: applies events of ACP sessions
 //   - apply_contexts.go: applies events of conversation contexts and runs in them
 //   - context_fold.go: limits the content of a context; summarizes its older calls
-//   - context_calls.go: adds host calls to a context
+//   - context_calls.go: adds host calls to a context, and limits those of a run
 //   - apply_shred.go: erases the content of a shredded session, also from the write-ahead log;
 //     truncates that log when disk space runs out
-//   - apply_removal.go: drops the rows of removed volumes
+//   - apply_removal.go: drops the rows of removed volumes; decides whether an event of an
+//     unknown execution is an anomaly
 //   - usage.go: counts what each tenant uses
 //   - watch.go: wakes the readers of an execution after a commit
 //   - pendingentries.go: lets a reader of a session log wait for entries of ended runs

@@ -23,7 +23,7 @@
 //   - deliverer.go: delivers the events of one webhook; decides when the next attempt is made,
 //     when a delivery becomes a dead letter, and when the webhook is disabled
 //   - attempt.go: posts an event once, and decides whether the receiver accepted it; computes
-//     the pause after n failures
+//     the pause after n failures, and reads the one that the receiver asks for
 //   - client.go: the HTTP client and the limits of its answers; refuses addresses when it dials
 //   - address.go: decides which addresses are public
 //   - sign.go: creates secrets; signs and verifies deliveries

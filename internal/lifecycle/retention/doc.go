@@ -16,7 +16,7 @@
 // The files, in reading order:
 //
 //   - service.go: the ports; the retention rule and its limits; decides when a pass is made
-//   - heapstate.go: derives from the events what uses each heap
+//   - heapstate.go: derives from the events which uses protect a heap
 //   - pass.go: one pass: lists blobs, decides which may be deleted, records that and deletes
 //     them
 //   - shred.go: Shredder: decides whether a session can be shredded; records that, collects
