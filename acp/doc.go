@@ -12,23 +12,33 @@
 // It is an adapter. The rules are in package ledger, and the queries in package
 // projections. The package opens no connections to tool servers; see Toolbox.
 //
+// internal/admission decides whether the server admits a prompt, and
+// internal/link/protocol.go which sessions are resumed at the next owner.
+//
 // The files, in reading order:
 //
-//   - ports.go: the interfaces of the write side, the read side and the tool servers
-//   - server.go: Server and its options
-//   - client.go: Server.Serve and one connection: the order of requests, turns, answers
-//   - wire.go: the form of messages on the connection
-//   - methods.go: passes each request to its method; initialize and capabilities
-//   - errors.go: errors as answers of the protocol
-//   - session.go: the open sessions, each of which belongs to one client
+//   - ports.go: declares the interfaces of the write side, the read side and the tool servers
+//   - server.go: Server and its options; ends all connections
+//   - client.go: one connection: decides which requests are handled in order, limits
+//     unanswered ones, refuses a second prompt of a session, cancels prompts
+//   - wire.go: decodes messages of the connection; limits their size; the error codes
+//   - methods.go: passes each request to its method; decides which requests count against the
+//     rate; answers initialize with the capabilities
+//   - errors.go: words errors as answers of the protocol
+//   - session.go: decides which client has a session open, and which session is ended for
+//     another one
 //   - lifecycle.go: creates, forks, loads, resumes, lists, closes and deletes sessions
-//   - config.go: modes and options of a session
-//   - announce.go: the first updates of an opened session
+//   - config.go: offers the modes and options of a session, and records a change
+//   - announce.go: sends the first updates of an opened session: unusable directories and
+//     servers, the commands
 //   - prompt.go: runs a prompt and sends its updates until the run ends
-//   - promptsource.go: finds the code, the command and the attachments of a prompt
-//   - commands.go: the commands of a session, such as /heap
-//   - render.go: recorded events as updates of the protocol
+//   - promptsource.go: decides whether a prompt is code, a command or prose; finds its code
+//     and attachments; words the advice for prose
+//   - commands.go: performs the commands of a session, such as /heap, and words their replies
+//   - render.go: writes recorded events as updates of the protocol, and cuts long texts
 //   - replay.go: sends the whole conversation of a loaded session
-//   - tools.go: the MCP servers of a session
-//   - calls.go: calls of the tools of a session by its runs, and the permission of the user
+//   - tools.go: reads the MCP servers that a client names for a session; decides their names
+//     in code
+//   - calls.go: decides whether a run may call a tool of its session; asks the user, and
+//     records the decision
 package acp

@@ -19,43 +19,76 @@
 //     last event of the stream is missing.
 //   - A slow follower of events or output does not delay the other followers.
 //
+// Some decisions about requests are made elsewhere: which token is valid and whether a tenant
+// is at a limit in internal/web/access, which host is foreign in internal/web, which heavy
+// read is next in internal/resources/reads, what is refused at a shutdown or for lack of disk
+// space in internal/admission, and whether the server is ready in embed/interfaces.go.
+//
 // The files, in reading order:
 //
-//   - options.go: the interfaces of the ledger, the projections and other parts; Options
-//   - api.go: New, the state of the handlers, and the OpenAPI document
-//   - router.go: registers operations and completes their documentation
-//   - server.go: the limits of the HTTP server, and its shutdown
-//   - middleware.go: checks of requests, and the responses to those without a route
-//   - guard.go: hosts, origins, security headers, and the address to listen on
-//   - auth.go: the callers of requests, their scopes and limits
-//   - progress.go: the minimum speed of clients, and the memory of request bodies
-//   - heavyreads.go: permits of operations that cost far more than their request
-//   - request.go: the data of a request that handlers use; the stream type that its Accept
-//     header asks for
-//   - strictjson.go: decodes bodies strictly; parameters that may be absent
-//   - errors.go: error responses, and the mapping of errors to them; logs responses that
-//     ended early
-//   - readyourwrites.go: reads that wait for a position; counts late reads
-//   - exec.go, wait.go: submissions, and requests that wait for the end of a run
-//   - executions.go, executiontext.go: executions, their host calls and texts
-//   - largetext.go, array.go: encodes large responses in pieces
-//   - output.go: output by page, and the stream of output to one client
-//   - outputfeed.go: reads and encodes lines once for all followers; the rate of deliveries
-//     to followers
-//   - sse.go, eventstreams.go: writes server-sent events and JSON lines
-//   - ledgerevents.go, livefeed.go: events of the ledger, read once for all followers
-//   - sharedpages.go: shares pages of stored events and lines
-//   - ledger.go, tiles.go: checkpoints, proofs, exports, blobs, and the tiles of the tree
-//   - volumes.go: lists, seals and removes volumes
-//   - damage.go, anomalies.go: damage, the scrub, and anomalies
-//   - heaps.go, collect.go: heaps and their tags; deletes unused heaps
-//   - resolve.go: finds ids by a prefix
-//   - sessions.go, sessionturns.go, sessionreset.go: sessions of every kind, and resets
-//   - logical.go, context.go: logical sessions and conversation contexts
+//   - options.go: declares the interfaces through which the handlers call the ledger, the
+//     projections and other parts; Options
+//   - api.go: New; lists the topics whose operations are served; the introduction of the
+//     OpenAPI document
+//   - router.go: registers an operation and its documentation: decides which scope it needs
+//     by default, and whether a request waits for memory
+//   - server.go: limits the size and the time of request headers; ends streams when the
+//     server shuts down
+//   - middleware.go: makes the checks of every request, in order; enforces the limit of a
+//     body; refuses malformed queries; answers requests without a route
+//   - guard.go: words the refusal of a host or origin; sets security headers; refuses to
+//     listen beyond loopback without authentication
+//   - auth.go: decides which paths need no token; checks the token and the scope; counts
+//     requests and streams; ends a stream when its token is no longer valid
+//   - progress.go: ends requests of clients that send or receive too slowly; takes the memory
+//     for request bodies
+//   - heavyreads.go: marks operations that cost far more than their request, and waits for
+//     their permit
+//   - request.go: finds the tenant and the actor of a request; decides by its Accept header
+//     whether the response is a stream
+//   - strictjson.go: decodes bodies, and refuses unknown, repeated and mistyped members;
+//     parameters that may be absent
+//   - errors.go: decides the status and the members of each error response; logs responses
+//     that ended early
+//   - readyourwrites.go: makes a read wait until the projections have applied earlier writes,
+//     and refuses it after a timeout; counts late reads
+//   - exec.go: reads a submission, as JSON or as the script itself, and answers it
+//   - wait.go: makes a request wait for the end of a run, and limits the wait
+//   - executions.go: lists, reads and cancels executions; reads their events and host calls
+//   - executiontext.go: sends the complete code, result or error of an execution
+//   - largetext.go, array.go: writes a response with large texts, or a long list, in pieces
+//   - output.go: reads output by page, and decides which pages are heavy; sends the stream of
+//     output to one client, and decides how it ends
+//   - outputfeed.go: reads and encodes new lines once for all followers of a run; decides how
+//     often followers of output and of events get deliveries
+//   - sse.go: writes server-sent events; the interval of heartbeats
+//   - eventstreams.go: writes events of the ledger as server-sent events or as JSON lines
+//   - ledgerevents.go: lists events of the ledger, and follows them for one client: first the
+//     stored ones, then new ones
+//   - livefeed.go: reads and encodes new events once for all followers; decides how many are
+//     kept for followers that are behind
+//   - sharedpages.go: loads a page of stored events or lines once for clients that ask for it
+//     together
+//   - ledger.go: reads and requests checkpoints; reads proofs, exports and blobs
+//   - tiles.go: reads the tiles of the tree, and creates entry bundles
+//   - volumes.go: lists, seals and removes volumes; decides who is the operator
+//   - damage.go, anomalies.go: reports damage, the scrub, and anomalies with advice
+//   - heaps.go: lists heaps and their lineage; reads, replaces and deletes tags
+//   - collect.go: deletes unused heaps when a client requests it
+//   - resolve.go: finds the id that a prefix or @last means
+//   - sessions.go: finds the session that a text means; lists sessions and session entries
+//   - sessionturns.go, sessionreset.go: reads the newest turns of a session; resets a session
+//   - logical.go: opens, lists and reads logical sessions
+//   - context.go: reads, changes and clears conversation contexts; decides which context a
+//     submission belongs to
 //   - shred.go: shreds the content of a session
-//   - replay.go, replayschedule.go: sends the events of a session again, with their pauses
-//   - webhooks.go: webhooks and their dead letters
-//   - service.go, readiness.go: version, health, and routes outside of the document
-//   - pages.go, eventspage.go: the HTML pages
-//   - schemas.go: completes the schemas of the document
+//   - replay.go: sends or publishes the events of a session again, for one request
+//   - replayschedule.go: computes the pauses of a replay
+//   - webhooks.go: adds, lists and deletes webhooks; lists and retries dead letters
+//   - service.go: answers with version, health and readiness; adds the routes outside of the
+//     document
+//   - readiness.go: shares one readiness check among requests
+//   - pages.go, eventspage.go: writes the HTML pages: landing page, reference, events
+//   - schemas.go: describes members of answers by name, and completes the schemas of the
+//     document
 package httpapi

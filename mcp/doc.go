@@ -17,40 +17,74 @@
 // The package decides no rules: it passes commands to the ledger and reads from the
 // projections. It contains no NATS, SQLite or V8, and does not authenticate callers.
 //
+// Some decisions about calls are made elsewhere: whether a tenant is at a limit in
+// internal/web/access, what is refused at a shutdown or for lack of disk space in
+// internal/admission, what a conversation context keeps in internal/contextstore, and what is
+// sent again to the next owner in internal/link.
+//
 // The files, in reading order:
 //
-//   - ports.go: the interfaces of the write side and the read side
-//   - server.go: Options, Server, and the order of all tools; the row of a tool, with its
-//     description, is in the file of its kind, such as run.go
-//   - tool.go: the type of a row, an answer, and the handler of a call
-//   - schema.go, args.go: schemas of arguments and answers; the check of arguments
-//   - errors.go: messages for errors
-//   - caller.go: the client of a call, and the properties of its connection
-//   - access.go: identities, scopes, and the owners of legacy connections
-//   - run.go: run_js
-//   - wait.go: calls that wait for the end of a run
-//   - stateless.go: run_js of the stateless mode; waits for the end of an execution
-//   - executions.go: tools for executions and their output
-//   - preview.go: cuts long results and errors in answers
-//   - heaps.go: tools for heaps and tags
-//   - sessions.go: tools for the logs of named sessions
-//   - logical.go, reset.go: tools for logical sessions
-//   - context.go, contextuse.go: tools for conversation contexts; what calls note in them
-//   - format.go: answers as text in a client's preferred format
-//   - resources.go, watch.go, updates.go: resources by address, subscriptions to them, and
-//     the notifications
-//   - notifications.go: console output and progress of a run, while it executes
-//   - tasks.go: the two forms of tasks
-//   - taskcalls.go, taskmethods.go: calls that are answered with a task; the methods tasks/*
-//   - taskwire.go: rewrites messages for the SDK
-//   - params.go, unknown.go: checks params and names before the SDK does
-//   - http.go: Streamable HTTP, and the form of its errors
-//   - batch.go: JSON-RPC batches
-//   - legacy.go: the HTTP+SSE transport
-//   - transportsessions.go, boundsession.go: limits for transport sessions and for what a
-//     request leaves in one
-//   - sentevents.go: messages that a client can receive again after a broken connection
-//   - stdio.go, lineconn.go, linecalls.go: one client over a pair of streams
-//   - account.go, largecode.go: the memory of answers and of large requests
-//   - fixtures.go: tools and resources of protocol test suites
+//   - ports.go: declares the interfaces of the write side and the read side
+//   - server.go: Options, Server; lists all tools, the instructions and the middleware; the
+//     description of a tool is in the file of its kind, such as run.go
+//   - tool.go: the type of a row; makes the checks of a call, in order; decides how long a
+//     call waits until its event can be read
+//   - schema.go: writes the schemas of arguments and answers that clients see
+//   - args.go: decodes arguments, and refuses wrong ones
+//   - errors.go: words the message of each failed call, and logs internal errors
+//   - caller.go: finds the actor of a call, its session name and its connection
+//   - access.go: checks tokens; decides which scope a tool or method needs; decides which
+//     caller may use a legacy connection
+//   - run.go: run_js: submits a run, or decides to answer with an earlier equal one; answers
+//     with the receipt or the ended run
+//   - wait.go: wait_secs: limits the wait for the end of a run; decides what the answer
+//     contains
+//   - stateless.go: run_js of the stateless mode; the loop that waits for the end of a run,
+//     for all tools; cancels the run of a client that has disconnected
+//   - executions.go: reads, lists and cancels executions; decides which members of an
+//     execution a client sees; reads output
+//   - preview.go: decides how much of a long result or error an answer contains
+//   - heaps.go: finds heaps by tags; reads, replaces and deletes tags
+//   - sessions.go: lists named sessions and their entries
+//   - logical.go: searches the catalog and opens logical sessions; finds the session that a
+//     call names
+//   - reset.go: resets a session; finds a session by short name, name or id
+//   - context.go: reads, changes and clears conversation contexts; decides which context a
+//     call belongs to
+//   - contextuse.go: decides which calls are noted in a context; looks up earlier equal
+//     calls; applies preferences
+//   - format.go: writes answers as text in a client's preferred format
+//   - resources.go: reads objects by address; refuses unknown addresses
+//   - watch.go: decides when a watched address has changed; limits the watched addresses
+//   - updates.go: sends the notifications of changes, so that a client that does not read
+//     delays no other one
+//   - notifications.go: decides when console output and progress of a run are sent, and at
+//     which level
+//   - tasks.go: decides which of the two forms of tasks a client uses; writes an execution as
+//     a task
+//   - taskcalls.go: decides whether a call is answered with a task
+//   - taskmethods.go: the methods tasks/*: reads, lists and cancels tasks, and waits for
+//     results
+//   - taskwire.go: rewrites messages that the SDK does not know; refuses bodies that are no
+//     message
+//   - params.go: refuses params that lack their form, and a second initialize, before the SDK
+//     does
+//   - unknown.go: refuses unknown tools, prompts, levels and cursors before the SDK does
+//   - http.go: Streamable HTTP and HTTP+SSE: decides by revision how a request is served;
+//     opens sessions; writes errors; the limit of a message's size
+//   - batch.go: decides whether a JSON-RPC batch is permitted, and counts its messages
+//   - legacy.go: a connection of the HTTP+SSE transport; limits its unanswered messages
+//   - transportsessions.go: limits transport sessions and the calls of each; decides which
+//     idle session is closed for a new one
+//   - boundsession.go: limits the params of initialize, progress tokens and requests of a
+//     session
+//   - sentevents.go: stores messages that a client can receive again after a broken
+//     connection, and decides which are dropped
+//   - stdio.go, lineconn.go: serves one client over a pair of streams; decides what happens
+//     at their end
+//   - linecalls.go: limits the unanswered calls of such a client
+//   - account.go: takes the memory for answers; waits for the permits of heavy reads
+//   - largecode.go: takes the memory for large requests, and passes their code beside the
+//     message
+//   - fixtures.go: adds the tools and resources of protocol test suites
 package mcp
