@@ -16,32 +16,65 @@
 // package therefore needs no worker binary beside it, but code in its own
 // package-level variables and init functions also runs in the children.
 //
+// The package connects the parts, and these decide: internal/admission what a client may
+// record, internal/store/streamfiles which files are damaged, internal/translog when a
+// checkpoint is signed, and internal/resources/gomemory when memory is returned.
+//
 // The files, in reading order:
 //
-//   - options.go, options_*.go, optionrange.go, optionerror.go: Options and its groups, their
-//     defaults, their rules, and errors about them
-//   - embed.go: Daybook, its start and its end
-//   - place.go, takeover.go: the ledger of a data directory, and its owner
-//   - nats.go, connections.go: the NATS server, the bounds of connections
-//   - damage.go, blobdamage.go: finds damage of the ledger and of blobs at the start
-//   - recovery.go, acceptoutside.go: accepts damage of the ledger, on the embedded and on an
-//     outside NATS server
-//   - components.go: starts workers, ledger, projections and runner
-//   - toolservers.go, catalog.go: tool servers, and the catalog of APIs that code may use
+//   - options.go, options_*.go: Options and its groups: their defaults, and which values are
+//     refused
+//   - optionrange.go, optionerror.go: the ranges of options, and the texts of errors about
+//     them
+//   - embed.go: Daybook; the order of the steps of a start and of an end
+//   - place.go: decides where the ledger of a directory is, and refuses a server with another
+//     ledger
+//   - takeover.go: asks the owner of a directory to release it, and waits for its lock
+//   - nats.go: starts the embedded NATS server or connects to an outside one; opens the
+//     ledger
+//   - connections.go: decides how many connections each listener accepts
+//   - damage.go: looks for damage of the ledger at the start; decides when the Daybook
+//     becomes read-only
+//   - blobdamage.go: finds damaged blobs, removes their records, and stores the findings
+//   - recovery.go: accepts damage: computes the loss, moves the damaged files to quarantine,
+//     and records the loss
+//   - acceptoutside.go: accepts damage of a ledger on an outside NATS server
+//   - components.go: starts workers, ledger, projections and runner; decides whether this
+//     process runs scripts
+//   - toolservers.go: starts the tool servers; decides which of them a run may call
+//   - catalog.go: lists the APIs that code may use
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
-//   - access.go: authentication, the limits of tenants, and what package admission needs
-//   - interfaces.go, listen.go, tls.go: HTTP, MCP and their listeners
-//   - agent.go: the Agent Client Protocol
-//   - contexts.go: conversation contexts
-//   - socket.go: the socket for processes of the same user; the owner's answer to a takeover
-//   - clients.go, attach.go: the owner's and the client's end of links over it
-//   - use.go: ends an idle background owner
-//   - subscribers.go, webhooks.go: receivers of events
-//   - audit.go, scrub.go, verify.go, export.go, decrypt.go: proofs, verification, exports
-//   - keys.go: content keys and shredding, collection of heaps
-//   - volumes.go, volumeremoval.go: rotation of volumes; why a volume cannot be removed, and
-//     its removal
-//   - disk.go: disk space, and the restart of the NATS server after it ran out
-//   - memory.go, trim.go: the memory budget, and measurements for package gomemory
-//   - metrics.go: metrics
+//   - access.go: opens the authentication and the limits of tenants; connects package
+//     admission
+//   - interfaces.go: starts HTTP, MCP and the socket; decides whether the Daybook is ready
+//   - listen.go, tls.go: opens the addresses; reads the certificate again when its files
+//     change
+//   - agent.go: starts the Agent Client Protocol; connects the tool servers that its clients
+//     name
+//   - contexts.go: starts the conversation contexts, and refuses new ones at the limit of a
+//     tenant
+//   - socket.go: serves processes of the same user, and refuses other users; answers a
+//     request for a takeover
+//   - clients.go: the owner's end of links: accepts clients, and decides when they are left
+//     to the next owner
+//   - attach.go: the client's end: connects to the owner, or starts one, and gives up after
+//     several ended
+//   - use.go: decides when a background owner is idle, and ends it
+//   - subscribers.go: follows the credentials of NATS subscribers
+//   - webhooks.go: starts the deliveries of webhooks; refuses their changes while disk space
+//     is low
+//   - audit.go, scrub.go: starts the tree, the signing and the scrub; signs the final
+//     checkpoint; passes findings of the scrub on
+//   - verify.go, export.go, decrypt.go: verifies a ledger or an export; writes an export;
+//     decrypts it
+//   - keys.go: opens the content keys; starts shredding and the collection of heaps
+//   - volumes.go: decides when the active volume is sealed, and rotates it
+//   - volumeremoval.go: decides whether a volume can be removed, and removes it
+//   - disk.go: decides when disk space is too low for runs, and for everything; restarts the
+//     NATS server after its writes failed
+//   - memory.go: decides the memory budget, and what follows from it: the rate of output, the
+//     minimum speed of clients
+//   - trim.go: adjusts the memory limit of the Go runtime, and returns memory, as package
+//     gomemory decides
+//   - metrics.go: writes all metrics; those of one part are in its file, such as disk.go
 package embed

@@ -5,29 +5,57 @@
 // Results go to stdout, status messages and errors to stderr. On a terminal, control and
 // hidden characters in text that scripts or other clients wrote are escaped.
 //
+// embed/options_*.go decides which values of options are permitted, and httpapi which
+// requests.
+//
 // The files, in reading order:
 //
-//   - cli.go: Main, the commands, the exit statuses
-//   - client.go, reach.go: the client of a server, and the server that receives its requests
-//   - server.go: serve, mcp, acp, rebuild; output at the start of a server; its memory limit
-//   - flags.go, flags_*.go: the flags of a server, in the groups of embed.Options
-//   - owner.go, ownerlog.go: attaches to the background owner of a data directory, or
-//     starts it; its log
-//   - run.go, source.go: run
-//   - repl.go, repllines.go, replnames.go, unfinished.go: repl, its input and its completion
-//   - exec.go, execlist.go, execshow.go, execshowoutput.go, exectext.go, calls.go: exec
-//   - heap.go, collect.go: heap
-//   - session.go, sessionshow.go, replay.go: session
+//   - cli.go: Main, the tree of commands; decides the exit status for an error
+//   - client.go: the flags of the commands that send requests; finds the token and the
+//     trusted certificates
+//   - reach.go: decides which server or owner receives a request, and when a token is not
+//     sent
+//   - server.go: serve, mcp, acp, rebuild; prints the addresses at a start; sets the memory
+//     limit of the Go runtime
+//   - flags.go, flags_*.go: the flags of a server, in the groups of embed.Options; what 0 and
+//     an absent flag mean
+//   - owner.go: attaches to the background owner of a data directory, or starts it; decides
+//     which flags it gets
+//   - ownerlog.go: writes the log of the owner, and limits its size
+//   - run.go: run: follows a run and prints its outcome; decides the exit status for it
+//   - source.go: reads the script, and refuses text that is not UTF-8
+//   - repl.go: repl: runs each input from the heap of the run before; its own commands
+//   - repllines.go, unfinished.go: reads lines and keeps their history; decides whether a
+//     script needs more lines
+//   - replnames.go: finds the names that Tab completes
+//   - exec.go: exec get, output, watch, cancel, events
+//   - execlist.go, exectext.go, calls.go: exec list, text, calls
+//   - execshow.go, execshowoutput.go: exec show: the summary, and the timeline of events and
+//     output
+//   - heap.go, collect.go: heap list, find, show, tags, tag, untag; heap collect
+//   - session.go: session list, log, open, reset, shred
+//   - sessionshow.go, replay.go: session show, replay
 //   - context.go: context
-//   - events.go, eventtext.go, export.go: events
+//   - events.go, eventtext.go: events tail; words each event in one line
+//   - export.go: events export, also for volume export
 //   - volume.go, token.go, nats.go, webhook.go: the commands of these names
 //   - status.go, verify.go, version.go: the commands of these names
-//   - ids.go, sessionname.go: abbreviated ids, and names of sessions
-//   - pages.go: lists
-//   - screen.go, visible.go, table.go, when.go, progress.go: output
-//   - variables.go, config.go: values from the environment and from a file, and the source
-//     of a value in messages
-//   - optionflags.go: errors of options as errors of their flags
-//   - input.go, flagnames.go, suggest.go: other errors as messages about flags and commands
-//   - completion.go, reference.go: the shell completion and the reference, from the commands
+//   - ids.go: finds the id that a prefix or @last means
+//   - sessionname.go: finds the session that a name means; adds hints to errors about unknown
+//     ones
+//   - pages.go: reads the pages of a list up to --limit
+//   - screen.go, visible.go: writes to the terminal: colors, lengths of lines; decides which
+//     characters are escaped
+//   - table.go: decides the widths of columns
+//   - when.go, progress.go: prints and parses times and durations; shows the progress of a
+//     task
+//   - variables.go: names the environment variable of each flag, and adds the source of a
+//     value to messages
+//   - config.go: reads the values of flags from the file of --config
+//   - optionflags.go: words errors of options as errors of their flags
+//   - input.go: decides which errors of files and options are mistakes in the command line
+//   - flagnames.go: replaces fields of requests in errors of the server by flags
+//   - suggest.go: words errors of the parser, and suggests commands
+//   - completion.go, reference.go: writes the shell completion and docs/reference/cli.md,
+//     from the commands
 package cli
