@@ -7,9 +7,9 @@
 //
 // The files, in reading order:
 //
-//   - guard.go: Guard, which refuses requests with a foreign host or origin; the addresses
-//     that clients see
-//   - strictjson.go: the members of an object, strings, lists and whole numbers, without
-//     silent corrections; the limit for the number of values in a request
-//   - jsonmembers.go: the members of a large object, without copies
+//   - guard.go: Guard: refuses requests with a foreign host or origin; finds the address of
+//     the service that a client sees
+//   - strictjson.go: decodes the members of an object, strings, lists and whole numbers
+//     without silent corrections; limits the number of values
+//   - jsonmembers.go: finds the members of a large object without copies
 package web

@@ -7,10 +7,10 @@
 //
 // The files, in reading order:
 //
-//   - client.go: Client, Answer, how a request is sent and an answer is read
-//   - errors.go: Error, ErrNoServer
-//   - members.go: the members by which answers are recognized
-//   - stream.go: requests for streams of server-sent events, such as the output of a run;
-//     a stream continues after a broken connection
+//   - client.go: Client, Answer; sends a request, and reads an answer up to its maximum size
+//   - errors.go: Error, ErrNoServer; decides whether the same request may succeed later
+//   - members.go: decides by required members whether an answer is that of a Daybook server
+//   - stream.go: reads streams of server-sent events, such as the output of a run, and
+//     requests the rest after a broken connection
 //   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests
 package client

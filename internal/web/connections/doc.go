@@ -15,19 +15,30 @@
 // refused, its connection holds no memory for the request while the client still sends
 // it.
 //
+// The maximum numbers of connections are computed in embed/connections.go; httpapi/server.go
+// limits the size and the time of a header, and httpapi/progress.go the time of a body.
+//
 // The files, in reading order:
 //
-//   - limiter.go: Limiter, its options, and one connection
-//   - queue.go: connections in the order of their idle time
-//   - requests.go: requestConn, through which net/http reads HTTP/1
-//   - framing.go: finds headers and bodies in the bytes of HTTP/1
-//   - linger.go: closes a connection whose request was not read completely
-//   - secure.go: the TLS listener, with the handshake
-//   - frames.go: finds frames and decodes headers in the bytes of HTTP/2
-//   - frameconn.go: frameConn, through which net/http reads HTTP/2
-//   - framewrite.go: the writes of a frameConn, and how it is closed
-//   - connstreams.go: the streams of one HTTP/2 connection
-//   - streams.go: the streams of all HTTP/2 connections
-//   - surplus.go: counts the work that a connection causes without a request
-//   - pace.go: the turns of connections with such work
+//   - limiter.go: Limiter: decides whether a new connection is served, refused, or replaces
+//     an idle one; limits header fields; sets the limits of HTTP/2 in net/http
+//   - queue.go: finds the connection that has been without a request for longest
+//   - requests.go: requestConn, through which net/http reads HTTP/1; refuses headers with too
+//     many lines
+//   - framing.go: finds headers and bodies in the bytes of HTTP/1, and counts lines
+//   - linger.go: decides how long the rest of a request is read after its answer, and closes
+//     the connection
+//   - secure.go: the TLS listener: makes handshakes, and limits their time
+//   - frames.go: finds frames and decodes headers in the bytes of HTTP/2; limits the frames
+//     and the size of a header
+//   - frameconn.go: frameConn, through which net/http reads HTTP/2: decides which frames are
+//     passed on, wait, or end the connection
+//   - framewrite.go: writes the frames of a frameConn, and decides when it is closed
+//   - connstreams.go: decides when a stream of one HTTP/2 connection opens, and when its
+//     place is free again
+//   - streams.go: limits the streams of all HTTP/2 connections, and decides which waiting one
+//     is refused
+//   - surplus.go: decides how much work a connection may cause without answered requests, and
+//     what each frame costs
+//   - pace.go: decides in which order connections with such work continue, by address
 package connections
