@@ -8,12 +8,16 @@
 //
 // The package does not depend on V8, frames or pools.
 //
+// Landlock, capabilities and limits are set in internal/exec/v8/lockdown.c, and namespaces in
+// internal/exec/v8/spawn.c and internal/exec/worker/start.go.
+//
 // The files, in reading order:
 //
-//   - layers.go: the layers, which of them are required, and what to do if one is missing
-//   - prove.go: proves the layers other than the filter
-//   - filter.go: the rules of the system call filter, its installation and its proof
+//   - layers.go: decides which layers are required; words what to do if one is missing
+//   - prove.go: checks with the kernel which layers other than the filter are in force
+//   - filter.go: decides which system calls are permitted, which fail and which end the
+//     worker; installs and proves the filter
 //   - program.go: assembles rules into a filter program of the kernel
-//   - violation.go: reads which system call a worker was killed for; the names of system
+//   - violation.go: finds the system call that a worker was killed for; the names of system
 //     calls
 package sandbox

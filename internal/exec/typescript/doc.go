@@ -14,11 +14,13 @@
 //
 // The files, in reading order:
 //
-//   - lower.go: the function JavaScript, and the lowering of a source with esbuild
-//   - tree.go: the syntax tree of a source
-//   - repair.go: sources that the grammar of the parser reads wrongly or not at all
-//   - erase.go: replaces types by white space
+//   - lower.go: JavaScript: decides whether a source is erased, lowered or refused; lowers it
+//     with esbuild
+//   - tree.go: parses a source into its syntax tree; limits its nesting
+//   - repair.go: changes a source that the grammar of the parser reads wrongly or not at all,
+//     and parses it again
+//   - erase.go: replaces types by white space; decides what cannot be erased
 //   - mark.go: keeps the value of statements through the lowering
-//   - literal.go: splits long literals
-//   - sourcemap.go: source maps of edited sources
+//   - literal.go: splits literals that are too long for V8
+//   - sourcemap.go: changes source maps as their sources were changed
 package typescript

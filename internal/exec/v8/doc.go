@@ -14,13 +14,13 @@
 //
 // The Go files, in reading order:
 //
-//   - isolate.go: Isolate with its configuration, its result and its base heap; the names
-//     of scripts in a heap
-//   - engine.go: Engine, which identifies what made a heap, and the flags of V8
-//   - prelude.go: the JavaScript that sets up a context
-//   - carried.go: Inspect, which describes the input heap before a run
-//   - bytes.go: conversions between Go and C, and the callbacks for output and host calls
-//   - lockdown.go: the layers that the constructor of a worker process sets
+//   - isolate.go: Isolate: creates it from a heap, runs a script, saves the heap; creates the
+//     base heap; names scripts
+//   - engine.go: Engine, which identifies what made a heap; the flags of V8
+//   - prelude.go: joins the JavaScript that sets up a context
+//   - carried.go: Inspect: finds what earlier runs left in the input heap besides values
+//   - bytes.go: converts between Go and C; receives output and host calls from C
+//   - lockdown.go: reports the layers that the constructor of a worker process has set
 //   - spawn.go: starts a process in namespaces without a fork of this one
 //   - cgo.go: compiler flags, and the module with the library
 //   - headers.go: the module with V8's headers, for a test

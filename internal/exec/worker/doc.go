@@ -10,37 +10,47 @@
 // one never reaches main. The package records nothing. It turns a runner.Task into
 // lines of output and a runner.Outcome.
 //
+// ledger/attempt.go decides whether another attempt follows, runner/attempt.go what is
+// recorded of one, and internal/resources/budget how much memory all runs together take.
+//
 // The files that run in the parent, in reading order:
 //
-//   - task.go: checks a runner.Task; the memory that it may take
-//   - pool.go: Pool and its options: which worker runs a task, and which are started ahead
-//   - reuse.go: which runs may share a worker
-//   - startway.go: the ways to start a worker, and which of them the system permits
-//   - start.go: starts a worker in namespaces of its own; the base heap, which the first
-//     worker creates for the others
-//   - process.go: one worker process: pipes, handshake, signals, reason of its exit
-//   - run.go: one run of a task on a worker, and how it is stopped
-//   - framechecker.go: checks the frames of one run
-//   - carried.go: checks what a worker reports of its input heap, and the warnings about it
-//   - hostcall.go: host calls: limits and frames
-//   - memory.go: limits the memory of running workers
+//   - task.go: refuses tasks beyond the limits; decides how much memory a run may take; words
+//     out of memory and timeout
+//   - pool.go: Pool: decides which worker runs a task, when another one is tried, and which
+//     workers are started ahead or ended
+//   - reuse.go: decides which runs may share a worker
+//   - startway.go: tries the ways to start a worker, and notes which the system permits;
+//     decides which errors are a shortage
+//   - start.go: starts a worker in namespaces of its own; passes on the base heap, which the
+//     first worker creates
+//   - process.go: one worker process: pipes, handshake, kill; finds the reason of its exit
+//   - run.go: one run on a worker: stops it at its time limit or a cancel, and decides its
+//     outcome when the worker dies
+//   - framechecker.go: checks the frames of one run; decides the outcome of a complete run,
+//     and whether its worker is used again
+//   - carried.go: checks what a worker reports of its input heap, and words the warnings
+//     about it
+//   - hostcall.go: limits host calls, checks their frames, and passes calls and answers on
+//   - memory.go: kills a worker that takes more memory than its run may
 //   - cputime.go: measures the CPU time of a run from outside the worker
 //
 // The worker protocol, which both sides share:
 //
-//   - frame.go: frames and their types
-//   - message.go: the messages in them
-//   - line.go: lines of output
+//   - frame.go: writes and reads frames; limits their size
+//   - message.go: the messages in frames, and their JSON form
+//   - line.go: encodes lines of output, and checks received ones
 //
 // The files that run in the worker:
 //
 //   - reexec.go: turns a process that was started as a worker into one, before main;
 //     installs the system call filter and proves the layers
-//   - serve.go: reads tasks with their heaps, runs them and reports their ends
-//   - prewarm.go: an isolate that is created before its run is known
-//   - transpile.go: the source as a program for V8
-//   - stack.go: names and positions for stack traces
-//   - hints.go: advice that is added to common errors
-//   - sink.go: console messages as frames of lines
-//   - hostlink.go: the worker's end of host calls
+//   - serve.go: reads tasks with their heaps, runs them and reports their ends; decides when
+//     a source is treated as TypeScript
+//   - prewarm.go: creates an isolate before its run is known
+//   - transpile.go: writes the source as a program for V8; erases types; splits long literals
+//   - stack.go: maps the positions of stack traces to the caller's source
+//   - hints.go: words the advice that is added to common errors, and decides when
+//   - sink.go: collects console messages, and decides when they are sent as frames
+//   - hostlink.go: sends the host calls of a script to the parent, and waits for the answers
 package worker
