@@ -5,6 +5,8 @@
 //
 // The files, in reading order:
 //
-//   - gate.go: Gate, the admission of runs; Commands, the write side with limits
-//   - log.go: Log, the store for changes of clients; counts what ends without a runner
+//   - gate.go: Gate: decides whether a run is recorded; Commands: decides whether tags and
+//     short names are
+//   - log.go: Log: decides whether another change is recorded at once, later or not; counts
+//     what ends without a runner
 package admission

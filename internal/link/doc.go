@@ -10,11 +10,17 @@
 // connection back to the client's end to keep, and identifies each request, so that a
 // request that is sent again has its effect once.
 //
+// embed/attach.go finds or starts the owner, and embed/clients.go decides when clients are
+// left to the next one.
+//
 // The files, in reading order:
 //
-//   - frame.go: the frames between the two ends
-//   - client.go: Run, the client's end
-//   - owner.go: Conn, the owner's end, and the identity of a delivery
-//   - protocol.go: which lines of MCP and ACP set up a connection
-//   - pace.go: the minimum speed of a client
+//   - frame.go: writes and reads the frames between the two ends; limits their size
+//   - client.go: Run, the client's end: decides which lines are sent again, and when no
+//     further owner is tried
+//   - owner.go: Conn, the owner's end: reports lines as done; identifies a request that is
+//     delivered again
+//   - protocol.go: decides which lines of MCP and ACP set up a connection and are sent to the
+//     next owner
+//   - pace.go: ends the link to a client that receives too slowly
 package link

@@ -6,11 +6,14 @@
 // long as their context allows. The cache takes only what fits. No share takes from
 // another one, so readers do not delay runs.
 //
+// The size of the budget is decided in embed/memory.go.
+//
 // The files, in reading order:
 //
-//   - budget.go: Budget, the accounts of answers and runs, and the accounts in contexts
-//   - line.go: the turns of large answers that wait
-//   - garbage.go: when to run the garbage collector
+//   - budget.go: Budget: decides whether an answer or a run gets memory, waits or is refused;
+//     the accounts
+//   - line.go: decides which of the large answers that wait gets memory next
+//   - garbage.go: decides when to run the garbage collector
 package budget
 
 import (

@@ -6,11 +6,15 @@
 // moment and does not change. Open opens a session of the ledger with entries of a
 // Snapshot, for every interface.
 //
+// ledger/expand.go decides which symbols the entries get in a session and which of them are
+// new to it.
+//
 // The files, in reading order:
 //
-//   - catalog.go: Catalog, its sources, and seeds as names of entries
+//   - catalog.go: Catalog: collects the entries of all sources; finds the entries that seeds
+//     name, or similar names
 //   - builtin.go: the entries of the isolate's globals
-//   - rank.go: the search for entries
-//   - table.go: entries as one TypeScript text
-//   - open.go: sessions that are opened with entries
+//   - rank.go: decides which entries a search finds, and in which order
+//   - table.go: writes entries as one TypeScript text
+//   - open.go: opens a logical session with entries, or adds them to it
 package catalog

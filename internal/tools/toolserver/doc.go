@@ -9,17 +9,26 @@
 //
 // The package records nothing and knows no scripts, executions or events.
 //
+// runner/hostcallbroker.go records a call before and after it is made; acp/calls.go decides
+// whether the user of an editor permits it.
+//
 // The files, in reading order:
 //
-//   - config.go, flag.go: the configuration of a server, from a file or a flag
-//   - set.go: Set and its options
-//   - server.go: one server: connection, retries, calls, and the roots that it may ask for
-//   - tool.go: the list of tools and its limits
-//   - result.go: results of calls as JSON for scripts
-//   - beside.go: large answers to calls, which bypass the MCP library
-//   - wire.go: the streams of HTTP, SSE and stdio, from which those answers are taken
-//   - stdio.go, stray.go: servers that are child processes, and their output
-//   - httptransport.go: servers over HTTP
+//   - config.go, flag.go: reads and checks the configuration of a server, from a file or a
+//     flag
+//   - set.go: Set: decides which server a call goes to, and which tools a tenant may call
+//   - server.go: one server: decides when it is connected again, when its list is read again
+//     and which roots it gets; limits the time of a call
+//   - tool.go: reads the list of tools, and decides which of them can be called
+//   - result.go: writes the result of a call as JSON for scripts, and limits its size; words
+//     failed calls
+//   - beside.go: decides which answers bypass the MCP library, and how long they wait for
+//     memory
+//   - wire.go: reads the streams of HTTP, SSE and stdio, and takes those answers from them
+//   - stdio.go: starts and ends servers that are child processes; limits their log
+//   - stray.go: decides which lines of a child's output are no messages, and how many are
+//     permitted
+//   - httptransport.go: sends requests to servers over HTTP
 //   - secret.go: removes secrets from texts
-//   - typescript.go: tools as TypeScript declarations
+//   - typescript.go: writes tools as TypeScript declarations
 package toolserver
