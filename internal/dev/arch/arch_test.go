@@ -1,6 +1,17 @@
 // Package arch_test holds rules for the source of the module, as tests: which package may
 // import which, words, comments, the files that documents name, and builds that must fail.
 // docs/ARCHITECTURE.md describes the architecture.
+//
+// The rules, by file:
+//
+//   - arch_test.go: which package may import which
+//   - packagedocs_test.go: the comment of a package lists its files
+//   - docs_test.go, makefile_test.go: the paths exist that documents and the Makefile name
+//   - words_test.go: phrases of words.txt are not in new text
+//   - exports_test.go: exported names have users in other packages
+//   - coveredby_test.go: the tests exist that cover a test of the nightly tier
+//   - renames_test.go: files are renamed by package durable, with named exceptions
+//   - build_test.go: a build for another system, or without cgo, fails with a clear message
 package arch_test
 
 import (

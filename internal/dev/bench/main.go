@@ -10,13 +10,13 @@
 // The other files, in reading order:
 //
 //   - floor.go: measures the fsync and the V8 cycle
-//   - report.go: the results and the template of the page
-//   - runs.go: stateful and stateless runs, and a run with much output
-//   - projection.go: applying events, and rebuilding the projections
-//   - tags.go: queries of heaps by tags
-//   - starts.go: start time and memory of an idle server
-//   - gobenchmarks.go: what benchmarks of other packages measure: the cost of confining a
-//     worker, waiting for an answer, the cost of TypeScript
+//   - report.go: writes the page from the results
+//   - runs.go: measures stateful and stateless runs, and a run with much output
+//   - projection.go: measures how fast events are applied and the projections rebuilt
+//   - tags.go: measures queries of heaps by tags
+//   - starts.go: measures the start time and the memory of an idle server
+//   - gobenchmarks.go: runs benchmarks of other packages: the cost of confining a worker,
+//     waiting for an answer, the cost of TypeScript
 package main
 
 import (

@@ -1,4 +1,6 @@
-// Docgen generates docs/events.md and the reference under docs/reference from the code.
+// Docgen generates docs/events.md and the reference under docs/reference from the code:
+// eventdoc describes the events, internal/cli/reference.go the commands, and httpapi the
+// operations.
 // CI runs it and fails if a file changes.
 package main
 

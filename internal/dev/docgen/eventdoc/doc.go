@@ -6,10 +6,9 @@
 //
 // The files, in reading order:
 //
-//   - catalog.go: Files, all documents by path; catalog, the description of every event
-//     type and object
+//   - catalog.go: Files: lists all documents by path; describes every event type and object
 //   - source.go: reads the doc comments and constants of package events
-//   - markdown.go: the catalog as Markdown
-//   - schema.go: JSON Schemas of the payloads
-//   - asyncapi.go: the AsyncAPI document
+//   - markdown.go: writes the catalog as Markdown
+//   - schema.go: writes JSON Schemas of the payloads
+//   - asyncapi.go: writes the AsyncAPI document
 package eventdoc
