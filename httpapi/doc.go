@@ -48,8 +48,8 @@
 //     whether the response is a stream
 //   - strictjson.go: decodes bodies, and refuses unknown, repeated and mistyped members;
 //     parameters that may be absent
-//   - errors.go: decides the status and the members of each error response; logs responses
-//     that ended early
+//   - errors.go: decides the status, the members and Retry-After of each error response; logs
+//     responses that ended early
 //   - readyourwrites.go: makes a read wait until the projections have applied earlier writes,
 //     and refuses it after a timeout; counts late reads
 //   - exec.go: reads a submission, as JSON or as the script itself, and answers it

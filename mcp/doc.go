@@ -75,7 +75,7 @@
 //   - batch.go: decides whether a JSON-RPC batch is permitted, and counts its messages
 //   - legacy.go: a connection of the HTTP+SSE transport; limits its unanswered messages
 //   - transportsessions.go: limits transport sessions and the calls of each; decides which
-//     idle session is closed for a new one
+//     idle session is closed, and after which time
 //   - boundsession.go: limits the params of initialize, progress tokens and requests of a
 //     session
 //   - sentevents.go: stores messages that a client can receive again after a broken

@@ -26,22 +26,29 @@
 //   - headers.go: the module with V8's headers, for a test
 //
 // The JavaScript of the prelude is in prelude/*.js, which is evaluated in the order of the
-// file names: 60_timers.js has the timers, 65_calls.js the objects under mcp, whose methods
-// start host calls.
+// file names: 06_stack.js writes stack traces, 40_inspect_text.js to 44_inspect.js write
+// values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
+// objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
+// the text of a result and of an error, and 86_intrinsics.js finds built-in objects that
+// earlier runs changed.
 //
 // The C and C++ files, in reading order:
 //
 //   - bridge.h: the functions that Go calls, and those of Go that are called
-//   - isolate.h, isolate.cc: creates an isolate and its context
-//   - loop.cc: a run: evaluation, event loop, answers of the host
+//   - isolate.h, isolate.cc: creates, sets up and disposes of an isolate and its context
+//   - loop.cc: runs a script: evaluation, event loop, answers of the host; decides when and
+//     how the run ends
 //   - host.cc: the functions that the prelude calls, such as those for output and host calls
-//   - globals.cc: the properties that user code added to the global object
+//   - globals.cc: lists the properties that user code added to the global object
 //   - snapshot.cc: saves the heap
-//   - limits.cc, budget.h, budget.cc: limits of the heap and of ArrayBuffers
-//   - random.h, random.cc: random numbers from the seed
-//   - platform.cc, feature_window.h, glibc_compat.c: V8 in the process
+//   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when
+//     an ArrayBuffer is refused
+//   - random.h, random.cc: draws random numbers from the seed
+//   - platform.cc, feature_window.h, glibc_compat.c: starts V8 in the process; ends the
+//     process after a fatal error of V8
 //   - v8abi.h: declarations of the parts of V8 that the bridge uses
-//   - lockdown.h, lockdown.c, violation.c: restricts a worker before Go starts; reports a
-//     refused system call
+//   - lockdown.h, lockdown.c: restricts a worker before Go starts: files, capabilities,
+//     limits
+//   - violation.c: writes the number of a refused system call before the worker ends
 //   - spawn.h, spawn.c: starts a process in namespaces
 package v8
