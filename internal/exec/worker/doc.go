@@ -17,8 +17,8 @@
 //
 //   - task.go: refuses tasks beyond the limits; decides how much memory a run may take; words
 //     out of memory and timeout
-//   - pool.go: Pool: decides which worker runs a task, when another one is tried, and which
-//     workers are started ahead or ended
+//   - pool.go: Pool: decides which worker runs a task, when another is tried, which are
+//     started ahead or ended; refuses workers without a required layer
 //   - reuse.go: decides which runs may share a worker
 //   - startway.go: tries the ways to start a worker, and notes which the system permits;
 //     decides which errors are a shortage

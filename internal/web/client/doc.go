@@ -12,5 +12,6 @@
 //   - members.go: decides by required members whether an answer is that of a Daybook server
 //   - stream.go: reads streams of server-sent events, such as the output of a run, and
 //     requests the rest after a broken connection
-//   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests
+//   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests,
+//     by topic; heaps.go also resolves ids, ledger.go asks whether the server is ready
 package client
