@@ -121,7 +121,7 @@ func withTags(params, tags []string) []string {
 
 // Text opens a text of an execution: code, result or error. The caller MUST close it.
 func (c *Client) Text(ctx context.Context, id, name string) (io.ReadCloser, error) {
-	resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/texts/"+url.PathEscape(name), nil) //nolint:bodyclose // the caller closes it
+	resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/texts/"+url.PathEscape(name), nil)
 	if err != nil {
 		return nil, err
 	}
