@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"net/http"
 	"sync"
 
@@ -11,7 +10,6 @@ import (
 
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/reads"
-	"daybook/projections"
 )
 
 // accountHeader passes the key of the memory account of a request to its tool: the SDK
@@ -74,19 +72,6 @@ func (s *Server) withPermit(next sdk.MethodHandler) sdk.MethodHandler {
 
 // takePermit waits until the request may do a heavy read.
 func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
-
-// execution reads an execution. It yields the permit that a large text may have taken,
-// so that the permit is not held while the call waits for a run or for its client. Texts
-// that exceed one answer are cut to their beginning. In stateless mode this is an error,
-// because the answer is the only place of a result.
-func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
-	reads.From(ctx).Yield()
-	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.IsPermanent() && !s.opts.Stateless {
-		return s.opts.Queries.ExecutionPreview(ctx, s.tenant, id)
-	}
-	return d, err
-}
 
 // escapeCopies is the number of copies of a text's escape sequences in memory while it
 // becomes a message: in its JSON, and in the message.

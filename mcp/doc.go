@@ -38,9 +38,9 @@
 //   - run.go: run_js: submits a run, or decides to answer with an earlier equal one; answers
 //     with the receipt or the ended run
 //   - wait.go: wait_secs: limits the wait for the end of a run; decides what the answer
-//     contains
-//   - stateless.go: run_js of the stateless mode; the loop that waits for the end of a run,
-//     for all tools; cancels the run of a client that has disconnected
+//     contains; the loop that waits for the end of a run, for all tools and modes
+//   - stateless.go: run_js of the stateless mode; cancels the run of a client that has
+//     disconnected
 //   - executions.go: reads, lists and cancels executions; decides which members of an
 //     execution a client sees; reads output
 //   - preview.go: decides how much of a long result or error an answer contains

@@ -6,6 +6,8 @@ import (
 
 	"daybook/events"
 	"daybook/internal/link"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -123,6 +125,19 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 	}
 	ans.seq = 0 // a read records no event
 	return ans, nil
+}
+
+// execution reads an execution. It yields the permit that a large text may have taken,
+// so that the permit is not held while the call waits for a run or for its client. Texts
+// that exceed one answer are cut to their beginning. In stateless mode this is an error,
+// because the answer is the only place of a result.
+func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	reads.From(ctx).Yield()
+	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.IsPermanent() && !s.opts.Stateless {
+		return s.opts.Queries.ExecutionPreview(ctx, s.tenant, id)
+	}
+	return d, err
 }
 
 func showExecution(d projections.ExecutionDetail) executionAnswer {

@@ -77,56 +77,6 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 	return answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq}, nil
 }
 
-var errWaitTimeout = errors.New("the run takes longer than a client is made to wait")
-
-// awaitEnd returns an execution after it has ended. Until then l sends notifications; l
-// is nil if there is no listener.
-func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifier) (projections.ExecutionDetail, error) {
-	q := s.opts.Queries
-	var tick <-chan time.Time
-	if l != nil {
-		defer l.stop()
-		if l.token != nil {
-			t := time.NewTicker(progressInterval)
-			defer t.Stop()
-			tick = t.C
-		}
-	}
-	if err := q.Wait(ctx, r.Seq); err != nil {
-		return projections.ExecutionDetail{}, err
-	}
-	watch := q.Watch
-	if l == nil {
-		watch = q.WatchEnd
-	}
-	changed, stop := watch(s.tenant, r.ExecutionID)
-	defer stop()
-	for {
-		d, err := s.execution(ctx, r.ExecutionID)
-		if err != nil {
-			return d, err
-		}
-		if d.Status.Terminal() {
-			if l != nil {
-				l.finish(ctx, d)
-			}
-			return d, nil
-		}
-		if l != nil {
-			l.notice(d)
-		}
-		select {
-		case <-changed:
-		case <-l.window():
-			l.flush(ctx, d)
-		case <-tick:
-			l.progress(ctx, d)
-		case <-ctx.Done():
-			return projections.ExecutionDetail{}, fmt.Errorf("wait for execution %s: %w", r.ExecutionID, ctx.Err())
-		}
-	}
-}
-
 // maxOutputBytes bounds the output in one message, which is in memory several times.
 const maxOutputBytes = 4 << 20
 
