@@ -34,8 +34,8 @@
 //     by default, and whether a request waits for memory
 //   - server.go: limits the size and the time of request headers; ends streams when the
 //     server shuts down
-//   - middleware.go: makes the checks of every request, in order; enforces the limit of a
-//     body; refuses malformed queries; answers requests without a route
+//   - middleware.go: makes the checks of every request, in order; limits the size of a body;
+//     refuses malformed queries; answers requests without a route
 //   - guard.go: words the refusal of a host or origin; sets security headers; refuses to
 //     listen beyond loopback without authentication
 //   - auth.go: decides which paths need no token; checks the token and the scope; counts
@@ -69,14 +69,16 @@
 //     kept for followers that are behind
 //   - sharedpages.go: loads a page of stored events or lines once for clients that ask for it
 //     together
-//   - ledger.go: reads and requests checkpoints; reads proofs, exports and blobs
+//   - ledger.go: reads and requests checkpoints; reads proofs and exports
+//   - blobs.go: reads blobs; sends the last bytes of one only if it matches its hash
 //   - tiles.go: reads the tiles of the tree, and creates entry bundles
 //   - volumes.go: lists, seals and removes volumes; decides who is the operator
 //   - damage.go, anomalies.go: reports damage, the scrub, and anomalies with advice
 //   - heaps.go: lists heaps and their lineage; reads, replaces and deletes tags
 //   - collect.go: deletes unused heaps when a client requests it
 //   - resolve.go: finds the id that a prefix or @last means
-//   - sessions.go: finds the session that a text means; lists sessions and session entries
+//   - sessions.go: finds the session that a text means, and those of an execution; lists
+//     sessions and session entries
 //   - sessionturns.go, sessionreset.go: reads the newest turns of a session; resets a session
 //   - logical.go: opens, lists and reads logical sessions
 //   - context.go: reads, changes and clears conversation contexts; decides which context a

@@ -7,11 +7,7 @@ import (
 	"net/http"
 
 	"daybook/internal/web"
-	"daybook/ledger"
 )
-
-// maxBody bounds every request body, in bytes.
-const maxBody = ledger.MaxRequestBytes
 
 // guardFailure returns the failure for a request that the guard refuses.
 func guardFailure(r *http.Request, err error) *failure {
@@ -43,10 +39,6 @@ func setSecurityHeaders(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set(APIHeader, "1")
-}
-
-func bodyTooLarge() *failure {
-	return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrRequestTooLarge.Message)
 }
 
 // CheckBind checks the address ("host:port") that a server listens on. It returns an

@@ -16,10 +16,14 @@ import (
 	"daybook/internal/resources/reads"
 	"daybook/internal/web"
 	"daybook/internal/web/access"
+	"daybook/ledger"
 )
 
 // answerCopies is the number of copies in memory of a body while it is encoded as JSON.
 const answerCopies = 3
+
+// maxBody bounds every request body, in bytes.
+const maxBody = ledger.MaxRequestBytes
 
 // withChecks applies the guard, the limits and the deadlines to every request before routing.
 func (a *api) withChecks(next http.Handler) http.Handler {
@@ -71,6 +75,10 @@ func (a *api) withChecks(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		w.renew() // for bytes that are still buffered
 	})
+}
+
+func bodyTooLarge() *failure {
+	return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrRequestTooLarge.Message)
 }
 
 // bodyKey is the context key of the request's *body.

@@ -51,6 +51,17 @@ func (a *api) session(ctx context.Context, text string) (projections.Session, er
 	return s, err
 }
 
+// sessionOf returns the sessions of an execution. It waits up to positionTimeout until the
+// projections have applied the event at seq.
+func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error) {
+	waiting, stop := context.WithTimeout(ctx, positionTimeout)
+	defer stop()
+	if err := a.q.Wait(waiting, seq); err != nil {
+		return nil, err
+	}
+	return a.q.SessionsOfExecution(ctx, tenant, execution)
+}
+
 // sessionFilter restricts a response to a session.
 type sessionFilter struct {
 	text  string // from the request; empty for all sessions
