@@ -31,7 +31,7 @@
 //   - keys.go: verifies signatures; decides when the public keys of an issuer are fetched
 //     again
 //   - limits.go: Limits, all limits of a tenant; Quotas: enforces rates, streams, runs and
-//     stored bytes
+//     stored bytes; counts the refusals of every limit
 //   - kept.go: enforces the limits of what a tenant keeps permanently: sessions, names, tagged
 //     heaps
 //   - changes.go: decides which events are changes of a client; delays and refuses changes

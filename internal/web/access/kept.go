@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"daybook/events"
 )
@@ -109,23 +108,4 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 		}
 	}
 	return err
-}
-
-// countRefusal counts a refusal and returns err.
-func (q *Quotas) countRefusal(err *LimitError) error {
-	q.refusing.Lock()
-	defer q.refusing.Unlock()
-	if q.refusals == nil {
-		q.refusals = map[string]uint64{}
-	}
-	q.refusals[err.Limit]++
-	return err
-}
-
-// Refusals returns the number of refused requests, streams and changes, by the name of
-// the limit. Limits without refusals are not in the map.
-func (q *Quotas) Refusals() map[string]uint64 {
-	q.refusing.Lock()
-	defer q.refusing.Unlock()
-	return maps.Clone(q.refusals)
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -309,4 +310,23 @@ func (p *Reservation) Release() {
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
 	delete(p.q.accounts[p.tenant].reservations, p)
+}
+
+// countRefusal counts a refusal and returns err.
+func (q *Quotas) countRefusal(err *LimitError) error {
+	q.refusing.Lock()
+	defer q.refusing.Unlock()
+	if q.refusals == nil {
+		q.refusals = map[string]uint64{}
+	}
+	q.refusals[err.Limit]++
+	return err
+}
+
+// Refusals returns the number of refused requests, streams and changes, by the name of
+// the limit. Limits without refusals are not in the map.
+func (q *Quotas) Refusals() map[string]uint64 {
+	q.refusing.Lock()
+	defer q.refusing.Unlock()
+	return maps.Clone(q.refusals)
 }
