@@ -150,6 +150,28 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Ready returns nil if the server is ready, and an *Error with the status 503 and the
+// reason if it is not.
+func (c *Client) Ready(ctx context.Context) error {
+	resp, err := c.Send(ctx, http.MethodGet, "/readyz", nil, "Accept", "application/json")
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+type resolved struct {
+	ID string `json:"id"`
+}
+
+// Resolve returns the id that a text means: a unique prefix of one, or @last for the
+// newest of a kind, which is execution or heap. With @last, session restricts it to the
+// runs of a session.
+func (c *Client) Resolve(ctx context.Context, kind, text, session string) (string, error) {
+	a, err := call[resolved](ctx, c, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil)
+	return a.Body.ID, err
+}
+
 // query returns the non-empty parameters as the query of a URL.
 func query(pairs ...string) string {
 	q := url.Values{}

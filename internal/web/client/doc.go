@@ -7,11 +7,12 @@
 //
 // The files, in reading order:
 //
-//   - client.go: Client, Answer; sends a request, and reads an answer up to its maximum size
+//   - client.go: Client, Answer; sends a request, and reads an answer up to its maximum size;
+//     asks whether the server is ready; resolves ids
 //   - errors.go: Error, ErrNoServer; decides whether the same request may succeed later
 //   - members.go: decides by required members whether an answer is that of a Daybook server
 //   - stream.go: reads streams of server-sent events, such as the output of a run, and
 //     requests the rest after a broken connection
 //   - executions.go, events.go, heaps.go, sessions.go, ledger.go, webhooks.go: the requests,
-//     by topic; heaps.go also resolves ids, ledger.go asks whether the server is ready
+//     by topic
 package client

@@ -81,18 +81,6 @@ func (c *Client) DeleteTags(ctx context.Context, key string, keys []string) (Ans
 	return call[OK](ctx, c, http.MethodDelete, heapPath(key)+"/tags"+query("keys", strings.Join(keys, ",")), nil)
 }
 
-type resolved struct {
-	ID string `json:"id"`
-}
-
-// Resolve returns the id that a text means: a unique prefix of one, or @last for the
-// newest of a kind, which is execution or heap. With @last, session restricts it to the
-// runs of a session.
-func (c *Client) Resolve(ctx context.Context, kind, text, session string) (string, error) {
-	a, err := call[resolved](ctx, c, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil)
-	return a.Body.ID, err
-}
-
 // CollectRule selects the heaps that a collection deletes.
 type CollectRule struct {
 	// OlderThanSecs is the minimum time since the last use of a heap, in seconds.

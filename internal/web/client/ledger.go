@@ -62,13 +62,3 @@ func (c *Client) Scrub(ctx context.Context) (Answer[Scrub], error) {
 func (c *Client) Anomalies(ctx context.Context) (Answer[Anomalies], error) {
 	return call[Anomalies](ctx, c, http.MethodGet, "/api/ledger/anomalies", nil)
 }
-
-// Ready returns nil if the server is ready, and an *Error with the status 503 and the
-// reason if it is not.
-func (c *Client) Ready(ctx context.Context) error {
-	resp, err := c.Send(ctx, http.MethodGet, "/readyz", nil, "Accept", "application/json")
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
