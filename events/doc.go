@@ -31,8 +31,8 @@
 //   - logical.go, acp.go: logical and ACP sessions; resets of sessions of every kind
 //   - context.go: conversation contexts, and the keys derived for them
 //   - webhook.go: webhooks and their deliveries
-//   - volume.go: checkpoints and volumes; decides whether a recorded loss explains a gap
-//   - lost.go: lost ranges and blobs
+//   - volume.go: checkpoints and volumes
+//   - lost.go: lost ranges and blobs; decides whether a recorded loss explains a gap
 //   - removal.go: removed volumes and shredded content
 //   - kept.go: encodes the kept events of removed volumes
 //   - encryption.go: encrypts and decrypts content; lists what of each payload is encrypted

@@ -133,3 +133,9 @@ func (d *LedgerVolumeOpened) Losses(position uint64) Lost {
 	}
 	return list
 }
+
+// AccountsForGap reports whether the event records exactly the positions between the previous
+// event (at before) and itself as lost, so that the gap is not damage.
+func (d *LedgerVolumeOpened) AccountsForGap(before, position uint64) bool {
+	return d.Reason == VolumeDamaged && d.First == position && d.Hole != nil && d.Hole.From == before+1 && d.Hole.To == position-1
+}

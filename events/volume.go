@@ -126,12 +126,6 @@ type LedgerVolumeOpened struct {
 	Actor Actor `json:"actor"`
 }
 
-// AccountsForGap reports whether the event records exactly the positions between the previous
-// event (at before) and itself as lost, so that the gap is not damage.
-func (d *LedgerVolumeOpened) AccountsForGap(before, position uint64) bool {
-	return d.Reason == VolumeDamaged && d.First == position && d.Hole != nil && d.Hole.From == before+1 && d.Hole.To == position-1
-}
-
 // Predecessor describes the previous volume at the time of the opening.
 type Predecessor struct {
 	// Volume is its number.
