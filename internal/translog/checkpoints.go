@@ -3,6 +3,7 @@ package translog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,29 @@ import (
 
 // The file "checkpoints" contains every checkpoint, oldest first, each followed by an empty line.
 // It is a copy, apart from the stream, of the checkpoints in the stream.
+
+// storeCheckpoint stores a signed checkpoint, which is recorded or will be, and makes it the newest.
+func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
+	l.checkpointsMu.Lock()
+	err := keepCheckpoint(l.opts.Dir, c.Note)
+	l.checkpointsMu.Unlock()
+	if err != nil {
+		return fmt.Errorf("store the checkpoint: %w", err)
+	}
+	if l.opts.OnCheckpointStored != nil {
+		l.opts.OnCheckpointStored()
+	}
+	l.mu.Lock()
+	if c.Size > l.latest.Size {
+		l.latest = c
+	}
+	l.wake()
+	l.mu.Unlock()
+	if l.witness != nil {
+		l.witness.offer(c.Note)
+	}
+	return nil
+}
 
 // keepCheckpoint appends a signed note to the file.
 func keepCheckpoint(dir string, signed []byte) error {

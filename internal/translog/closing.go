@@ -46,26 +46,3 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	}
 	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
-
-// storeCheckpoint stores a signed checkpoint, which is recorded or will be, and makes it the newest.
-func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
-	l.checkpointsMu.Lock()
-	err := keepCheckpoint(l.opts.Dir, c.Note)
-	l.checkpointsMu.Unlock()
-	if err != nil {
-		return fmt.Errorf("store the checkpoint: %w", err)
-	}
-	if l.opts.OnCheckpointStored != nil {
-		l.opts.OnCheckpointStored()
-	}
-	l.mu.Lock()
-	if c.Size > l.latest.Size {
-		l.latest = c
-	}
-	l.wake()
-	l.mu.Unlock()
-	if l.witness != nil {
-		l.witness.offer(c.Note)
-	}
-	return nil
-}

@@ -17,12 +17,13 @@
 //	                tree, and stops on damage
 //	sign.go         decides when a checkpoint is signed; signs and appends it; lets callers wait
 //	                for one
-//	closing.go      signs the closing checkpoint of a volume; stores each signed checkpoint
+//	closing.go      signs the closing checkpoint of a volume
 //	preserve.go     makes the hashes of a volume durable before it is removed
-//	prover.go       makes proofs under a checkpoint; reads tiles for clients
+//	prover.go       makes proofs under a checkpoint; reads tiles and leaves for clients
 //	key.go          reads or creates the ledger identity and the signing key; lists all
 //	                verification keys
-//	checkpoints.go  appends to the file of checkpoints, and reads it
+//	checkpoints.go  stores each signed checkpoint: appends to the file of checkpoints, and reads
+//	                it
 //	tilefiles.go    writes and reads the files of the tree
 //	durable.go      syncs the tree to disk and records its size
 //	dir.go          reads an audit directory for verification; finds the highest position that it

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"daybook/events"
 	"daybook/proof"
 )
@@ -309,23 +307,4 @@ func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool 
 			return false
 		}
 	}
-}
-
-// Leaves returns the leaf hashes of the positions from and to, both included, as far as they are
-// hashed. They need not be signed yet.
-func (l *Log) Leaves(from, to uint64) ([]proof.Hash, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if to = min(to, l.tree.Size()); from == 0 || from > to {
-		return nil, nil
-	}
-	indexes := make([]int64, 0, to-from+1)
-	for seq := from; seq <= to; seq++ {
-		indexes = append(indexes, tlog.StoredHashIndex(0, int64(seq)-1))
-	}
-	hashes, err := l.tree.ReadHashes(indexes)
-	if err != nil {
-		return nil, fmt.Errorf("read the leaves of events %d to %d: %w", from, to, err)
-	}
-	return hashes, nil
 }
