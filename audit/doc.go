@@ -23,8 +23,9 @@
 //	verify.go       Verify: compares a ledger at rest with its checkpoints, the files of its tree
 //	                and its blobs; finds missing positions
 //	rules.go        checks the rules between events; lists the heaps and texts that events name
-//	removal.go      checks removed volumes; computes the file of events that an export of a volume
-//	                must have
+//	removal.go      checks removed volumes
+//	volumeexport.go computes the file of events that an export of a volume must have; reads the
+//	                range and the hash of a verified one
 //	recenttiles.go  keeps the recent tiles of the computed tree in memory
 //	pipeline.go     hashes and decodes in parallel, with results in order
 //	source.go       Source: what can be exported; Local reads the ledger of this process
