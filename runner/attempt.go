@@ -222,7 +222,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 		return a.complete(run, events.StatusTimedOut, res)
 	case errors.Is(cause, errDraining):
 		return a.handBack(run)
-	default:
+	default: // without a hand-back, the attempt counts; the request is delivered again
 		return fmt.Errorf("run the script: %w", workErr)
 	}
 }

@@ -23,7 +23,7 @@
 //   - edit.go: applies a patch of preferences and values; limits both, and refuses secrets
 //   - note.go: notes calls and resources; decides which note is recorded at once; records them
 //   - pending.go: merges the notes that are not yet recorded, and drops the oldest over a limit
-//   - arguments.go: shortens arguments of calls and removes secrets from them
+//   - arguments.go: applies package redact to the arguments of calls
 //   - run.go: periodically records notes and expires idle contexts
 //   - health.go: decides whether the store is healthy; statistics and the histogram of reads
 //   - errors.go: converts errors to those that clients get
