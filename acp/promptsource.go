@@ -45,7 +45,7 @@ func readPrompt(blocks []sdk.ContentBlock) (parsedPrompt, error) {
 		case b.Resource != nil:
 			resources = append(resources, embeddedResource(b.Resource.Resource))
 		default:
-			return parsedPrompt{}, invalid(fmt.Sprintf("block %d of the prompt is an image or audio, which promptCapabilities does not name", i+1))
+			return parsedPrompt{}, invalid(fmt.Sprintf("block %d of the prompt is an image or audio, and this agent accepts neither: see promptCapabilities", i+1))
 		}
 	}
 	code := text.String()
@@ -107,8 +107,8 @@ func text(s *string) string {
 }
 
 // globals returns the global values of the run. prompt.resources holds the attachments
-// of this prompt; it is an empty list if there are none. They are separate from the
-// code, which runs and is recorded as it was sent.
+// of this prompt; it is an empty list if there are none. The attachments are not
+// inserted into the code.
 func (a parsedPrompt) globals() (map[string]json.RawMessage, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -126,9 +126,10 @@ func (a parsedPrompt) globals() (map[string]json.RawMessage, error) {
 
 var commandForm = regexp.MustCompile(`^\s*/([a-z]+)(?:\s+(.*?))?\s*$`)
 
-// slashCommand parses a command: one line with a slash, a word and an argument. An
-// unknown word is a command too, so that a mistyped command does not run as code. A
-// regular expression has a second slash and is code.
+// slashCommand parses a command: a slash, a word and an optional argument in one line.
+// An unknown word is a command too, so that a mistyped command does not run as code. If
+// the word is unknown and the argument contains a slash, the prompt may be a regular
+// expression, and counts as code.
 func slashCommand(code string) (command, argument string, ok bool) {
 	m := commandForm.FindStringSubmatch(code)
 	if m == nil || strings.Contains(m[2], "/") && !isCommand(m[1]) {
@@ -150,14 +151,18 @@ var fenceOpen = regexp.MustCompile("^(`{3,})[ \t]*(?i:js|javascript|ts|typescrip
 
 var anyFenceOpen = regexp.MustCompile("^`{3,}[ \t]*([^\\s`]*)[^`]*$")
 
-// leadIn matches a line before a fence that proseForm does not match, such as "Here:".
+// leadIn matches the text before a fence if it is one line with a colon at the end, such
+// as "Here:". proseForm does not match a single word.
 var leadIn = regexp.MustCompile(`^\pL[\pL\d '’,-]*:$`)
 
-// unusableFence returns the language of the first fence of a prompt that has no
-// JavaScript or TypeScript fence; it is empty for a fence without a language. It
-// reports false if the prompt is to be run. That includes a prompt that begins with
-// neither a fence nor prose, because code may contain fences in its strings, and a
-// prompt that begins with a fence without a language.
+// unusableFence reports whether a prompt has a fence but no code that can run. It then
+// returns the language of its first fence, which is empty for a fence without one.
+//
+// It returns false, and the prompt runs, in these cases:
+//
+//   - The prompt has no fence, or one of JavaScript or TypeScript.
+//   - It begins with a fence without a language.
+//   - It begins with neither a fence nor prose: code may contain fences in its strings.
 func unusableFence(s string) (language string, found bool) {
 	var before []string
 	for line := range strings.Lines(s) {
@@ -199,14 +204,16 @@ var codeWords = map[string]bool{
 
 var proseForm = regexp.MustCompile(`^\pL[\pL'’-]*,?(?: +[\pL\d'’"“”()-]+[,.:;!?]*)+`)
 
-// isProse reports whether a text seems to begin with a sentence. It is a guess, for
-// text that is not valid code.
+// isProse guesses whether a text begins with a sentence. It may be wrong about valid
+// code, so the callers use it only for code that cannot be parsed and for the text before
+// a fence.
 func isProse(s string) bool {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	first, rest, _ := strings.Cut(line, " ")
 	if codeWords[first] {
 		return false
 	}
+	// Code may have these words second too, as in "key in map". A sentence is longer.
 	if second, _, _ := strings.Cut(strings.TrimSpace(rest), " "); second == "in" || second == "of" || second == "instanceof" || second == "as" || second == "satisfies" {
 		return strings.Count(line, " ") > 2
 	}
@@ -234,8 +241,8 @@ func (a parsedPrompt) explain(reason, failure string) (string, bool) {
 const reasonSyntax = "syntax_error"
 
 // codeInFences returns the content of the code fences of a text, joined. A fence
-// without a language counts if the text begins with it. A text without a code fence is
-// returned unchanged.
+// without a language counts if the text begins with it. A text without a code fence, or
+// whose last code fence is not closed, is returned unchanged.
 func codeInFences(s string) string {
 	var code []string
 	var fence string
@@ -290,7 +297,8 @@ func titleOf(code string) string {
 	return "script"
 }
 
-// promptOf parses the recorded blocks of a prompt.
+// promptOf parses the recorded blocks of a prompt. If they cannot be parsed, the result
+// has only a title.
 func promptOf(blocks string) parsedPrompt {
 	var list []sdk.ContentBlock
 	if json.Unmarshal([]byte(blocks), &list) != nil {
