@@ -27,9 +27,9 @@ const (
 	Intact Verdict = "intact"
 	// NotIntact means that a check failed.
 	NotIntact Verdict = "not_intact"
-	// WrongKey means that no checkpoint is signed with a given key and all other checks passed:
-	// either the key is of another ledger, or this ledger is signed with a key that the caller
-	// does not trust.
+	// WrongKey means that all other checks passed, but no checkpoint is signed with any of the
+	// keys that the caller gave: either these are keys of another ledger, or this ledger is signed
+	// with a key that the caller does not trust.
 	WrongKey Verdict = "wrong_key"
 )
 
@@ -41,8 +41,9 @@ type Report struct {
 	// Source names what was verified.
 	Source string `json:"source"`
 	Origin string `json:"origin,omitempty"`
-	// Key is the key of the newest checkpoint. Pinned is true if the caller gave the trusted keys;
-	// otherwise they were found beside the data, where a forger of the data can replace them.
+	// Key is the key that signed the checkpoint of Signed. Pinned is true if the caller gave the
+	// keys to verify with; otherwise they were found beside the data, where a forger of the data
+	// can replace them.
 	Key    string `json:"key,omitempty"`
 	Pinned bool   `json:"key_pinned"`
 	// Events is the number of events read. First and Last are positions.
@@ -52,14 +53,15 @@ type Report struct {
 	// Complete is true if every event from First to Last was read. A partial export proves its
 	// events, not that there are no others.
 	Complete bool `json:"complete"`
-	// Signed is the size of the largest checkpoint that holds, Root its tree hash. Checkpoints is
-	// the number of compared checkpoints, Foreign of those signed with other keys.
+	// Signed is the size of the largest checkpoint that holds, and Root its tree hash. Checkpoints
+	// is the number of sizes for which a checkpoint holds. Foreign is the number of checkpoints
+	// that agree with the events, but are signed with other keys.
 	Signed      uint64 `json:"signed"`
 	Root        string `json:"root,omitempty"`
 	Checkpoints int    `json:"checkpoints"`
 	Foreign     int    `json:"foreign_checkpoints"`
 	// Lost are positions that an event records as lost. Affected counts the rules that cannot be
-	// checked because of that; LostEffects lists up to 100 of them. Incomparable counts
+	// checked because events are lost; LostEffects lists up to 100 of them. Incomparable counts
 	// checkpoints over lost events whose hashes are unknown.
 	Lost         []LostPositions `json:"lost,omitempty"`
 	LostEffects  []Finding       `json:"lost_effects,omitempty"`
@@ -82,7 +84,8 @@ type Report struct {
 	Found    int           `json:"found"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
 
-	// foreign is set if no checkpoint is signed with a given key.
+	// foreign is the text of the finding that no checkpoint is signed with any of the given keys,
+	// or "".
 	foreign string
 }
 
@@ -92,12 +95,12 @@ type LostPositions struct {
 	To   uint64 `json:"to"`
 	// NamedBy is the position of the event that records the loss.
 	NamedBy uint64 `json:"named_by"`
-	// Proven is true if the hashes of the lost events are known. Checkpoints from before the loss
-	// then still hold.
+	// Proven is true if the hashes of the lost events are known. Checkpoints that cover the lost
+	// events can then be compared.
 	Proven bool `json:"proven"`
 }
 
-// addLossEffect records a rule that cannot be checked because of lost events.
+// addLossEffect adds a rule that cannot be checked because of lost events to the report.
 func (r *Report) addLossEffect(seq uint64, lost events.LostRange, format string, args ...any) {
 	r.Affected++
 	if len(r.LostEffects) < mostFindings {
@@ -228,7 +231,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "  ! and %d more (--json lists up to %d)\n", more, mostFindings)
 	}
 	if r.Verdict == WrongKey {
-		b.WriteString("Everything else holds. Either the key is of another ledger, or this ledger is not signed by the one you trust: compare the key with its owner's.\n")
+		b.WriteString("Everything else holds. Either the key is of another ledger, or this ledger is not signed by the one you trust: compare your key with the one that the operator of the ledger publishes.\n")
 	}
 	return b.String()
 }
@@ -236,8 +239,8 @@ func (r *Report) String() string {
 // inLine escapes line breaks. An export may contain any text and MUST NOT add lines to the report.
 func inLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
-// signedByOthers records that no checkpoint is signed with a given key. beside are the keys found
-// with the data.
+// signedByOthers sets the finding that no checkpoint is signed with any of the given keys. beside
+// are the keys found beside the data, the newest last.
 func (r *Report) signedByOthers(beside []string) {
 	r.foreign = "no checkpoint is signed with the keys given"
 	if len(beside) > 0 {
