@@ -13,12 +13,13 @@ type ContextOptions struct {
 	// Idle is the time without use after which a context is reset. Default: 30 min.
 	Idle time.Duration
 	// MaxSessions is the maximum number of contexts in memory, and MaxMB their
-	// approximate maximum total size in MiB, at most MaxMemoryMB. Other contexts are
-	// read when they are needed. Defaults: 10,000 and 64.
+	// approximate maximum total size in MiB. MaxMB may be up to MaxMemoryMB. Contexts that
+	// are not in memory are read from the projections when they are needed. Defaults:
+	// 10,000 and 64.
 	MaxSessions int
 	MaxMB       int
 	// HighWaterMB is the size of the Go heap, in MiB, above which contexts are dropped
-	// from memory, at most MaxMemoryMB. Default: 512.
+	// from memory. It may be up to MaxMemoryMB. Default: 512.
 	HighWaterMB int
 	// TenantScope gives all principals of a tenant the same context for a session name.
 	// Otherwise each principal with a token has its own.
@@ -46,7 +47,8 @@ type ProofOptions struct {
 	// KeyFile is the file of the key that signs checkpoints of the ledger. It is
 	// created if it does not exist. Default: a file in DataDir.
 	KeyFile string
-	// WitnessURL receives every checkpoint.
+	// WitnessURL is the address that checkpoints are sent to. A checkpoint that is not sent
+	// yet is replaced by a newer one. Default: none.
 	WitnessURL string
 	// ScrubEvents is the number of events per second that the scrub re-reads and
 	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
@@ -112,7 +114,7 @@ type ContentOptions struct {
 	// Erasable encrypts the content of runs in named sessions, with a key for each
 	// session, so that Shred can destroy it. NATS subscribers, webhooks and exports
 	// then receive ciphertext. KeyDir is the directory of the keys. Default: the
-	// directory that was used last, at first DataDir/keys. Encrypted content is
+	// directory that was used last, or DataDir/keys if none was. Encrypted content is
 	// readable as long as its key exists, with or without Erasable. WithoutKeys lets
 	// Rebuild omit content whose keys are lost; otherwise Rebuild returns an error.
 	Erasable    bool
