@@ -11,13 +11,13 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A block is records one after the other:
+// A block is a sequence of records of this form, with sizes in bytes:
 //
 //	length 4 | position 8 | time 8 | subject length 2 | subject | [header length 4 | header] | body | checksum 8
 //
-// If the highest bit of the length is set, there is a header. If the highest two bits of
-// the position are set, the record stands for a deleted message. The checksum covers
-// neither of the lengths.
+// If the highest bit of the length is set, there is a header. If one of the highest two
+// bits of the position is set, the record stands for a deleted message. The checksum
+// covers none of the lengths.
 const (
 	recordHeader = 22
 	recordSum    = 8
@@ -99,7 +99,8 @@ func (s sums) record(raw []byte) (Record, string) {
 		return Record{}, "the length of a header cannot be right"
 	}
 	r.Header, r.Body = r.Body[:size], r.Body[size:]
-	// The checksum does not cover the end of the header; the form of the header shows it.
+	// The checksum does not cover the length of the header. The form of the header shows
+	// where it ends.
 	if !bytes.HasPrefix(r.Header, []byte("NATS/1.0")) || bytes.Index(r.Header, []byte("\r\n\r\n")) != size-4 {
 		return Record{}, "the length of a header cannot be right"
 	}

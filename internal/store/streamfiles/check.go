@@ -32,8 +32,8 @@ type Corruption struct {
 	File   string
 	Offset int64
 	What   string
-	// IsTorn reports whether no bytes follow. A crash during the write of a message leaves
-	// the same.
+	// IsTorn reports whether the place reaches to the end of the newest block. A crash
+	// during the write of a message leaves the same.
 	IsTorn bool
 }
 
@@ -49,10 +49,10 @@ type Stream struct {
 	// FirstSeq is the first position of the stream according to it.
 	HasConfig bool
 	FirstSeq  uint64
-	// First and Last are the lowest and the highest position found, 0 for none. Gaps are
-	// the missing positions between them.
+	// First and Last are the lowest and the highest position found, 0 for none.
 	First, Last uint64
-	// Highest is the highest position in the files, including deleted messages.
+	// Highest is the highest position in the files, including deleted messages. Gaps are
+	// the missing positions between First and Last.
 	Highest uint64
 	Gaps    []spans.Span
 	Faults  []Corruption
@@ -82,9 +82,10 @@ type Options struct {
 	Pace func(ctx context.Context, bytes int64) error
 }
 
-// Check reads the streams in the directory of a server that is not running, and returns
-// their content and faults. A missing directory holds no streams. It returns an error
-// only if a file cannot be read, Options.Pace fails or ctx is done. Check changes no file.
+// Check reads the streams in the directory of a server, and returns their content and
+// faults. The server MUST NOT be running, except with Options.SkipNewest. A missing
+// directory holds no streams. Check returns an error only if a file cannot be read,
+// Options.Pace fails or ctx is done. It changes no file.
 func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {

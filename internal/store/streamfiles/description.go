@@ -12,11 +12,12 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// storedConfig is the stored configuration of a stream: the content of two files. raw
-// and sum are nil if the file is missing.
+// storedConfig is the stored configuration of a stream or a consumer: the content of its
+// file, and that of its checksum file. Each is nil if the file is missing.
 type storedConfig struct{ raw, sum []byte }
 
-// readStoredConfig reads the stored configuration in the directory of a stream.
+// readStoredConfig reads the stored configuration in the directory of a stream or of a
+// consumer.
 func readStoredConfig(dir string) (d storedConfig, err error) {
 	for file, into := range map[string]*[]byte{metaFile: &d.raw, metaSum: &d.sum} {
 		*into, err = os.ReadFile(filepath.Join(dir, file))
@@ -27,7 +28,8 @@ func readStoredConfig(dir string) (d storedConfig, err error) {
 	return d, nil
 }
 
-// checksum returns the content of the checksum file for a stored configuration.
+// checksum returns the content of the checksum file for the stored configuration raw of a
+// stream. For a consumer, stream is "<stream>/<consumer>".
 func checksum(stream string, raw []byte) (string, error) {
 	key := sha256.Sum256([]byte(stream))
 	h, err := highwayhash.NewDigest64(key[:])

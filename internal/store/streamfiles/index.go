@@ -13,9 +13,9 @@ import (
 // messages, their bytes, the first position, its time and the last position.
 const indexStart = 2
 
-// DropFailedWrites removes the index of each stream that counts a message whose write
-// failed, and returns the names of these streams. The server of the directory MUST NOT
-// be running. It rebuilds an index from the messages.
+// DropFailedWrites removes each index that counts a message whose write failed, and
+// returns the names of the streams of these indexes. The server of the directory MUST NOT
+// be running. At its next start it rebuilds a missing index from the messages.
 //
 // If a disk has no space for the first message of a block, the server stops with an
 // index that counts the message. At its next start it trusts the index more than the

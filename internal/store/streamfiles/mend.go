@@ -90,8 +90,8 @@ func mendStoredConfig(dir, stream, aside, kept string) error {
 	return errors.Join(removeSynced(filepath.Join(dir, at, metaFile)), removeSynced(filepath.Join(dir, at, metaSum)))
 }
 
-// copyAside copies a file, if it exists, to the same path in another directory, unless
-// that exists.
+// copyAside copies a file, if it exists, to the same path in the directory aside. It does
+// not replace an existing copy.
 func copyAside(dir, aside, file string) error {
 	into := filepath.Join(aside, file)
 	if _, err := os.Stat(into); err == nil {

@@ -20,7 +20,7 @@ const (
 	consumerState = "o.dat"
 )
 
-// Repaired is one repair by Repair of something that a killed server left unfinished.
+// Repaired describes a repair that Repair made.
 type Repaired struct {
 	Stream string
 	// Consumer is empty if the repair concerns the stream itself.
@@ -32,19 +32,21 @@ type Repaired struct {
 // unfinished. The server of the directory MUST NOT be running. kept is the directory to
 // which BackupStreamConfigs copied configurations; it may be missing.
 //
-// The server writes a configuration and then its checksum, each to a file that it
-// renames. A process that is killed leaves one of these states:
+// The server writes a configuration and then its checksum. It writes each to a new file,
+// which it renames when it is complete. A process that is killed leaves one of these
+// states:
 //
 //   - No configuration, or one without a checksum, and no message: the stream was being
 //     created. Repair removes its directory, and the server creates it again.
-//   - A configuration that does not match the checksum, which is that of the one before:
-//     the configuration was being updated. Repair restores the one before.
+//   - A new configuration with the checksum of the previous one: the configuration was
+//     being updated. Repair restores the previous one.
 //   - No configuration, but its checksum: the stream was being deleted. Repair restores
-//     the configuration, and the caller repeats the deletion.
+//     the configuration from kept, and the caller repeats the deletion.
 //
-// Repair replaces a configuration that is truncated, or has no checksum, by the one in
-// kept if there is one. It does not change any other configuration that does not match
-// its checksum; Check reports that as damage.
+// A power cut may also leave a truncated file. Repair replaces a truncated configuration
+// by the one in kept. It adds a missing or truncated checksum if the configuration equals
+// the one in kept, except that the stream may be sealed. It does not change any other
+// configuration that does not match its checksum; Check reports that as damage.
 func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +79,7 @@ func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 	return all, nil
 }
 
-// Results of a repair.
+// Values of Repaired.What.
 const (
 	removedStream    = "the stream was not completely created and held no messages; it was removed"
 	restoredConfig   = "the stream's configuration was not completely written; the one before was restored"
@@ -87,7 +89,8 @@ const (
 	removedConfig    = "the consumer's configuration was not completely written; it was removed"
 )
 
-// repairStream returns the repair of a stream, or "" for none.
+// repairStream repairs the configuration of a stream and returns what it did, or "" if it
+// changed nothing. removed reports whether it removed the directory of the stream.
 func repairStream(ctx context.Context, dir, kept, stream string) (what string, removed bool, err error) {
 	at := filepath.Join(dir, accountDir, stream)
 	d, err := readStoredConfig(at)
@@ -128,8 +131,9 @@ func lastComplete(d storedConfig, kept, stream string) (storedConfig, error) {
 	if err != nil {
 		return storedConfig{}, err
 	}
-	// The copy may have been interrupted too. The checksum of the stream itself is
-	// sufficient.
+	// The copying to kept may have been interrupted before the checksum. The checksum in
+	// the directory of the stream then shows that the copy is complete. Without a copy,
+	// the previous configuration is the current one before the stream was sealed.
 	for _, candidate := range []storedConfig{{k.raw, k.sum}, {k.raw, d.sum}, {withoutSeal(d.raw), d.sum}} {
 		if _, intact, err := candidate.parse(stream); err != nil || intact {
 			return candidate, err
@@ -164,9 +168,9 @@ func isEmpty(ctx context.Context, dir, stream string) (bool, error) {
 	return s.First == 0 && len(s.Faults) == 1, nil // the fault of the configuration
 }
 
-// repairConsumers makes the server recover the consumers of a stream, or create them
-// again. The server requires the checksum file of a consumer, and does not add one to
-// an existing configuration.
+// repairConsumers repairs the files of the consumers of a stream, so that the server
+// recovers the consumers or creates them again. The server ignores a consumer without a
+// checksum file, and does not add one to an existing configuration.
 func repairConsumers(at, stream string) (all []Repaired, err error) {
 	list, err := os.ReadDir(filepath.Join(at, consumersDir))
 	if errors.Is(err, fs.ErrNotExist) {

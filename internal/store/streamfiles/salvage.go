@@ -23,11 +23,11 @@ type SalvageOptions struct {
 }
 
 // Salvage creates the directory into from the intact content of from, so that a server
-// can be started on it. It takes readable records, and stored configurations that match
-// their checksum or else the copies of BackupStreamConfigs in kept. It leaves out
-// indexes and consumers, which a server rebuilds or creates again. Nothing in from is
-// changed, even by a server that writes to the result: a block that the server may
-// append to is a copy; the others are links.
+// can be started on it. It takes the readable records. It takes each stored configuration
+// that matches its checksum, and in place of any other one the copy that
+// BackupStreamConfigs made in kept. It leaves out indexes and consumers, which a server
+// rebuilds or creates again. Nothing in from is changed, even by a server that writes to
+// the result: a block that the server may append to is a copy; the others are links.
 //
 // into MUST NOT exist. It exists and is complete when Salvage returns nil. It is not
 // durable; a caller that keeps it MUST sync it.
