@@ -12,11 +12,12 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// A subject in this file is one of package events, without a volume. Lookups search all
-// volumes, so that callers need not know which one holds a message.
+// The subjects in this file are those of package events, which name no volume. Lookups
+// search all volumes, so that callers need not know which one holds a message.
 
-// lastMessage returns the last message on a subject, or events.ErrNotFound. Sealed
-// volumes do not change, so the answer is valid for one point in time.
+// lastMessage returns the last message on a subject, or events.ErrNotFound. It searches
+// the newest volume first. The others are sealed and do not change, so the answer holds
+// for the time of that first search.
 func (s *Ledger) lastMessage(ctx context.Context, subject string) (events.Stored, error) {
 	return s.lastMessageIn(ctx, s.volumes().list, subject)
 }
@@ -58,8 +59,8 @@ func (s *Ledger) forEachMessage(ctx context.Context, subject string, after uint6
 }
 
 // forEachInRange calls fn for the messages on a subject at positions from to end, both
-// included. A message on the subject MUST be at end. t MUST have been started before
-// the caller looked up end.
+// included. A message on the subject MUST be at end. t.since MUST be from before the
+// caller looked up end.
 func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subject string, from, end uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.indexOf(from):] {
 		for from <= end {
@@ -114,8 +115,8 @@ func (s *Ledger) nextMessage(ctx context.Context, now *volumes, subject string, 
 }
 
 // clockSlack is the assumed maximum difference between clocks: of processes, and of one
-// clock from one day to the next. A volume that ended earlier than this before an id
-// was created holds no event of the id.
+// clock from one day to the next. If a volume ended more than this time before an id was
+// created, it holds no event about the object with that id.
 const clockSlack = 24 * time.Hour
 
 // expectedSeqInActive converts position, the expected last position of an event's
@@ -123,9 +124,9 @@ const clockSlack = 24 * time.Hour
 // position itself, or 0 if it is in a sealed volume. It returns events.ErrConflict if
 // another message is the last one on the subject in the sealed volumes.
 //
-// An id that contains its creation time has no older events. Sealed volumes that ended
-// long before it are not searched: otherwise the cost of a run would grow with the
-// number of volumes.
+// An object whose id contains its creation time has no older events. Sealed volumes that
+// ended long before that time are not searched: otherwise the cost of a run would grow
+// with the number of volumes.
 func (s *Ledger) expectedSeqInActive(ctx context.Context, now *volumes, e events.Event, position uint64) (uint64, error) {
 	if position >= now.active().first {
 		return position, nil

@@ -24,8 +24,8 @@ const appendTimeout = 30 * time.Second
 //
 // If an acknowledgement is lost, Append looks up the event before it tries again or
 // reports a conflict. The caller MAY also append the same event again: it is stored
-// once. For an append without condition that holds for two minutes and within one
-// volume.
+// once. Without condition, this is true only for two minutes and within one volume, and
+// not for output, which has no message id.
 //
 // Append returns events.ErrTooLarge for an event over its size limit, and
 // *events.UnwritableError if nothing can be stored. After any other error the outcome
@@ -78,7 +78,7 @@ type appendOp struct {
 	s     *Ledger
 	e     events.Event
 	after int64
-	// since is a position before the one at which the event may be stored.
+	// since is a position that is lower than any at which the event may be stored.
 	since uint64
 	// unknownIn is the volume of an earlier try with an unknown outcome, or 0.
 	unknownIn events.Volume
@@ -157,7 +157,8 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 }
 
 // hasMsgID reports whether an event carries a message id. Output does not, to save
-// memory of the server; a second try looks up the first one instead.
+// memory of the server. A second try of output first looks up whether the first one
+// stored it.
 func hasMsgID(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
 
 func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {

@@ -17,10 +17,10 @@ const (
 	bulkReadThreshold = 5 * jet.BatchMessages
 	// bulkConsumerTTL is how long the server keeps the consumer of a process that died.
 	bulkConsumerTTL = 30 * time.Second
-	// bulkReadBytes bounds the messages that the server has sent and that are not taken
-	// yet, and likewise the messages that have arrived. It is many times
-	// events.MaxEventBytes, because the server sends no message that is larger than its
-	// remaining allowance.
+	// bulkReadBytes bounds, in bytes, the messages that the server sends ahead, and
+	// separately the arrived messages that are in no page yet. It is many times
+	// events.MaxEventBytes, because the server does not send a message that is larger than
+	// what is left of the bound.
 	bulkReadBytes = 4 << 20
 	// pageBytes is the size in bytes from which a page is complete.
 	pageBytes = 1 << 20

@@ -37,9 +37,9 @@ func (s *Ledger) checkContiguous(v volume, st natsjs.StreamState) error {
 	return nil
 }
 
-// checkSuccession returns damage unless a volume continues the one before it as its
-// first event records, which names all positions missing between them. It handles
-// Options.OnDamage as checkVolume does.
+// checkSuccession returns damage unless a volume continues the one before it. The first
+// event of the volume names its predecessor, and the positions that are missing between
+// the two. checkSuccession handles Options.OnDamage as checkVolume does.
 func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	return s.ignoreReportedDamage(s.checkFollows(ctx, before, v, st))
 }

@@ -11,8 +11,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// pieceBytes is the size of a request of a subjectReader, in bytes of messages. The
-// server sends at least one message, of at most messageBytes.
+// pieceBytes bounds the messages that a subjectReader requests at once, in bytes. The
+// server sends at least one message. messageBytes is the maximum size of a message.
 const (
 	pieceBytes   = 128 << 10
 	messageBytes = 512 << 10
@@ -54,7 +54,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 			control.end = last.Seq
 		}
 		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
-		// Executions share the subject.
+		// Several executions share the subject of output.
 		output.wants = func(m events.Stored) bool { return jet.HeaderValue(m.Header, "ce-subject") == execution }
 		end, err := s.lastMessageIn(ctx, now.list, output.subject)
 		switch {
@@ -98,8 +98,9 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 	return nil
 }
 
-// subjectReader reads the messages on a subject in pieces, from position from to
-// position end, where a message MUST be. It is not safe for concurrent use.
+// subjectReader reads the messages on a subject in pieces, at the positions from up to
+// and including end. A message on the subject MUST be at end. A subjectReader is not safe
+// for concurrent use.
 type subjectReader struct {
 	s         *Ledger
 	now       *volumes

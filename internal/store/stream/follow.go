@@ -152,9 +152,9 @@ var errLostNext = errors.New("the next events are lost")
 // holds at most 1000 events and is not delayed to fill it. fn MUST NOT keep the slice
 // after it returns.
 //
-// Follow returns events.ErrDamaged with the position for a hole, an event that cannot
-// be read and a position after the end of the ledger. It waits for an unreachable
-// server.
+// Follow returns events.ErrDamaged, with the position, for a hole, for an event that
+// cannot be read, and if after is beyond the end of the ledger. While the server cannot
+// be reached, Follow waits.
 func (s *Ledger) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return s.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
@@ -271,10 +271,10 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 	return nil
 }
 
-// readPages reads ahead of the function that follows, so that the server, the decoder
-// and the function work concurrently.
+// readPages reads ahead of the function that receives the pages, so that the server, the
+// decoder and the function work concurrently.
 func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, a *appendNotifier, pages chan<- page) error {
-	var behind time.Time // when an announced event was first missing
+	var behind time.Time // since when an announced event is missing; zero if none is
 	size := 64
 	for {
 		p := newPage(form, after, size)
@@ -346,8 +346,8 @@ func (s *Ledger) refreshVolumes(ctx context.Context) {
 }
 
 // appendNotifier wakes a follower when events are appended. It subscribes to the
-// messages that the stream republishes. Some may be missed, but refused events are
-// never announced.
+// messages that the stream republishes. It may miss some of them. The stream republishes
+// only stored events.
 type appendNotifier struct {
 	sub    *nats.Subscription
 	newest atomic.Uint64

@@ -44,9 +44,9 @@ func (s *Ledger) checkNewestReadable(ctx context.Context, stream, subject string
 // tally compares the number of messages read from a subject of a stream with the counts
 // of the server.
 type tally struct {
-	since  context.Context //nolint:containedctx // of Client.Writable, from before the reading
+	since  context.Context //nolint:containedctx // the result of Client.Writable before the reading
 	volume events.Volume
-	left   uint64 // after the newest piece, as counted by the server
+	left   uint64 // number of messages after the newest piece, as counted by the server
 }
 
 // add counts a piece: the number of its messages, and how many the server counts after
@@ -65,7 +65,7 @@ func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
 }
 
 // checkTally returns damage if the server skipped messages after the newest piece of a
-// tally. position is the last one of that piece.
+// tally. position is the last position of that piece.
 func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject string, position uint64) error {
 	if t.left == 0 {
 		return nil
@@ -89,8 +89,8 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 }
 
 // addToTally adds a piece to a tally and returns damage if the server skipped messages
-// before it. position is the one before the piece. A volume that was removed during the
-// reading has fewer messages, and is not checked.
+// before it. position is the position before the piece. A volume that was removed during
+// the reading has fewer messages, and is not checked.
 func (s *Ledger) addToTally(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.CheckReliable(t.since) == nil && s.isCountReliable(v.stream())

@@ -40,8 +40,7 @@ func (s *Ledger) missingError(now *volumes, format string, args ...any) error {
 }
 
 func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
-	// Both ends are looked up by subject at one point in time; the events between them
-	// are read from there.
+	// Both ends are looked up by subject first. Then the events between them are read.
 	since := s.jet.Writable()
 	requested, last, err := s.readEnds(ctx, now, tenant, execution)
 	switch {

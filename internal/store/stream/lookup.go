@@ -47,7 +47,9 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (even
 
 // getBatch requests many messages and calls fn for each, in order of position. It
 // returns how many more the server has. No match is no error. fn MAY keep m.Body: each
-// message has memory of its own. Requests by subject skip lost positions.
+// message has memory of its own. Requests by subject skip messages at lost positions. If
+// the newest message of a subject is skipped, the last readable one is passed to fn after
+// all others.
 func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if !bySubject(r) || !s.hasUnreadable(stream) {
 		return s.requestBatch(ctx, stream, r, fn)

@@ -130,8 +130,8 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 	return list, changed || opened, err
 }
 
-// lastOfVolume returns the newest event that a volume records about itself, or the zero
-// event.
+// lastOfVolume returns the newest event about a volume itself in that volume, or the
+// zero event. Other events may follow it.
 func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
 	m, err := s.getWithVolumesLocked(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
@@ -172,9 +172,9 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 }
 
 // OpenVolume seals the active volume although it is damaged, and opens the next one at
-// position, which may be after the end. The first event of the new volume then records
-// the positions between as a hole. note describes the damage for readers. If the newest
-// volume has no opening yet, OpenVolume only records that.
+// position, which may be after the end of the active one. The first event of the new
+// volume then records the positions between as a hole. note describes the damage for
+// readers. If the newest volume has no first event yet, OpenVolume only appends that.
 func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (events.VolumeInfo, error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
@@ -263,7 +263,7 @@ func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event
 	}
 }
 
-// maxVolumeEventTries bounds the tries to append such an event, because all other appends wait.
+// maxVolumeEventTries bounds the tries of appendVolumeEvent, because all other appends wait.
 const maxVolumeEventTries = 20
 
 // sealStream seals the stream of a volume: the server then refuses every write to it.

@@ -21,8 +21,9 @@ const (
 // until ctx is done. The embedded server cannot release the memory of a block that it
 // has written while clients read the block again and again. It drops the cache when a
 // reader in order reaches the end of a block that was not written for ten seconds. What
-// it reads from the disk later can be collected as garbage. Events that cannot be read
-// are read again later. Errors are not reported, because the followers meet them too.
+// the server reads from the disk later can be collected as garbage. Events that cannot
+// be read are read again later. Errors are not reported, because the followers meet them
+// too.
 func (t *SharedTail) sweep(ctx context.Context) {
 	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
 	var after, to uint64 // the rest of the last sweep
@@ -59,7 +60,7 @@ type sweepMark struct {
 type sweeper struct {
 	age   time.Duration
 	bytes int64
-	marks []sweepMark // oldest first: the last sweep, then those that are too young
+	marks []sweepMark // oldest first: the end of the last sweep, then later states
 }
 
 // dueRange returns the range to sweep: the positions after the first result, up to and
@@ -75,7 +76,7 @@ func (s *sweeper) dueRange(now sweepMark) (after, to uint64) {
 		}
 	}
 	if s.marks[old].bytes-s.marks[0].bytes < s.bytes {
-		// A later mark covers the marks between.
+		// The marks between the first one and this one are not needed.
 		if old > 1 {
 			s.marks = append(s.marks[:1], s.marks[old:]...)
 		}

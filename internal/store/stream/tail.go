@@ -142,7 +142,8 @@ var errCaughtUp = errors.New("caught up")
 func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent, fn func(page) error) error {
 	me := &tailFollower{form}
 	defer t.leave(me)
-	// A position after the end of the ledger is reported when the follower reads itself.
+	// join refuses a position after the end. The follower then reads the ledger itself,
+	// which reports a position after the end of the ledger as damage.
 	for fed := t.join(me, after, true); ; {
 		if !fed {
 			err := t.s.follow(ctx, after, form, func(p page) error {
@@ -185,8 +186,9 @@ func (t *SharedTail) follow(ctx context.Context, after uint64, form pageContent,
 	}
 }
 
-// join reports whether the pages hold, or will hold, the events after a position. From
-// then on they are kept for the follower.
+// join reports whether the pages hold, or will hold, the events after a position. If so,
+// they are kept for the follower from then on. first states that the follower has read
+// nothing yet; a position after the last page is then refused.
 func (t *SharedTail) join(me *tailFollower, after uint64, first bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -241,7 +241,7 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
 			return nil, s.damageErrorf("event %d is %s in volume %d, which records no valid removal", e.Seq, e.Type, n)
 		}
-		// The kept events are mostly in memory already.
+		// The kept events are usually in memory already.
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
 			return &now.list[0], nil
 		}
@@ -283,7 +283,8 @@ func (s *Ledger) loadKeptEvents(ctx context.Context, d *events.LedgerVolumeRemov
 // looked; the caller MUST be able to call it again.
 func (s *Ledger) refreshRemovals(ctx context.Context) {
 	now := s.volumes()
-	// The holder may wait for an append by the caller, so the wait is bounded.
+	// The holder of volumesMu may wait for an append by the caller, so the tries are
+	// bounded.
 	for try := 0; !s.volumesMu.TryLock(); try++ {
 		if s.volumes() != now || try == maxRefreshTries || jet.Wait(ctx, lagPause) != nil {
 			return
@@ -320,8 +321,8 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 const maxRefreshTries = 100
 
 // fillFromKept fills an empty page with the kept events after its end. It reports whether
-// there are any. If not, it moves the end of the page to the end of the last removed
-// volume.
+// there are any, and how many are left after the page. If there are none, it moves the
+// end of the page to the end of the last removed volume.
 func (s *Ledger) fillFromKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {

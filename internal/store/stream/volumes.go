@@ -335,7 +335,8 @@ func (s *Ledger) IsLive(n events.Volume) bool {
 	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.removed == nil })
 }
 
-// LiveAt returns the volume that holds a position. It returns false if that is removed.
+// LiveAt returns the volume that holds a position. It returns false if the volume is
+// removed.
 func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
 	now := s.volumes()
 	v := now.list[now.indexOf(position)]
