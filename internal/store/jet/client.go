@@ -69,7 +69,7 @@ type Options struct {
 	// to be stored.
 	OnWrite func(bytes int)
 	// Starved, if set, returns an error while the server cannot open its files. The
-	// server then answers that messages do not exist which it cannot read.
+	// server then reports messages that it cannot read as missing.
 	Starved func() error
 	// ReadOnly, if set, returns the reason why nothing may be stored now, or nil.
 	ReadOnly func() error

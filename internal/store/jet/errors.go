@@ -32,8 +32,8 @@ func IsConflict(err error) bool {
 		(ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence || ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// IsRejected reports whether the server or the client refused a message: it is
-// certainly not stored, and another try would fail too.
+// IsRejected reports whether the server or the client refused a message, or another
+// stream stored it: it is not stored as requested, and another try would fail too.
 func IsRejected(err error) bool {
 	var ae *natsjs.APIError
 	if errors.As(err, &ae) {

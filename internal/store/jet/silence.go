@@ -18,9 +18,9 @@ const (
 	pingInterval = 500 * time.Millisecond
 	pingTimeout  = time.Second
 	// silentAfter is the time without a byte from the server after which it is silent. A
-	// request that started before is answered within 5 s.
+	// request that was sent when the server stopped answering fails within 5 s.
 	silentAfter = 2500 * time.Millisecond
-	// silentTimeout is how long a request to a silent server takes.
+	// silentTimeout is how long a request to a silent server takes until it fails.
 	silentTimeout = 200 * time.Millisecond
 )
 
@@ -46,9 +46,9 @@ func newSilence(conn *nats.Conn, server string) *silenceDetector {
 	return w
 }
 
-// run pings the server. Every byte that it sends counts as an answer. A process that
-// was stopped has received nothing either, so the server is silent only after two
-// pings.
+// run pings the server. Every byte that the server sends counts as an answer. If this
+// process was suspended, it has received nothing either. Therefore the server is silent
+// only after two unanswered pings.
 func (w *silenceDetector) run() {
 	closed := w.conn.StatusChanged(nats.CLOSED)
 	pause := time.NewTimer(pingInterval)
@@ -159,10 +159,11 @@ func (c *Client) AwaitAnswers(ctx context.Context) error {
 	return c.silence.awaitAnswers(ctx)
 }
 
-// boundRead bounds the requests of a reader to the time in which the server answers. If the
-// server is already silent, no request is sent: the context is done. The caller MUST
-// call ended with the error of the requests. ended replaces that by an
-// *events.NoAnswerError if the server was silent.
+// boundRead returns a context for the requests of a reader, which is done soon after the
+// server becomes silent. If the server is already silent and stays so, the context is
+// done, and no request is sent. The caller MUST call ended with the error of the
+// requests. ended replaces this error by an *events.NoAnswerError if the server was
+// silent.
 func (c *Client) boundRead(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	if c.silence == nil {
 		return ctx, func(*error) {}
@@ -177,7 +178,7 @@ func (c *Client) boundRead(ctx context.Context) (bounded context.Context, ended 
 		}
 	}
 	stop := context.AfterFunc(c.silence.answering(), func() {
-		_ = Wait(ctx, silentTimeout-time.Since(began)) // the same for readers that came just before
+		_ = Wait(ctx, silentTimeout-time.Since(began)) // a reader that has just started must not spin either
 		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
@@ -200,9 +201,10 @@ func (c *Client) boundRead(ctx context.Context) (bounded context.Context, ended 
 	}
 }
 
-// BoundRequest bounds one request to Options.TryWait, and to the time in which an outside
-// server answers. The caller MUST call ended with the error of the request. ended replaces
-// that by an *events.NoAnswerError if the server was silent.
+// BoundRequest returns a context for one request. It is done after Options.TryWait, and
+// soon after an outside server becomes silent. The caller MUST call ended with the error
+// of the request. ended replaces this error by an *events.NoAnswerError if the server was
+// silent.
 func (c *Client) BoundRequest(ctx context.Context) (bounded context.Context, ended func(*error)) {
 	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
 	ctx, heard := c.boundRead(ctx)
