@@ -109,7 +109,8 @@ func Revoke(dir, which string, now time.Time) (c Credential, err error) {
 func truncateToSecond(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // find returns the index of the credential with a name, or with an id or the start of
-// one. An active one takes precedence over revoked ones of its name.
+// one. An active one takes precedence over revoked ones of its name. If active is set, a
+// revoked credential is an error.
 func find(list []Credential, which string, active bool) (int, error) {
 	found := -1
 	for i, c := range list {

@@ -23,9 +23,9 @@ const (
 // use fails, Follow calls it again.
 func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential) error) {
 	var current []Credential
-	var unreadable time.Time // when the list became unreadable
-	var reason, unused string
-	failed := true // use has not accepted current yet
+	var unreadable time.Time  // when the list became unreadable
+	var reason, unused string // the last logged errors of the list and of use
+	failed := true            // use has not accepted current yet
 	try := func(list []Credential) {
 		current = list
 		err := use(list)
