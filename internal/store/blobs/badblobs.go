@@ -14,12 +14,12 @@ import (
 	"daybook/events"
 )
 
-// A damaged blob affects only the operations that need it. Its name is kept in memory,
-// so that a writer that stores the blob again replaces it and does not rely on it.
+// A damaged blob affects only the operations that need it. Its name is kept in memory:
+// a writer of the same blob then replaces the damaged one, and does not rely on it.
 
-// metaDamaged is the reason, in the metadata of a blob, why the blob cannot be read. It
-// also replaces metadata that was lost; without it, such a blob would seem never to
-// have been stored.
+// metaDamaged is the key of the reason why a blob cannot be read. markLost stores it in
+// place of metadata that was lost; without it, such a blob would seem never to have been
+// stored.
 const metaDamaged = "damaged"
 
 // damagedBlobs holds the names of the blobs that were found damaged.
@@ -143,7 +143,7 @@ func (b *bucket) markLost(ctx context.Context, name string) error {
 		return nil // the blob was stored since
 	}
 	if err == nil {
-		_ = b.reportDamaged(name, errors.New(lostMetadata)) // already reported
+		_ = b.reportDamaged(name, errors.New(lostMetadata)) // the result is for readers only
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func newBlobCodec(hash string, base []byte) *blobCodec {
 	if len(base) > 0 {
 		// The fastest level indexes too little of a base to find matches in it.
 		enc = append(enc, zstd.WithEncoderLevel(zstd.SpeedDefault))
-		// Other tools also write raw dictionaries without an id.
+		// The id 0 means that the encoded blob names no dictionary.
 		enc = append(enc, zstd.WithEncoderDictRaw(0, base))
 		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
 	}

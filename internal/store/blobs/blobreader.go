@@ -19,7 +19,7 @@ import (
 )
 
 // maxWindow is the maximum distance of references in the encoded form of a blob, in
-// bytes. A reader in pieces holds as much in memory.
+// bytes. A reader that reads in pieces holds as many bytes in memory.
 const maxWindow = 8 << 20
 
 // maxInMemory is the size in bytes up to which a blob is decoded at once. A decoder that
@@ -89,8 +89,9 @@ func (r *blobReader) Close() error {
 	return nil
 }
 
-// OpenBlob calls openHeap or openText. size is the length of the content in bytes. The
-// caller MUST close content.
+// OpenBlob returns a reader of a heap, or of a text as it is stored. size is the length
+// of the content in bytes. The caller MUST close content. The errors are those of Heap or
+// RawText; the reader may also return events.ErrDamaged.
 func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
 	var r *blobReader
 	if heap {
@@ -226,7 +227,7 @@ func (s *Store) decodeInPieces(ctx context.Context, packed io.Reader, base, hash
 	}
 	r := &blobReader{want: hash, size: size, sum: sha256.New()}
 	if size <= maxInMemory {
-		// The encoded form may be longer, by less than a block header for each block.
+		// The encoded form may be longer than the blob, by less than a header for each block.
 		if err := budget.TakeOnce(ctx, 2*int(size)+1<<10); err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 // Options configure a Store. The zero value works.
 type Options struct {
 	// CacheBytes bounds the encoded heaps kept in memory, in bytes. Default: 64 MiB. A
-	// negative value keeps none. Cached, if set, is called with the size of the cache
+	// negative value keeps none. OnCacheSize, if set, is called with the size of the cache
 	// after each change, in bytes. It MUST NOT block.
 	CacheBytes  int64
 	OnCacheSize func(bytes int64)

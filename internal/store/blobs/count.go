@@ -27,8 +27,8 @@ func (b *bucket) checkPurgeCount(ctx context.Context, st natsjs.StreamState) err
 	if missing == 0 {
 		return nil
 	}
-	// Read after the state: the count only grows, and it grows before messages are
-	// deleted.
+	// The count is read after the state. It grows before messages are deleted, so it
+	// includes every purged message that the state lacks.
 	purged, _, err := b.purgedCount(ctx)
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func (b *bucket) setPurged(ctx context.Context, n, seq uint64) error {
 	return b.replace(ctx, purgeCounterName, body, seq)
 }
 
-// addPurged adds chunks that are about to be purged. Chunks that an interrupted pass
-// counted and did not purge are counted once.
+// addPurged adds chunks that are about to be purged to the count. Chunks that an
+// interrupted purge counted and did not delete are counted only once.
 func (b *bucket) addPurged(ctx context.Context, chunks uint64) error {
 	for {
 		purged, seq, err := b.purgedCount(ctx)

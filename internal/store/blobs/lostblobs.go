@@ -43,7 +43,7 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 			continue
 		}
 		if why := e.Metadata[metaDamaged]; why != "" {
-			_ = b.reportDamaged(name, errors.New(why)) // already reported
+			_ = b.reportDamaged(name, errors.New(why)) // the result is for readers only
 			lost++
 		} else if have := info.State.Subjects[chunkSubjects+e.NUID]; have != uint64(e.Chunks) {
 			_ = b.reportDamaged(name, fmt.Errorf("%d of its %d chunks cannot be read", int64(e.Chunks)-int64(have), e.Chunks))
