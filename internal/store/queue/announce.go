@@ -29,7 +29,7 @@ func (s *Queue) announceReturned(pool, tenant string, delay time.Duration) {
 	if delay > lookInterval {
 		return // the next look finds the request in time
 	}
-	// If it is lost, the next look finds the request.
+	// If the announcement is lost, the next look finds the request.
 	_ = s.jet.WorkConn.Publish(returnedSubject(pool, tenant), strconv.AppendInt(nil, delay.Milliseconds(), 10))
 }
 

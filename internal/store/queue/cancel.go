@@ -15,8 +15,8 @@ import (
 // cancelTimeout is how long a runner may take to answer.
 const cancelTimeout = 2 * time.Second
 
-// Messages on a cancel subject. Any other message is not a request: a subscriber that
-// may have events delivered could choose this subject.
+// Messages on a cancel subject. Any other message is ignored, because a client that may
+// create consumers could have events delivered to this subject.
 const (
 	cancelRequest = "cancel"
 	heldRequest   = "held?"

@@ -65,11 +65,10 @@ func nak(delay time.Duration) []byte {
 }
 
 // Consume calls fn for each run request of a pool, each call on a goroutine of its own.
-// At most as many calls hold a slot at a time as slots allows; a call that released its
-// slot with ReleaseSlot does not count, up to one such call per slot. A
-// fairness.Scheduler selects the tenant whose request a free slot takes. Within a
-// tenant, sessions take turns. The context of fn has the values of ctx and is not
-// canceled with it.
+// A call holds a slot until it calls ReleaseSlot or returns. While more calls without a
+// slot run than there are slots, no further call starts. A fairness.Scheduler selects the
+// tenant whose request a free slot takes. Within a tenant, sessions take turns. The
+// context of fn has the values of ctx and is not canceled with it.
 //
 // When ctx is done, Consume takes no more requests, and naks those that have arrived and
 // were not passed to fn. It returns nil after every fn has returned. An error means that
@@ -114,9 +113,12 @@ type replyInfo struct {
 	pending uint64
 }
 
-// parseReply parses "$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>. <consumer
-// seq>.<time>.<pending>". It also parses the longer form with a domain and an account
-// after "$JS.ACK", and possibly an unused token at the end.
+// parseReply parses a reply subject of this form:
+//
+//	$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+//
+// It also parses the longer form with a domain and an account after "$JS.ACK", and
+// possibly an unused token at the end.
 func parseReply(reply string) (replyInfo, error) {
 	t := strings.Split(reply, ".")
 	if len(t) < 9 || t[0] != "$JS" || t[1] != "ACK" || len(t) == 10 {

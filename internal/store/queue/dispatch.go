@@ -21,9 +21,9 @@ const (
 	// lookInterval is the maximum interval at which a runner looks at the consumers of its
 	// pool for requests that it was not notified of.
 	lookInterval = 5 * time.Second
-	// secondLookDelay is the time after its start at which a runner looks a second time.
-	// The consumers may learn of requests that were stored just before the start with a
-	// delay.
+	// secondLookDelay is the time after its start at which a runner looks a second time. A
+	// request that was stored just before the start may reach its consumer only after the
+	// first look.
 	secondLookDelay = 250 * time.Millisecond
 	// hungryInterval is the minimum interval at which a runner announces free slots.
 	hungryInterval = 250 * time.Millisecond
@@ -58,7 +58,8 @@ type poolConsumer struct {
 	// announced counts the announced requests of each tenant that are not found yet.
 	announced map[string]announcements
 	// reclaiming holds the tenants whose in-flight requests of an earlier process are
-	// being returned, with the number of waiting requests. They get no slot until then.
+	// being returned, with the number of waiting requests. These tenants get no slot until
+	// all are returned.
 	reclaiming map[string]int
 	// releasedSlots is the number of calls of fn that released their slot.
 	releasedSlots int
@@ -129,7 +130,7 @@ func (c *poolConsumer) run(ctx context.Context) error {
 	// own.
 	c.running.Wait()
 	for _, q := range queues {
-		q.nakNewest(func(held int) int { return held }) // taken for a slot since
+		q.nakNewest(func(held int) int { return held }) // requests taken ahead since the first nakNewest
 		q.close()
 	}
 	return nil
@@ -401,7 +402,7 @@ func (c *poolConsumer) serve(slot *fairness.Slot, q *tenantQueue, a announcement
 func (c *poolConsumer) returnSlot(slot *fairness.Slot, generation, more int, err error) {
 	now := time.Now()
 	if err != nil {
-		c.sched.Release(slot, now) // the time of the slot was used
+		c.sched.Release(slot, now) // the time until the failure counts for the tenant
 	} else {
 		c.sched.Cancel(slot)
 	}

@@ -38,8 +38,8 @@ func (c *poolConsumer) forgetIdle(now time.Time) {
 	}
 }
 
-// isIdle reports whether the queue holds no request, and no volume other than the active
-// one and the volumes in done can have one.
+// isIdle reports whether the queue holds no request and no sealed volume can have one for
+// it. done holds the sealed volumes without unfinished requests.
 func (q *tenantQueue) isIdle(active stream.LiveVolume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false

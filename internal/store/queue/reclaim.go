@@ -131,9 +131,10 @@ func (c *poolConsumer) reclaimable(ctx context.Context, tenant string, v stream.
 }
 
 // dueTurns returns how many turns of a session do not wait for an earlier one. list is
-// in order; the turns up to and including the first one that has not ended are due. A
-// turn that ended before an earlier one does no harm, because every turn after one that
-// has not ended waits. If the server cannot tell, all are due and known is false.
+// in order; the turns up to and including the first one that has not ended are due. If a
+// turn ended before an earlier one, the result may be too large. That does no harm: the
+// runner returns a turn that has to wait. If the server cannot tell, all are due and
+// known is false.
 func (c *poolConsumer) dueTurns(ctx context.Context, tenant string, list []queuedTurn) (due int, known bool) {
 	if len(list) == 1 {
 		return 1, true

@@ -20,8 +20,9 @@ import (
 	"daybook/internal/store/stream"
 )
 
-// A runner takes this many requests of a tenant ahead, and this many bytes, to take
-// them by session in turn, while it holds less than maxHeldBytes of all tenants.
+// lookAhead and lookAheadBytes bound the requests of a tenant that a runner takes ahead
+// at once. It takes several, so that the sessions of the tenant can take turns. It takes
+// none ahead while it holds maxHeldBytes or more of all tenants.
 const (
 	lookAhead      = 128
 	lookAheadBytes = 1 << 20
@@ -37,7 +38,8 @@ type tenantQueue struct {
 	users     int
 	idleSince time.Time
 
-	// pulling guards the fields up to returned, and is held during requests to consumers.
+	// pulling guards the fields up to wasRedelivered, and is held during requests to
+	// consumers.
 	pulling sync.Mutex
 	sub     *nats.Subscription
 	// sources are the consumers of the tenant, oldest volume first.
@@ -57,7 +59,7 @@ type tenantQueue struct {
 	held fairness.Window[takenRequest]
 	// inFlight is the number of requests that are held or passed to the function.
 	inFlight int
-	// looks are the sealed volumes to ask again.
+	// looks are the volumes to ask again. The key 0 stands for all volumes.
 	looks map[events.Volume]bool
 	// isConsumerFull reports whether the consumer of the active volume had the maximum number of
 	// unacknowledged requests. Until one is acknowledged it delivers no new one. ackedAt
@@ -463,7 +465,8 @@ func (q *tenantQueue) nakNewest(n func(held int) int) {
 }
 
 // close ends the subscription and returns the requests that the server sent before it
-// processed that. A silent server has sent none, so close does not wait for it.
+// processed the end of the subscription. A silent server has sent none, so close does not
+// wait for it.
 func (q *tenantQueue) close() {
 	if q.sub == nil {
 		return
@@ -472,7 +475,7 @@ func (q *tenantQueue) close() {
 	q.sub = nil
 	answering := q.c.work.jet.Answering()
 	if answering.Err() != nil {
-		_ = sub.Unsubscribe() // the server reads it once it answers again
+		_ = sub.Unsubscribe() // the server processes this once it answers again
 		return
 	}
 	if err := sub.Drain(); err != nil {
@@ -501,7 +504,7 @@ func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duratio
 // nakTaken returns a request to the queue that was taken and not passed to the
 // function.
 func (c *poolConsumer) nakTaken(t takenRequest, delay time.Duration) {
-	// If it is lost, the request is delivered again after its ack deadline.
+	// If the nak is lost, the request is delivered again after its ack deadline.
 	_ = c.work.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
 	c.work.announceReturned(c.pool, t.e.Tenant, delay)
 }

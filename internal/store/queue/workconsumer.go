@@ -28,8 +28,8 @@ const (
 	// metaCreatedAt holds the last position of the volume when the consumer was created.
 	// An earlier consumer may have delivered the requests up to there.
 	metaCreatedAt = "daybook-created-at"
-	// metaAdopted marks the former consumer of a pool whose requests the consumers of the
-	// tenants deliver. It holds the number of deliveries of the former consumer.
+	// metaAdopted marks the former consumer of a pool once the consumers of the tenants
+	// deliver its requests. It holds the number of deliveries of the former consumer.
 	metaAdopted = "daybook-adopted"
 )
 
@@ -159,8 +159,8 @@ func (s *Queue) Prepare(ctx context.Context, v stream.LiveVolume, e events.Event
 	s.prepared.Store(key, struct{}{})
 }
 
-// forgetPrepared drops the consumers of other volumes, in which nothing is stored any
-// more.
+// forgetPrepared drops the consumers of other volumes from prepared: nothing is stored in
+// these volumes any more.
 func (s *Queue) forgetPrepared(active stream.LiveVolume) {
 	s.prepared.Range(func(key, _ any) bool {
 		if key.(workKey).stream != active.Stream() {
@@ -249,11 +249,11 @@ func byTenant(list []*natsjs.ConsumerInfo, v stream.LiveVolume, pool string) map
 	return found
 }
 
-// adoptFormer creates the consumers of the tenants with requests that the former
-// consumer of a pool in a volume has not acknowledged, unless that happened since its
-// last delivery. The former consumer stays, because it determines where a consumer
-// created later starts. list holds the consumers of the volume. changed reports whether
-// the list is out of date.
+// adoptFormer creates consumers for the tenants that have unacknowledged requests in the
+// former consumer of a pool in a volume. It does nothing if it has done so after the last
+// delivery of the former consumer. The former consumer stays, because it determines where
+// a consumer created later starts. list holds the consumers of the volume. changed reports
+// whether the list is out of date.
 func (s *Queue) adoptFormer(ctx context.Context, v stream.LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
 	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
 	if i < 0 || isAdopted(list[i]) {
