@@ -61,14 +61,14 @@ var forwards = []forward{
 	// The same for a pull with one answer. Its return path ends with the answer. A server
 	// has one kind of response per subject.
 	{onePrefix + ">", apiPrefix + "CONSUMER.MSG.NEXT.>", server.Singleton},
-	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // otherwise kept for answerTimeout
+	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // the return path ends with the answer
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
 
-// consumerProxy handles the JetStream requests of a subscriber. It answers requests
-// that read events of the tenant of the subscriber or concern the consumers of the
-// tenant, and refuses all others. It encodes forwarded requests from scratch, so that
-// the server cannot interpret them differently.
+// consumerProxy is the gate of a subscriber: it handles the JetStream requests of the
+// subscriber. It answers requests that read events of the tenant of the subscriber or
+// concern the consumers of the tenant, and refuses all others. It encodes forwarded
+// requests from scratch, so that the server cannot interpret them differently.
 type consumerProxy struct {
 	who  Subscriber
 	view *ledgerView
@@ -283,8 +283,8 @@ func (g *consumerProxy) acknowledge(m *nats.Msg) {
 	_ = g.own.PublishRequest(acksPrefix+rest, m.Reply, m.Data)
 }
 
-// inside returns the name in the ledger of a consumer of the subscriber. No consumer of
-// the service has a tilde in its name.
+// inside returns the name in the ledger of a consumer that subscribers of the tenant know
+// as name. No consumer of the service has a tilde in its name.
 func (g *consumerProxy) inside(name string) string { return "subscriber~" + g.who.Tenant + "~" + name }
 
 // outside removes the prefix of inside from names in a text.

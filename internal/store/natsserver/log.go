@@ -44,7 +44,8 @@ const indexMissing = "an index was not written at the last stop, as after a cras
 // explainLine translates a log line about files into its consequence for the ledger and the
 // required action. It returns "" for other lines.
 func explainLine(text string) string {
-	// First: what cannot be read because of an exhausted resource is not damaged.
+	// This check comes first, because what cannot be read only because a resource is
+	// exhausted is not damaged.
 	if r, ok := exhausted.In(text); ok {
 		if r.Disk {
 			return r.Reason + "; the ledger takes writes again automatically: what was acknowledged is safe"
@@ -55,7 +56,7 @@ func explainLine(text string) string {
 		words []string
 		means string
 	}{
-		// First: the reason in the line may call the index corrupt.
+		// These words come before those of damage, because the line may call the index corrupt.
 		{[]string{"stream state from index", "Stream state corrupt"}, indexMissing},
 		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
 			"the ledger cannot be written; free space on the disk or repair it, then restart the server: acknowledged events are safe"},
@@ -75,7 +76,7 @@ func explainLine(text string) string {
 }
 
 // isClient reports whether a line is about a connection. Such a line contains text that
-// the client chose, its name and subjects, even if the server passes it as a format. It
+// the client chose: its name and subjects. The text may be part of a format. The line
 // contains nothing about files.
 func isClient(text string) bool { return strings.Contains(text, " - cid:") }
 

@@ -173,7 +173,8 @@ func CheckListen(addr string, fallback bool) error {
 	return listenOn(&server.Options{}, addr, fallback)
 }
 
-// listenOn sets the address in cfg, or a random port if that of addr is busy or 0.
+// listenOn sets the address in cfg. It sets a random port if the port of addr is 0, or is
+// busy and fallback is set.
 func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -21,8 +21,8 @@ type Subscriber struct {
 	ID string
 	// Tenant is the tenant whose events the subscriber reads.
 	Tenant string
-	// PublicKey is the nkey whose private key the connections of the subscriber must
-	// prove.
+	// PublicKey is the public nkey of the subscriber. Each of its connections must prove
+	// that it has the private key.
 	PublicKey string
 }
 

@@ -67,9 +67,9 @@ func provesKey(c server.ClientAuthentication, key string) bool {
 }
 
 // servicePermissions returns the permissions of the service itself: everything except
-// deleting recorded messages and changing the configuration of a stream. A fault or an
-// intruder in this process then cannot send a request that does so; only the owner of the
-// files can. Streams that are created later deny purges by their configuration.
+// deleting recorded messages and changing the configuration of a stream. A fault of this
+// process then cannot send a request that does so over these connections. Streams that
+// are created later deny purges by their configuration.
 func servicePermissions(streams []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
