@@ -20,7 +20,8 @@ var errHandedBack = errors.New("the run was handed back")
 const maxReplans = 10
 
 // handleDelivery processes one delivery of a request. It is the outermost function of a
-// run: it logs each error and naks the request.
+// run. It logs each error, and it acknowledges or naks the request unless another delivery
+// of the request is in progress.
 func (r *Runner) handleDelivery(l *shutdownPhases, d Delivery) {
 	log := r.opts.Logger.With("execution", d.Event.About(), "tenant", d.Event.Tenant, "delivered", d.Delivered)
 	if l.isDraining() {
@@ -117,8 +118,8 @@ func (r *Runner) handleRequest(l *shutdownPhases, d Delivery) error {
 	return fmt.Errorf("the plan was out of date %d times", maxReplans)
 }
 
-// endUnreadable ends an execution whose request is damaged. It leaves a request that
-// only this version cannot decode to another version.
+// endUnreadable ends an execution whose request is damaged. It returns an error for a
+// request that is intact but that this version cannot decode; another version may run it.
 func (r *Runner) endUnreadable(l *shutdownPhases, d Delivery) error {
 	_, malformed := errors.AsType[*events.DecodeError](d.Unreadable)
 	switch {

@@ -158,7 +158,8 @@ func (x *hostCallBroker) recordReturn(run *ledger.StartedAttempt, a ledger.HostR
 	return ready, err
 }
 
-// stampAnswer sets the script's time of the next answer.
+// stampAnswer returns the time on the script's clock for the next answer, and keeps it
+// as the earliest time of later ones.
 func (x *hostCallBroker) stampAnswer() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -229,7 +230,8 @@ func (x *hostCallBroker) Next(ctx context.Context, due time.Time) (HostAnswer, e
 	}
 }
 
-// decideNext returns the next answer or timer for the script, if that is known.
+// decideNext returns the next answer or timer for the script, if that is known. If not,
+// it returns a channel that is closed at the next change.
 func (x *hostCallBroker) decideNext(ctx context.Context, due time.Time) (a HostAnswer, isKnown bool, changed <-chan struct{}, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

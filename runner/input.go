@@ -90,10 +90,10 @@ func (i *workerIdentity) lookup(stateful bool) (events.Engine, []string, bool) {
 	return engine, i.layers[stateful], ok
 }
 
-// fetch reads everything that a run starts from. An error is worth another try; a
-// permanent problem is returned as input.refusal. readCtx ends before ctx when the run
-// is stopped. fetch then reads nothing more, does not wait for memory, and returns an
-// input without source and heap.
+// fetch reads everything that a run starts from. After an error another try may succeed;
+// a permanent problem is returned as input.refusal. When the run is stopped, readCtx ends
+// and ctx does not. fetch then reads nothing more, does not wait for memory, and returns
+// an input without source and heap.
 func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan) (input, error) {
 	req := plan.Request
 	req.Heap = plan.Heap // in a session, the session head

@@ -125,7 +125,8 @@ func recordedBytes(lines []events.Line, encrypted bool) int64 {
 	return n
 }
 
-// jsonBytes holds the largest number of bytes that JSON encodes each byte of a text in.
+// jsonBytes holds, for each byte of a text, the largest number of bytes that it takes in
+// JSON.
 var jsonBytes = func() (sizes [256]uint8) {
 	for b := range sizes {
 		sizes[b] = 1

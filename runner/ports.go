@@ -34,10 +34,10 @@ type Delivery struct {
 // Work delivers run requests.
 type Work interface {
 	// Consume calls fn for each request of a pool, each call on a goroutine of its own.
-	// At most as many calls hold a slot at a time as slots allows; a call that released
-	// its slot does not count. Tenants share the slots as slots defines. When ctx is
-	// done, Consume takes no more requests and returns after every fn has returned. ctx
-	// MUST NOT cancel fn's context.
+	// At most slots.Total calls hold a slot at a time. A call that released its slot holds
+	// none. Tenants share the slots as slots defines. When ctx is done, Consume takes no
+	// more requests and returns after every fn has returned. The end of ctx MUST NOT end
+	// the context of fn.
 	Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error
 	// ListenCancel calls fn for each request to cancel the execution. fn MAY block. It
 	// returns true if the end of the execution is recorded, and ListenCancel then
@@ -124,16 +124,16 @@ type Heaps interface {
 
 // Memory limits the memory that the heaps of runs take in this process.
 type Memory interface {
-	// OpenAccount opens an account for a run. A heap that is read under the returned
-	// context is first reserved in the account, which may block.
+	// OpenAccount opens an account for a run. Reading a heap under the returned context
+	// first reserves memory for the heap in the account, which may block.
 	OpenAccount(ctx context.Context) (context.Context, MemoryAccount)
 }
 
 // MemoryAccount is the memory account of one run. It belongs to one goroutine at a
 // time.
 type MemoryAccount interface {
-	// Reserve waits for memory for one heap, which replaces the reservation before. It
-	// fails only with ctx's error.
+	// Reserve waits for memory for one heap and reserves it in place of the previous
+	// reservation. It fails only with ctx's error.
 	Reserve(ctx context.Context, bytes int64) error
 	// Release returns the memory. The caller MUST NOT refer to a heap afterwards.
 	Release()
@@ -148,9 +148,11 @@ func (unboundedMemory) OpenAccount(ctx context.Context) (context.Context, Memory
 func (unboundedMemory) Reserve(context.Context, int64) error { return nil }
 func (unboundedMemory) Release()                             {}
 
-// Texts reads sources that are too large for an event.
+// Texts reads sources, and the values passed to runs, that are too large for an event.
 type Texts interface {
-	// Text returns a text after it checked the hash. It returns the errors of
-	// Heaps.Heap.
+	// Text returns a text after it checked the hash. It returns events.ErrNotFound if the
+	// tenant never stored the text, events.ErrShredded if its content key is missing,
+	// events.ErrDamaged if its bytes do not match the hash, and another error if the store
+	// cannot answer now.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }

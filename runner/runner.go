@@ -28,8 +28,8 @@ type Options struct {
 	// Shares defines how tenants share the slots. Its Total is ignored; Slots applies.
 	Shares fairness.Slots
 	// OutputRate limits the output that all runs together record, in bytes of events
-	// per second, and defines how tenants share it. Default: no limit. A script whose
-	// output waits is stopped only by its time limit.
+	// per second, and defines how tenants share it. Default: no limit. A script waits
+	// while its output waits, and its time limit includes that time.
 	OutputRate fairness.Rate
 
 	Ledger  Ledger

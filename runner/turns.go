@@ -14,14 +14,14 @@ import (
 var errTurnPending = errors.New("the run waits for its turn")
 
 // turnDelay is the longest delay of a request whose turn has not come. The shortest is
-// half of it. The end of the turn before releases the request earlier, so the delay
-// only limits the cost of a lost release.
+// half of it. The process that ends the previous turn releases the request earlier, so the
+// delay matters only if that release is lost.
 const turnDelay = 10 * time.Minute
 
 // postpone naks the request of a run whose turn has not come. The request then costs
-// only its entry in the queue. If the turn before ends between the plan and the nak, its
-// release has no effect. So postpone plans the run again after the nak, and releases the
-// request if its turn has come. It returns nil if the execution has ended.
+// only its entry in the queue. If the previous turn ends between the plan and the nak, its
+// release has no effect. Therefore postpone plans the run again after the nak, and
+// releases the request if its turn has come. It returns nil if the execution has ended.
 func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Plan, d Delivery) error {
 	delay := plan.PlanAgainAfter
 	if delay <= 0 {

@@ -24,12 +24,11 @@ type Workers interface {
 	// outcome of the script is unknown; the Outcome then holds only Pristine, Warnings
 	// and the resource usage.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
-	// Engine returns the engine of runs with or without a heap. Its result and that of
-	// Layers MUST NOT change while the Workers exist: the runner calls each once per
-	// kind of run.
+	// Engine returns the engine of stateful or of other runs. Its result and that of
+	// Layers MUST NOT change while the Workers exist: the runner keeps them.
 	Engine(ctx context.Context, stateful bool) (events.Engine, error)
 	// Layers returns the sorted names of the sandbox layers that are proven to be
-	// active in workers of such runs.
+	// active in workers of stateful or of other runs.
 	Layers(ctx context.Context, stateful bool) ([]string, error)
 }
 
