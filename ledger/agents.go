@@ -173,7 +173,7 @@ type AgentPrompt struct {
 type PromptReceipt struct {
 	PromptID string
 	// ExecutionID is the prompt's run; empty for a command. Seq is the position of the last
-	// event that recorded the prompt.
+	// event that was recorded for the prompt.
 	ExecutionID string
 	Seq         uint64
 	At          events.Instant
@@ -181,7 +181,7 @@ type PromptReceipt struct {
 
 // Prompt records a prompt and the request of its run. If the run is invalid or not
 // admitted, nothing is recorded. If only the request fails, the prompt stays recorded:
-// Prompted is set, and the error is that of Submit.
+// the PromptReceipt is set, and the error is that of Submit.
 func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ PromptReceipt, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)

@@ -36,12 +36,12 @@ type answer struct {
 	// contendedAt is the last time that another writer was first, in nanoseconds since 1970
 	// UTC; 0 means never.
 	contendedAt atomic.Int64
-	// recorded is true once an event of the command is recorded, and sent once an event
-	// may be.
+	// recorded is true once an event of the command is recorded. sent is true once an event
+	// was sent to the store, which may have recorded it.
 	recorded, sent atomic.Bool
 }
 
-// NoteSent notes that an event of the client's command of ctx was sent to the store.
+// NoteSent notes that an event of the client's command in ctx was sent to the store.
 // Without a command in ctx it does nothing.
 func NoteSent(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
@@ -56,7 +56,7 @@ func HasSentNothing(ctx context.Context) bool {
 	return ok && !a.sent.Load() && !a.recorded.Load()
 }
 
-// NoteRecorded notes that an event of the client's command of ctx is recorded. Without a
+// NoteRecorded notes that an event of the client's command in ctx is recorded. Without a
 // command in ctx it does nothing.
 func NoteRecorded(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
@@ -64,15 +64,15 @@ func NoteRecorded(ctx context.Context) {
 	}
 }
 
-// HasRecorded reports whether an event of the client's command of ctx is recorded, see
+// HasRecorded reports whether an event of the client's command in ctx is recorded, see
 // NoteRecorded. The rest of such a command should not be refused.
 func HasRecorded(ctx context.Context) bool {
 	a, ok := ctx.Value(answerKey{}).(*answer)
 	return ok && a.recorded.Load()
 }
 
-// noteContention notes that another writer was first. It means that the ledger works, and
-// that a command which takes too long is delayed by other writers.
+// noteContention notes that another writer was first. Then the ledger works, and a command
+// that takes too long was delayed by other writers.
 func noteContention(ctx context.Context) {
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
 		a.contendedAt.Store(time.Now().UnixNano())
@@ -80,7 +80,7 @@ func noteContention(ctx context.Context) {
 }
 
 // wasContended reports whether another writer was first at any time during the command
-// of ctx.
+// in ctx.
 func wasContended(ctx context.Context) bool {
 	a, _ := ctx.Value(answerKey{}).(*answer)
 	return a.wasContended()

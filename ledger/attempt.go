@@ -21,13 +21,13 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 //
 // A request that is delivered for the first time gets a plan without any read; Start
 // detects if this plan is wrong. For a redelivered request, Plan reads the history of
-// the execution. It ends the execution if a cancel was requested or if MaxAttempts
-// attempts have died. Otherwise it plans another attempt, with the seed and the start
-// time of the first. If Plan.Ended is set, the runner finalizes the execution and
-// acknowledges the request.
+// the execution. It ends the execution if a cancel was requested, if MaxAttempts attempts
+// have died, or if the run must not be started again after an interruption. Otherwise it
+// plans another attempt, with the seed and the start time of the first. If Plan.Ended is
+// set, the runner finalizes the execution and acknowledges the request.
 //
-// A run with a turn in a logical session is planned from the ledger in every case, and
-// may have to wait: see Plan.After.
+// For a run with a turn in a logical session, Plan always reads the events of the
+// session. The run may have to wait: see Plan.WaitFor.
 //
 // Errors are ErrHeld if a runner still holds the run, and CodeUnavailable for a history
 // that this version does not understand. The runner MUST then leave the request to a

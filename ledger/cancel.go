@@ -130,8 +130,8 @@ func (l *Ledger) ensureCancelled(ctx context.Context, tenant, execution string, 
 			return 0, err
 		}
 		if err != nil {
-			// The execution has ended, as requested. Its request is not acknowledged yet,
-			// so that the runner that receives it finalizes the execution.
+			// The execution has ended, as the client asked. The request of the run is not
+			// acknowledged yet, and the runner that receives it finalizes the execution.
 			l.opts.Logger.WarnContext(ctx, "finalizing a cancelled execution", "execution", execution, "err", err)
 		}
 		terminal = &e
@@ -142,9 +142,9 @@ func (l *Ledger) ensureCancelled(ctx context.Context, tenant, execution string, 
 	return terminal.Seq, nil
 }
 
-// endCancelled appends the cancelled event for the server unless the execution has
-// ended, and finalizes. It returns the recorded terminal event, which is set even with
-// an error if only finalizing failed.
+// endCancelled ends an execution as cancelled without its runner, unless it has ended,
+// and finalizes it. It returns the recorded terminal event, which is set even with an
+// error if only finalizing failed.
 func (l *Ledger) endCancelled(ctx context.Context, req Request, actor events.Actor) (events.Event, error) {
 	return l.end(ctx, req, func(h *history) events.Data {
 		return newCancelledEnding(actor, req.ExecutionID, h.attempt())

@@ -98,8 +98,8 @@ type Plan struct {
 	Position uint64
 	// WaitFor, if not empty, is the execution whose end the run has to wait for, because an
 	// earlier turn of the session has not ended. The end of the last such turn releases
-	// the request. Again, if not 0, is the time after which the run MUST be planned again
-	// without a release: an earlier turn has no requested run yet.
+	// the request. PlanAgainAfter, if not 0, is the time after which the run MUST be
+	// planned again without a release: an earlier turn has no requested run yet.
 	WaitFor        string
 	PlanAgainAfter time.Duration
 	// Runner is the runner of the attempt before, if that attempt has neither ended nor

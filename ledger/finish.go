@@ -11,18 +11,19 @@ const timedOutMessage = "Execution timed out"
 
 // Complete records the terminal event of a run, its tags and its session entry. It
 // returns the recorded terminal event. If another writer ended the execution first, this
-// is the event of that writer; the caller compares. An error with an event means that
-// only finalizing failed: the runner MUST leave the request unacknowledged, and the
-// redelivery finalizes. An error without an event means that the end may not be
+// is the event of that writer. An error with an event means that only finalizing failed:
+// the runner MUST leave the request unacknowledged, and the runner that receives it again
+// finalizes the execution. An error without an event means that the end may not be
 // recorded; after ErrSuperseded it never will be.
 //
 // A cancel that was requested meanwhile does not change the status. The runner reports a
 // run that stopped because of the cancel as cancelled. A run that reached its end keeps
 // its status.
 //
-// Within this process, the entries of a session are in the order of the terminal events.
-// Another process may record its entry between the terminal event and the entry of this
-// one; the index follows the entries. Cancelling ctx does not interrupt Complete.
+// The session entries that one process records are in the order of the terminal events.
+// Another process may record an entry between the terminal event and the entry of this
+// run; the indexes of entries are in the order of the entries. Cancelling ctx does not
+// interrupt Complete.
 func (l *Ledger) Complete(ctx context.Context, r *StartedAttempt, status events.Status, res Result) (events.Event, error) {
 	ctx, stop := commitContext(ctx)
 	defer stop()
@@ -138,10 +139,10 @@ func errorMessage(status events.Status, message string) string {
 	}
 }
 
-// end ends an execution for the server unless it has ended, and finalizes. It returns
-// the recorded terminal event, which is set even with an error if only finalizing
-// failed. If ending returns nil, the execution is left as it is and the error is
-// errStarted.
+// end ends an execution without its runner, unless it has ended, and finalizes it. It
+// returns the recorded terminal event, which is set even with an error if only
+// finalizing failed. If ending returns nil, the execution is left as it is, and the error
+// wraps errStarted.
 func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) events.Data) (events.Event, error) {
 	doing := "end execution " + req.ExecutionID
 	unlock, err := l.lockSession(ctx, req)

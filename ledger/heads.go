@@ -67,8 +67,8 @@ func (c *headCache) newestEnded(session string) int64 {
 	return c.endedThrough[session]
 }
 
-// skipEnded returns the position after which the turns queued after a position must be
-// read: it leaves out turns that are known to have ended without a start.
+// skipEnded returns after, or a later position if all turns that were queued between the
+// two are known to have ended without a start. A reader need not read them.
 func (c *headCache) skipEnded(tenant, session string, after uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,8 @@ func (c *headCache) block(session string, turn int64, execution string) {
 	}
 }
 
-// blockedBefore returns the remembered run if its turn comes before another.
+// blockedBefore returns the run that block remembered for a session, if its turn comes
+// before turn.
 func (c *headCache) blockedBefore(session string, turn int64) (turnRun, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +115,7 @@ func (c *headCache) blockedBefore(session string, turn int64) (turnRun, bool) {
 	return run, ok && run.number < turn
 }
 
-// unblock drops a run that has ended.
+// unblock forgets the remembered run of a session, which has ended.
 func (c *headCache) unblock(session string, run turnRun) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -158,8 +158,8 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 	return l.loadResults(tenant, h), nil
 }
 
-// loadResults sets the functions of the calls of a history that need the store and the
-// keys.
+// loadResults returns the calls of a history after it has set their functions that use
+// the store and the keys. It reads no answers.
 func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
 		c := &h.calls[i]

@@ -62,13 +62,13 @@ type Heaps interface {
 
 // Texts stores text that is too large for an event, by tenant and hash.
 type Texts interface {
-	// PutText stores text under its hash. Storing the same text again costs nothing.
+	// PutText stores text under its hash. The same text is stored only once.
 	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
 	// PutEncryptedText stores text encrypted with a content key, under the hash of the
 	// encrypted text.
 	PutEncryptedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error)
-	// Text returns a stored text after it has checked the hash. Errors are
-	// events.ErrNotFound and events.ErrDamaged.
+	// Text returns a stored text, decrypted if it is encrypted, after it has checked the
+	// hash. Errors are events.ErrNotFound, events.ErrShredded and events.ErrDamaged.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
@@ -163,7 +163,7 @@ type Ledger struct {
 	// entries in the order of terminal events. Correctness depends on expected positions
 	// only.
 	sessions, heaps keyedLocks
-	// heads and edits avoid look-ups.
+	// heads and edits are caches.
 	heads headCache
 	edits editCache
 }

@@ -18,9 +18,9 @@ type keyedLocks struct {
 type keyedLock struct {
 	// free holds one token while the lock is not held.
 	free chan struct{}
-	// users counts holders and waiters. unlockCount counts the holders that could do their
-	// work: their command was in time, or lost against another writer. Both are guarded by
-	// keyedLocks.mu.
+	// users counts holders and waiters. unlockCount counts only the earlier holders that had
+	// time for their work: their command was in time when it unlocked, or lost against
+	// another writer. Both are guarded by keyedLocks.mu.
 	users, unlockCount int
 	// holder is the command that took the lock last; nil if that caller had none.
 	holder atomic.Pointer[answer]

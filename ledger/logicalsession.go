@@ -60,6 +60,7 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ OpenResult, err 
 			return OpenResult{}, err
 		}
 		// The intent is recorded, and no limit counts an intent without a session.
+		// Therefore the session is opened even if the client has disconnected.
 		var stop context.CancelFunc
 		ctx, stop = commitContext(ctx)
 		defer stop()
@@ -168,7 +169,7 @@ type logicalSession struct {
 	Parent   string
 	// Next is where the next turn continues.
 	Next events.SessionNext
-	// Revision counts expansions. Taught are the entries in force, which were added since
+	// Revision counts expansions. Entries are the entries in force, which were added since
 	// the last break, and Binding is what their symbols depend on. Symbols counts the
 	// symbols that were ever assigned.
 	Revision int64

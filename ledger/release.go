@@ -18,8 +18,8 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 	if r.Turn == nil {
 		return nil
 	}
-	// A run that was started had its turn. A run that was not may have ended while
-	// earlier turns have not; the end of the last of those then releases the next turn.
+	// A run that was started had its turn. A run that was not started may have ended before
+	// earlier turns. The end of the last of these turns then releases the next turn.
 	started := events.EndingOf(terminal.Data).Attempt > 0
 	if !started {
 		head, err := l.headForTurn(ctx, r.Tenant, *r.Turn)
@@ -49,8 +49,8 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 			return err
 		case next == nil:
 			// If the run is requested later, its plan finds that its turn has come, or the
-			// end of the turn before releases it. If it is never requested, the turn after
-			// skips it.
+			// end of the previous turn releases it. If it is never requested, the plan of the
+			// next turn skips its turn.
 			ended = false
 		case next.Turn == nil || next.Turn.SessionID != d.SessionID || next.Turn.Number != d.Number:
 			// The run has another turn, and this turn never gets a run.

@@ -17,8 +17,8 @@ type editCache struct {
 type knownEdits struct {
 	// upTo is the position up to which all edits are known.
 	upTo uint64
-	// newest is the position of the edit in force among the known ones, and from the
-	// position from which it holds; 0 means none.
+	// newest is the position of the edit in force among the known ones. The tags of that
+	// edit hold from the position in from. Both are 0 if no edit is known.
 	newest, from uint64
 }
 

@@ -24,9 +24,9 @@ const turnGrace = 5 * time.Second
 // queueTurn assigns the next turn of its session to a run. If the request is never
 // recorded, the session skips the turn. A submission that is repeated with its
 // idempotency key keeps its earlier turn if this is the newest turn and less than half
-// of its grace time has passed, so that the turns have no gap. left is the rest of that
-// time for the request; 0 for a new turn, whose grace time is longer than the time limit
-// of the answer.
+// of its grace time has passed, so that the turns have no gap. left is then the rest of
+// the grace time, in which the request has to be recorded. For a new turn left is 0,
+// because its grace time is longer than the time limit of the answer.
 func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (turn *events.Turn, left time.Duration, err error) {
 	err = retry(ctx, "queue the run in its session", func() error {
 		last, err := l.store.Last(ctx, events.LogicalSubject(s.Tenant, s.LogicalSession))
@@ -149,11 +149,11 @@ type sessionHead struct {
 	heap, from string
 }
 
-// headForTurn returns the heap that a turn starts from. This is the heap that the run
-// before left. If that run left none, it is the heap that the run started from, and so
-// on. Before the first turn, and after a break or reset, the turn itself holds the heap.
-// A run that was never started may have ended before earlier turns; headForTurn waits
-// for those as well.
+// headForTurn returns the heap that a turn starts from. This is the heap that the run of
+// the previous turn left. If that run left none, it is the heap that the run started from,
+// and so on. The first turn, and a turn after a break or reset, holds the heap itself. A
+// run that was never started may have ended before earlier turns. The result then names
+// the run of the earlier turn as the one to wait for.
 func (l *Ledger) headForTurn(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	h, err := l.traceHead(ctx, tenant, t)
 	if err == nil && h.running == "" && t.After != "" && !t.Reset {
