@@ -38,7 +38,8 @@ type frameChecker struct {
 	end        endHeader
 	text       []byte
 	heap       []byte
-	// heapTaken is the number of received bytes of the heap. With dropHeap they are discarded.
+	// heapTaken is the number of received bytes of the heap. If dropHeap is set, they are
+	// discarded.
 	dropHeap  bool
 	heapTaken int64
 }
@@ -87,8 +88,8 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 	}
 }
 
-// wrapProtocolError stores whole, a complete call or nil. It returns err wrapped in
-// errProtocol.
+// wrapProtocolError wraps an error in errProtocol and returns it. Without an error it stores
+// whole, a complete call or nil, in c.call.
 func (c *frameChecker) wrapProtocolError(whole *call, err error) error {
 	if err != nil && !errors.Is(err, errProtocol) {
 		return fmt.Errorf("%w: %w", errProtocol, err)

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Hints are added to the first line of a recorded error if its cause is an API or a habit of
-// Node, Deno or browsers. The script sees the error without the hint.
+// The texts of the hints. A hint is added to the first line of a recorded error, and tells
+// the author of the script what to write instead. The script sees the error without the hint.
 const (
-	// For scripts that use modules.
 	noModules = "scripts run without modules: nothing can be imported, required or exported here. " +
 		"Put the code into the script itself: what one run defines, the next one has when it resumes the heap"
 	noNetwork = "scripts have no network: call a tool of an MCP server with await mcp.SERVER.TOOL({...}), or put the data into the script. " +
@@ -32,7 +31,8 @@ const (
 	noReturn  = "at top level the value of the last expression is the result: write the value without return, or put the code into a function and call it"
 )
 
-// missing has the hint for each global that exists elsewhere and not in scripts.
+// missing maps names that scripts of Node, Deno or browsers use, and that are not defined
+// here, to their hints.
 var missing = map[string]string{
 	"require": noModules, "module": noModules, "exports": noModules,
 	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork,
@@ -59,7 +59,8 @@ var notDefined = regexp.MustCompile(`^ReferenceError: (\w+) is not defined$`)
 // the same text. Therefore hint also looks for import in the source.
 var dynamicImport = regexp.MustCompile(`\bimport\s*\(`)
 
-// hint returns the hint for an error with this first line, or "".
+// hint returns the hint for an error of the script code, or "" if there is none. first is the
+// first line of the error.
 func hint(first string, code []byte) string {
 	begin := bytes.TrimSpace(code)
 	if bytes.HasPrefix(begin, []byte("```")) {
@@ -91,7 +92,8 @@ func hint(first string, code []byte) string {
 	return ""
 }
 
-// withHint adds the hint for an error to its first line, if there is one.
+// withHint returns the error text with its hint at the end of the first line. If there is no
+// hint, it returns text unchanged.
 func withHint(text string, code []byte) string {
 	first, rest, more := strings.Cut(text, "\n")
 	add := hint(first, code)

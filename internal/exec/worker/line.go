@@ -11,8 +11,8 @@ import (
 	"daybook/events"
 )
 
-// levels are the levels of the console. Frames have their indexes, and the prelude uses
-// the same numbers.
+// levels are the levels of the console. A frame holds the index of a level, and the prelude
+// uses the same numbers.
 var levels = [...]events.Level{
 	events.LevelLog, events.LevelDebug, events.LevelInfo, events.LevelWarn, events.LevelError, events.LevelTrace,
 }

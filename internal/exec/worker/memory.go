@@ -20,8 +20,8 @@ type memory struct {
 }
 
 // boundMemory sets the memory limit of a run, in bytes. If the previous run had a higher limit
-// or none, its limit applies for the time of handover, while the worker may still hold its
-// memory.
+// or none, the limit of the previous run applies for the time of handover, because the worker
+// may still hold the memory of that run.
 func (p *process) boundMemory(w *runWatch, limit int64) {
 	before := p.memory.previousLimit
 	p.memory.previousLimit = limit

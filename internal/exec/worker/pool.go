@@ -191,7 +191,7 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 // an error, the run ends and later output is discarded. The context of lines is done when
 // the run is stopped by ctx, by its time limit or by an error. Run still passes output that
 // the worker wrote before that. lines MUST then return soon: the worker is killed 300 ms
-// after its time limit, or 500 ms after another stop.
+// after the time limit of the run, or 500 ms after another stop.
 //
 // A script that fails is an outcome and no error. Run returns the cause of ctx if ctx is
 // done, the error of lines, an error after Close, or why the task could not run. The last

@@ -57,7 +57,7 @@ func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, p
 // file system, because that file may have been replaced since.
 func executable() string { return "/proc/self/exe" }
 
-// stderrDrainTimeout is how long the pipes of a dead worker are still used.
+// stderrDrainTimeout is how long the parent still reads from the pipes of a dead worker.
 const stderrDrainTimeout = 250 * time.Millisecond
 
 // startProcess starts a worker process; handshake MUST follow. It must be called from a
@@ -350,6 +350,7 @@ type stderrHead struct {
 	buf bytes.Buffer
 }
 
+// tailLimit is the number of bytes that a stderrHead keeps.
 const tailLimit = 16 << 10
 
 // Write never fails, so that the worker does not block on a full pipe.

@@ -462,8 +462,8 @@ func cpuTime() time.Duration {
 }
 
 // mappedHeap is the size in bytes from which a worker keeps the heap of a task outside the
-// memory of Go. Go's garbage collector would keep large heaps of earlier tasks, and the
-// copies of a slice that grows, until they are several times as large.
+// memory of Go. In the memory of Go, the heaps of earlier tasks, and the copies of a slice
+// that grows, would remain until this garbage is several times as large as the memory in use.
 const mappedHeap = 4 << 20
 
 // heapBody is the memory for the heap of one task.
