@@ -46,7 +46,7 @@ type AgentSession struct {
 	UpdatedAt string  `json:"updated_at"`
 	// Parent is the session that this one was forked from; nil for none.
 	Parent *string `json:"parent"`
-	// Closed is true after the last client closed the session.
+	// Closed is true after a client closed the session, until a client loads or resumes it.
 	Closed bool `json:"closed"`
 }
 

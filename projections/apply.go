@@ -10,8 +10,8 @@ import (
 )
 
 // executionState holds the fields of an execution that applying an event needs. It is
-// read once per batch. Changes of it are also written to the row, the extent of the
-// output at the end of the batch.
+// read once per batch. Changes of it are written to the row at once, except those of the
+// extent and of lastSeq by output, which are written at the end of the batch.
 type executionState struct {
 	id         int64
 	status     events.Status
@@ -301,8 +301,8 @@ func warningsJSON(w []string) string {
 	return asJSON(w)
 }
 
-// mergeWarnings appends the warnings of more that have lacks: each stage repeats those
-// of the stage before.
+// mergeWarnings returns have with the warnings in more that it does not contain. Later
+// events of a run may repeat warnings of earlier ones.
 func mergeWarnings(have, more []string) []string {
 	for _, w := range more {
 		if !slices.Contains(have, w) {

@@ -64,8 +64,8 @@ func (a *applier) applyLogicalOpened(e *events.Event, d *events.SessionOpened) e
 	return a.recordAnomaly(e, "session %s was opened twice", d.SessionID)
 }
 
-// moveHead sets the session head to the heap that a turn left. A turn queued before a
-// break of continuity moves no head after it.
+// moveHead sets the session head to the heap that a turn left. It does nothing for a turn
+// that was queued before a reset or a break of continuity.
 func (a *applier) moveHead(e *events.Event, session string, turn int64, heap string) error {
 	return a.exec(a.s.logicalHead, e.Tenant, session, turn, heap, e.Time.UnixMilli())
 }

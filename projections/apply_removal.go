@@ -103,7 +103,7 @@ func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemo
 		return err
 	}
 	a.hasRecounted = true
-	a.hasErased = true // dropped rows must leave the log too
+	a.hasErased = true // dropped rows must leave the write-ahead log too
 	return a.exec(a.s.keepNothing)
 }
 

@@ -38,7 +38,7 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 		return err
 	}
 	if oldJSON == newJSON {
-		return nil // the tag edit of a run comes right after its end
+		return nil // the tag edit of a run repeats the tags that its end made current
 	}
 	oldTags := map[string]string{}
 	if oldJSON != "" {

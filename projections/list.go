@@ -95,8 +95,8 @@ func filterCondition(tenant string, f ExecutionFilter) (condition, error) {
 		w = w.and("logical_id = ?", f.LogicalSession)
 	}
 	if !f.Since.IsZero() {
-		// A bound on the position, which is the order of the list, makes use of its
-		// index.
+		// The list is ordered by position. With a bound on the position, SQLite can use
+		// the index of that order.
 		since := f.Since.UnixMilli()
 		w = w.and("requested_seq >= (SELECT min(requested_seq) FROM executions WHERE tenant = ? AND requested_at >= ?) AND requested_at >= ?", tenant, since, since)
 	}

@@ -22,8 +22,9 @@ func (e *LostKeysError) Error() string {
 		"if they are permanently lost, daybook rebuild --without-keys continues without that content", e.Runs, e.Keys)
 }
 
-// FindLostKeys returns the content that was applied, was not shredded, and whose
-// content keys are not among keys. It returns nil if there is none.
+// FindLostKeys counts the missing content keys, and the runs under them. A key is missing
+// if applied content is encrypted under it, it was not shredded, and it is not among keys.
+// FindLostKeys returns nil if no key is missing.
 func (s *Store) FindLostKeys(ctx context.Context, keys events.Keys) (*LostKeysError, error) {
 	lost, err := findLostKeys(ctx, s.reader, keys)
 	if err != nil {

@@ -155,7 +155,7 @@ const (
 // OutputPage is a page of an execution's output. Data is exactly the bytes [StartByte,
 // EndByte). TotalLines counts the lines started. While the run is in progress, a last
 // line without an end is returned in byte mode only: a reader of lines would miss the
-// rest of it. HasMore of the line page before it is true meanwhile.
+// rest of it. The page of lines that ends before this line then has HasMore set.
 type OutputPage struct {
 	ExecutionID    string        `json:"execution_id"`
 	Data           string        `json:"data"`

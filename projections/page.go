@@ -124,8 +124,8 @@ type chunkText struct {
 }
 
 const (
-	// The first chunk is the one that holds the first byte of a line: the first chunk
-	// whose line ends reach that line's number.
+	// The first chunk is the one that holds the first byte of line ?2: the first one whose
+	// next_line is ?2 or more.
 	chunksByLine = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
 		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte, seq`
 	chunksByByte = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=

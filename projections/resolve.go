@@ -15,13 +15,15 @@ const Newest = "@last"
 // maxCandidates limits the ids that an AmbiguousError lists.
 const maxCandidates = 10
 
-// AmbiguousError is returned for a prefix that several ids have.
+// AmbiguousError is returned for a prefix that several ids have, and for a text that
+// several sessions match.
 type AmbiguousError struct {
-	What   string // "execution" or "heap"
+	What   string // "execution", "heap" or "session"
 	Prefix string
-	// Candidates holds at most ten of the ids, in descending order.
+	// Candidates holds at most ten of the ids, in descending order, or at most five
+	// descriptions of sessions, the last used first.
 	Candidates []string
-	More       bool // there are further ids
+	More       bool // there are further candidates
 }
 
 func (e *AmbiguousError) Error() string {

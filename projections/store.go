@@ -160,7 +160,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	mode := "mode=ro&"
 	if s.isPrivate {
-		mode = "" // a read-only connection looks for the index in its file
+		mode = "" // a read-only connection would look for the index of the log in a file
 	}
 	if s.reader, err = sql.Open("sqlite3", s.dsn(mode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
@@ -200,9 +200,9 @@ func fileVersion(ctx context.Context, path string, full bool) (version int, priv
 	private = true
 	version, err = readVersion(ctx, path, memoryIndexVFS+"_busy_timeout=100")
 	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrBusy {
-		// Another process has the file open, and with it the file of the index. When a
-		// connection that may write is closed, it moves the log to the file, which may
-		// grow.
+		// Another process has the file open and keeps the index of the log in a file, so
+		// this connection need not. It is read-only, because a connection that may write
+		// moves the log to the file when it is closed, and the file may then grow.
 		version, err = readVersion(ctx, path, "mode=ro&_busy_timeout=10000")
 		private = false
 	}

@@ -51,7 +51,7 @@ type RunTrace struct {
 type TraceStep struct {
 	// Line is a complete line of output.
 	Line *OutputLine
-	// Call is a host call, Answer one that was answered.
+	// Call is a host call when it was made. Answer is a host call when it was answered.
 	Call, Answer *TracedCall
 
 	seq uint64
@@ -114,8 +114,8 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	return t, err
 }
 
-// readSteps returns the steps since a mark. A host call is left to the next result if
-// lines before it are.
+// readSteps returns the steps since a mark. If some lines are left for the next result,
+// the host calls and answers after the last returned line are left too.
 func readSteps(ctx context.Context, tx *sql.Tx, w outputState, after TraceMark) ([]TraceStep, TraceMark, error) {
 	next := TraceMark{max(after.line, 1), after.seq}
 	before := uint64(math.MaxInt64)
