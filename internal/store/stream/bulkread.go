@@ -28,7 +28,7 @@ const (
 
 // bulkRead reads many events of one volume through a temporary consumer. It is almost
 // three times as fast as batch requests. It returns the last position that it read. A
-// hole, an unreadable event or silence ends it early without an error; the next batch
+// gap, an unreadable event or silence ends it early without an error; the next batch
 // request finds and reports the problem. An error means that ctx is done.
 func (s *Ledger) bulkRead(ctx context.Context, after, end uint64, form pageContent, pages chan<- page) (uint64, error) {
 	now := s.volumes()

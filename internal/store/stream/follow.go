@@ -33,7 +33,7 @@ const readBytes = 1 << 20
 
 // Read returns the events at positions greater than after, oldest first: at most limit
 // events and about 1 MiB. It does not wait for new events. An empty result means that
-// there are none. A hole is events.ErrDamaged.
+// there are none. A gap is events.ErrDamaged.
 func (s *Ledger) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	p, err := s.readUpTo(ctx, after, limit, decoded)
 	return p.events, err
@@ -147,12 +147,12 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 var errLostNext = errors.New("the next events are lost")
 
 // Follow calls fn with every event at a position greater than after, in order and
-// without holes, until ctx is done or fn fails, and returns that error. last is the
+// without gaps, until ctx is done or fn fails, and returns that error. last is the
 // newest known position; it is the last of the batch once fn has caught up. A batch
 // holds at most 1000 events and is not delayed to fill it. fn MUST NOT keep the slice
 // after it returns.
 //
-// Follow returns events.ErrDamaged, with the position, for a hole, for an event that
+// Follow returns events.ErrDamaged, with the position, for a gap, for an event that
 // cannot be read, and if after is beyond the end of the ledger. While the server cannot
 // be reached, Follow waits.
 func (s *Ledger) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
@@ -229,10 +229,10 @@ type page struct {
 	events []events.Event  // if decoded
 	raw    []events.Stored // if raw
 	// begin is the position before the first event in the page, and end the position of
-	// the last; there is no hole between them. last is the newest known position.
+	// the last; there is no gap between them. last is the newest known position.
 	begin, end, last uint64
 	// skip is the number of removed positions before the next event, and removed the last
-	// position of the removed volumes. If skip is set, the page does have a hole.
+	// position of the removed volumes. If skip is set, the page does have a gap.
 	skip, removed uint64
 	// lost is the number of positions before the next event that are recorded as lost.
 	lost uint64

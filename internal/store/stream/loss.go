@@ -107,8 +107,8 @@ func (s *Ledger) openAfterLoss(ctx context.Context, list []volume) ([]volume, er
 }
 
 // RecordLoss appends the first event of the volume that Options.Accept describes,
-// unless it has one. It sets the volume, its first position, its reason, predecessor
-// and hole in d.
+// unless it has one. It sets the fields of d that describe the volume: Volume, First,
+// Reason, Predecessor and Hole.
 func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()

@@ -173,7 +173,7 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 
 // OpenVolume seals the active volume although it is damaged, and opens the next one at
 // position, which may be after the end of the active one. The first event of the new
-// volume then records the positions between as a hole. note describes the damage for
+// volume then records the positions between as lost. note describes the damage for
 // readers. If the newest volume has no first event yet, OpenVolume only appends that.
 func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (events.VolumeInfo, error) {
 	s.volumesMu.Lock()

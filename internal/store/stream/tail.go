@@ -28,7 +28,7 @@ type SharedTail struct {
 	sweepBytes              int64
 
 	mu sync.Mutex
-	// pages hold the events after begin up to and including end, in order, with no holes
+	// pages hold the events after begin up to and including end, in order, with no gaps
 	// but recorded ones. size is the size of their bodies in bytes.
 	pages            []page
 	begin, end, last uint64
