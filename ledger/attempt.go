@@ -26,8 +26,8 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 // plans another attempt, with the seed and the start time of the first. If Plan.Ended is
 // set, the runner finalizes the execution and acknowledges the request.
 //
-// For a run with a turn in a logical session, Plan always reads the events of the
-// session. The run may have to wait: see Plan.WaitFor.
+// A run with a turn in a logical session is planned from the recorded events of the
+// session, even at its first delivery. The run may have to wait: see Plan.WaitFor.
 //
 // Errors are ErrHeld if a runner still holds the run, and CodeUnavailable for a history
 // that this version does not understand. The runner MUST then leave the request to a

@@ -39,9 +39,9 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 	return list, w.status, nil
 }
 
-// readLines returns the lines from and up to last, but no further line once their text
-// exceeds maxLinesBytes. For each line it also returns the position of the event that
-// completed the line.
+// readLines returns the lines with the numbers from to last, both included. It returns no
+// further line once their text exceeds maxLinesBytes. seqs holds, for each line, the
+// position of the event that completed it.
 func readLines(ctx context.Context, tx *sql.Tx, w outputState, from, last int64) (list []OutputLine, seqs []uint64, err error) {
 	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces, seq", 1), w.id, from)
 	if err != nil {

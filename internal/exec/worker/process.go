@@ -57,7 +57,8 @@ func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, p
 // file system, because that file may have been replaced since.
 func executable() string { return "/proc/self/exe" }
 
-// stderrDrainTimeout is how long the parent still reads from the pipes of a dead worker.
+// stderrDrainTimeout is how long the parent still reads from and writes to the pipes of a
+// dead worker.
 const stderrDrainTimeout = 250 * time.Millisecond
 
 // startProcess starts a worker process; handshake MUST follow. It must be called from a

@@ -119,8 +119,8 @@ func (c *blobCache) remove(b *cachedBlob) {
 	c.used -= int64(len(b.packed))
 }
 
-// recentlyPinned reports whether this process pinned a cached blob less than the duration
-// ago before now.
+// recentlyPinned reports whether less than ago has passed since this process pinned a
+// cached blob.
 func (c *blobCache) recentlyPinned(name string, ago time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,8 +76,8 @@ func explainLine(text string) string {
 }
 
 // isClient reports whether a line is about a connection. Such a line contains text that
-// the client chose: its name and subjects. The text may be part of a format. The line
-// contains nothing about files.
+// the client chose: its name and subjects. The server may pass that text as a format. The
+// line contains nothing about files.
 func isClient(text string) bool { return strings.Contains(text, " - cid:") }
 
 // isOutside reports whether a line is about a connection from outside the process.

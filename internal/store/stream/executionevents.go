@@ -98,9 +98,9 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 	return nil
 }
 
-// subjectReader reads the messages on a subject in pieces, at the positions from up to
-// and including end. A message on the subject MUST be at end. A subjectReader is not safe
-// for concurrent use.
+// subjectReader reads the messages on a subject in pieces. from is the first position that
+// is not read yet, and end the last one to read. A message on the subject MUST be at end.
+// A subjectReader is not safe for concurrent use.
 type subjectReader struct {
 	s         *Ledger
 	now       *volumes

@@ -130,8 +130,8 @@ func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, c
 	return list, changed || opened, err
 }
 
-// lastOfVolume returns the newest event about a volume itself in that volume, or the
-// zero event. Other events may follow it.
+// lastOfVolume returns the newest event that a volume holds about itself, or the zero
+// event. Other events may follow it in the volume.
 func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
 	m, err := s.getWithVolumesLocked(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {

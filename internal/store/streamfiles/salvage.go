@@ -113,7 +113,8 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 	sound := make([]byte, 0, len(raw))
 	last := uint64(0)
 	take := func(r Record) {
-		// A block that replaced another one repeats positions.
+		// A block that replaced another one may repeat positions. Only the first record of a
+		// position is taken.
 		if !r.isDeleted && (r.Seq <= last || how.IsValid != nil && !how.IsValid(stream, r)) {
 			whole = false
 			return
