@@ -42,8 +42,9 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 
 // Rebuild folds the ledger up to position last into a new file and then replaces the
 // file at opts.Path with it. No Store may have that path open. If the ledger cannot be
-// folded, the old file is unchanged. The same holds for a *LostKeysError, which is
-// returned if content that was not shredded cannot be decrypted.
+// folded, the old file is unchanged. If content that was not shredded cannot be decrypted
+// and Options.AllowLostKeys is not set, the old file is unchanged too, and the error is a
+// *LostKeysError.
 func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	newOpts := opts
 	newOpts.Path = opts.Path + ".new"

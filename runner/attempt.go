@@ -17,8 +17,8 @@ var (
 	errTimedOut  = errors.New("the run exceeded its time limit")
 )
 
-// timeoutGrace is how long after its time limit the runner stops a script itself.
-// Workers enforce the limit; this covers a worker that does not.
+// timeoutGrace is the time after the time limit of a script at which the runner stops the
+// script itself. Workers enforce the limit; this covers a worker that does not.
 const timeoutGrace = 5 * time.Second
 
 // maxNotStartedTries is how often this runner hands back a run because no worker could be

@@ -10,8 +10,7 @@ import (
 	"daybook/events"
 )
 
-// LacksBlobs reports whether messages are missing from the blob store that were not
-// purged.
+// LacksBlobs reports whether the blob store lacks messages that were not purged.
 func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
 	info, err := s.bucket.info(ctx)
 	if err != nil {

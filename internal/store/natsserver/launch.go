@@ -13,7 +13,7 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// writes is the state of writing of a nats-server. ctx is done when a write failed.
+// writes holds whether a nats-server can write: ctx is done once a write failed.
 type writes struct {
 	ctx  context.Context //nolint:containedctx // it is a state, not a call's
 	fail context.CancelCauseFunc

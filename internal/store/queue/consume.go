@@ -16,8 +16,8 @@ import (
 	"daybook/runner"
 )
 
-// holdPause is the delay before a request is delivered again that arrived while no
-// requests may be taken.
+// holdPause is the delay of a request that arrived while no requests may be taken. The
+// queue delivers it again after that delay.
 const holdPause = time.Second
 
 // delivery is a request that was passed to a runner. Its ack deadline is extended until

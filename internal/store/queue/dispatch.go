@@ -80,8 +80,9 @@ type poolConsumer struct {
 
 // announcements counts the announced requests of a tenant.
 type announcements struct {
-	// generation counts the announcements, owed those whose request was not found, and
-	// retries how often the tenant was asked again since the last announcement.
+	// generation counts the announcements. owed counts the announced requests that were
+	// not found yet. retries counts how often the tenant was asked again after the last
+	// announcement.
 	generation, owed, retries int
 }
 
@@ -417,8 +418,8 @@ func (c *poolConsumer) returnSlot(slot *fairness.Slot, generation, more int, err
 	c.noteMissed(slot.Tenant, err)
 }
 
-// noteFound counts a request of a tenant as found. It may be another one than the announced
-// one; the tenant is then asked again. The caller must hold mu.
+// noteFound counts a request of a tenant as found. It need not be an announced request: if
+// announced ones were not found yet, the tenant is asked again. The caller must hold mu.
 func (c *poolConsumer) noteFound(tenant string) {
 	a := c.announced[tenant]
 	if a.owed == 0 {

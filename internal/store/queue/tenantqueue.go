@@ -509,6 +509,6 @@ func (c *poolConsumer) nakTaken(t takenRequest, delay time.Duration) {
 	c.work.announceReturned(c.pool, t.e.Tenant, delay)
 }
 
-// retryAfter are the pauses before a tenant is asked again whose announced request was
-// not found: the consumer may learn of it after the runner.
+// retryAfter are the pauses before a tenant is asked again if its announced request was
+// not found: a consumer may learn of a request later than the runner.
 var retryAfter = [...]time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}

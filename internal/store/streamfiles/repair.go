@@ -43,10 +43,10 @@ type Repaired struct {
 //   - No configuration, but its checksum: the stream was being deleted. Repair restores
 //     the configuration from kept, and the caller repeats the deletion.
 //
-// A power cut may also leave a truncated file. Repair replaces a truncated configuration
-// by the one in kept. It adds a missing or truncated checksum if the configuration equals
-// the one in kept, except that the stream may be sealed. It does not change any other
-// configuration that does not match its checksum; Check reports that as damage.
+// Files may also be truncated. Repair replaces a truncated configuration by the one in
+// kept. It adds a missing or truncated checksum if the configuration equals the one in
+// kept, except that the stream may be sealed. It does not change any other configuration
+// that does not match its checksum; Check reports that as damage.
 func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
