@@ -35,7 +35,7 @@ func (e *answerError) isPermanent() bool {
 // recordedAnswers answers host calls from the ledger.
 type recordedAnswers struct {
 	calls        map[int]ledger.RecordedCall
-	answers      []ledger.RecordedCall // not yet returned, in the order in which the script received them
+	answers      []ledger.RecordedCall // left for the script, in the order in which earlier attempts received them
 	matchedCalls map[int]bool
 }
 
@@ -59,15 +59,16 @@ func (f *recordedAnswers) matchCall(number int, server, tool string, arguments [
 		return false, nil
 	}
 	if c.Server != server || c.Tool != tool || !c.MatchesArguments(arguments) {
-		return true, fmt.Errorf("%w: recorded call %d is %s.%s with arguments of SHA-256 %.12s, but the script called %s.%s with %.12s",
+		return true, fmt.Errorf("%w: recorded call %d is %s.%s with arguments of SHA-256 %.12s, but the script called %s.%s with arguments of SHA-256 %.12s",
 			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
 	}
 	f.matchedCalls[number] = true
 	return true, nil
 }
 
-// nextAnswer returns the next answer for the script, or one without a number if the
-// timer at due comes first. ok is false after the last recorded answer.
+// nextAnswer returns the next recorded answer. If due is set and the answer's time is not
+// before it, the timer comes first, and nextAnswer returns the zero HostAnswer. ok is false
+// after the last recorded answer.
 func (f *recordedAnswers) nextAnswer(ctx context.Context, due time.Time) (a HostAnswer, ok bool, err error) {
 	if len(f.answers) == 0 {
 		return HostAnswer{}, false, nil
@@ -77,7 +78,7 @@ func (f *recordedAnswers) nextAnswer(ctx context.Context, due time.Time) (a Host
 	case !due.IsZero() && !due.After(c.Answer.AnsweredAt):
 		return HostAnswer{}, true, nil
 	case !f.matchedCalls[c.Number]:
-		return HostAnswer{}, true, fmt.Errorf("%w: the script waits, but call %d comes next", errDiverged, c.Number)
+		return HostAnswer{}, true, fmt.Errorf("%w: the next recorded answer is to call %d, which the script has not made", errDiverged, c.Number)
 	}
 	text, err := c.Answer.Text(ctx)
 	if err != nil {
