@@ -11,11 +11,13 @@ import (
 	"daybook/proof"
 )
 
-// The file "durable" contains the size of the tree whose files are on disk, and its tree hash. After
-// a crash, later leaves are computed again.
+// The file "durable" describes the last tree whose files are all on disk: its size, the position of
+// its last event that is not a checkpoint, and its tree hash. After a crash, the leaves after this
+// size are computed again. durableVersion is the first line of the file.
 const durableVersion = "daybook-tree-v1"
 
-// durableTree is the content of that file. lastNonCheckpoint is that of Log.
+// durableTree is the content of the file "durable". lastNonCheckpoint has the meaning of the field
+// of Log.
 type durableTree struct {
 	size, lastNonCheckpoint uint64
 	root                    proof.Hash
@@ -50,8 +52,10 @@ func writeDurable(dir string, d durableTree, sync bool) error {
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 
-// makeDurable syncs the files of the tree to disk, writes the file "durable", and removes the files
-// that this tree does not need. If the process ends in between, load can read a complete tree.
+// makeDurable writes the tiles that are not full, syncs the files of the tree to disk, writes the
+// file "durable", and removes the files that only the previous tree needed. If the process ends
+// before makeDurable returns, load can read the previous tree or the new one. makeDurable does
+// nothing if the tree has not grown, or if some leaves are not confirmed yet.
 func (l *Log) makeDurable() error {
 	l.filesMu.Lock()
 	defer l.filesMu.Unlock()
