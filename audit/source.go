@@ -13,8 +13,9 @@ import (
 // Source is a ledger that can be exported.
 type Source interface {
 	// Signed returns a checkpoint that covers a position, with the state of the source. For
-	// position 0 the checkpoint covers everything recorded so far, or is the newest one if the
-	// caller may not request a new one.
+	// position 0 the checkpoint covers every event so far, except for the last ones if they only
+	// record checkpoints. If the caller may not request a new checkpoint, it is the newest
+	// existing one.
 	Signed(ctx context.Context, covers uint64) (SourceState, error)
 	// Lines calls fn with the line of every selected event after a position, in order, and the
 	// line of its proof under c. proof is nil if the selection is everything that c covers.
@@ -26,12 +27,16 @@ type Source interface {
 // SourceState is a checkpoint of a source and the state of the source.
 type SourceState struct {
 	Checkpoint proof.Checkpoint
-	VKeys      []string
-	Tenant     string
-	// Lost are the positions recorded as lost. Verification believes it only if the event that
-	// records them is present.
+	// VKeys are the verification keys of the ledger, the newest last.
+	VKeys []string
+	// Tenant is the only tenant whose events the source shows. It is empty if the source
+	// shows all events.
+	Tenant string
+	// Lost are the positions that the source reports as lost. Verification accepts them only if
+	// an event records the same loss.
 	Lost events.Lost
-	// Removed is the last position of the removed volumes. Verification treats it like Lost.
+	// Removed is the last position of the removed volumes. Verification accepts it only if an
+	// event records the removal.
 	Removed uint64
 	// Pending is the number of newer events that no checkpoint covers; 0 if only checkpoints are
 	// newer.
@@ -52,7 +57,7 @@ type Proofs interface {
 	VKeys() []string
 	// Lost returns the positions that events record as lost.
 	Lost() events.Lost
-	// Removed returns the end of the removed volumes.
+	// Removed returns the newest event that records removed volumes.
 	Removed() events.Removal
 	// Latest returns the newest checkpoint. It reports false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
@@ -60,7 +65,7 @@ type Proofs interface {
 	// is none.
 	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
 	// CheckpointThrough returns a checkpoint that covers every event up to a position, except for
-	// checkpoints at the end of that range, and has one signed if there is none.
+	// the last ones if they only record checkpoints. It has one signed if there is none.
 	CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Prover returns a prover under a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover
@@ -105,7 +110,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 	}
 	latest, ok := l.Log.Latest()
 	if !ok || latest.Size < c.Size {
-		return fmt.Errorf("a checkpoint of %d events, of which %d are signed: %w", c.Size, latest.Size, proof.ErrBeyond)
+		return fmt.Errorf("the checkpoint covers %d events, but the newest one of this ledger covers %d: %w", c.Size, latest.Size, proof.ErrBeyond)
 	}
 	prover := l.Log.Prover(latest)
 	root, err := prover.Root(c.Size)
@@ -113,7 +118,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 		return err
 	}
 	if root != c.Root {
-		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", proof.ErrBeyond, c.Size)
+		return fmt.Errorf("%w: the first %d events of this ledger have another tree hash than the checkpoint", proof.ErrBeyond, c.Size)
 	}
 	if removal := l.Log.Removed(); s.From <= removal.UpTo() {
 		return removal.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, removal.UpTo())))
@@ -123,7 +128,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 		selector: newSelector(s, l.SessionOf), prover: prover, fn: fn,
 	}
 	for after = max(after, s.From-1); after < s.To; {
-		if err := reads.Pass(ctx); err != nil { // a narrow selection calls fn rarely
+		if err := reads.Pass(ctx); err != nil { // fn lets other reads run while it writes, but a narrow selection calls it rarely
 			return err
 		}
 		batch, err := l.Stream.ReadRaw(ctx, after, int(min(s.To-after, readAtOnce)))
@@ -134,7 +139,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 			return fmt.Errorf("%w: the ledger ends at %d, before %d", events.ErrDamaged, after, s.To)
 		}
 		for _, m := range batch {
-			if m.Seq > s.To { // after a gap there are fewer events than positions
+			if m.Seq > s.To { // a batch is limited by its number of events, so after a gap it may extend beyond s.To
 				return nil
 			}
 			if err := e.writeEvent(ctx, m); err != nil {
@@ -157,7 +162,8 @@ func (l Local) Blob(ctx context.Context, b Blob) ([]byte, error) {
 
 // exporter converts messages to lines and proofs.
 type exporter struct {
-	c               proof.Checkpoint
+	c proof.Checkpoint
+	// complete exports need no proofs. plain is true if every message is selected.
 	complete, plain bool
 	selector        *selector
 	prover          proof.Prover
