@@ -6,7 +6,7 @@ import (
 )
 
 // maxLine bounds a message of a client, in bytes; it is the limit of the SDK. The
-// longest script that a ledger accepts does not fit.
+// longest script that a ledger accepts does not fit into a message of this size.
 const maxLine = 10<<20 - 1
 
 // JSON-RPC and protocol error codes.
@@ -19,7 +19,7 @@ const (
 	codeNotFound       = -32002
 )
 
-// envelope holds the members of a message that decide when it is handled.
+// envelope holds the members of a message that decide how and when it is handled.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
@@ -31,7 +31,7 @@ func (e envelope) session() string {
 	var p struct {
 		SessionID string `json:"sessionId"`
 	}
-	_ = json.Unmarshal(e.Params, &p) // the method reports malformed parameters
+	_ = json.Unmarshal(e.Params, &p) // the handler of the request reports malformed parameters
 	return p.SessionID
 }
 
@@ -58,8 +58,8 @@ type problem struct {
 	Message string `json:"message"`
 }
 
-// idKey returns the normal form of a request id, and false for a value that cannot be
-// one.
+// idKey returns the key of a request id: its JSON text, with strings encoded in one way. It
+// returns false for a value that cannot be a request id.
 func idKey(raw json.RawMessage) (string, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
