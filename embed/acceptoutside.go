@@ -26,16 +26,17 @@ const readBatch = 2000
 
 // maxUnreadable is the maximum number of ranges that one event names on an outside
 // server, so that the event fits its size limit. Each such event also names the ranges
-// of earlier ones.
+// of the events before it.
 const maxUnreadable = 2000
 
-// maxChanged is the maximum number of intact events that may differ from their hash. If
+// maxChanged is the maximum number of readable events that may differ from their hash. If
 // more differ, another writer has replaced the history, which is not accepted as damage.
 const maxChanged = 16
 
 // planOutsideRecovery is planRecovery for a ledger on an outside NATS server. There
-// only messages that are not intact events can be accepted as lost. They stay in their
-// stream, and no reader receives them. The operator of the outside server must repair
+// only two kinds of messages can be accepted as lost: those that are no events, and
+// events that do not match their hash. They stay in their stream, and no reader receives
+// them. The operator of the outside server must repair
 // any other damage.
 func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error) {
 	store, done, err := d.openOutside(ctx, jetstream.Options{Client: jet.Options{ReadExisting: true}})
@@ -64,7 +65,7 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 			return nil, restoreOutside(err)
 		}
 		if len(batch) == 0 {
-			break // the rest is lost already
+			break // the rest is recorded as lost
 		}
 		for _, m := range batch {
 			if !m.Kept() && !compared.isIntact(m) {
@@ -72,10 +73,10 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 			}
 		}
 		if len(store.Lost())+len(bad) > maxUnreadable && compared.changed <= maxChanged {
-			return nil, restoreOutside(fmt.Errorf("more than %d events cannot be read, with those accepted before: %w", maxUnreadable, events.ErrDamaged))
+			return nil, restoreOutside(fmt.Errorf("more than %d events cannot be read, including those that were accepted as lost before: %w", maxUnreadable, events.ErrDamaged))
 		}
 		if compared.changed > maxChanged {
-			bad = nil // the check at the end determines whose hashes these are
+			bad = nil // the plan is refused below; checkSameLedger decides with which error
 		}
 		after = batch[len(batch)-1].Seq
 	}
@@ -119,8 +120,8 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 	return a, nil
 }
 
-// unreadableRange returns the loss of one message that stays in its stream. Its hash is
-// the recorded one, or if there is none that of the message as it is.
+// unreadableRange returns the loss of one message that stays in its stream. The loss has
+// the known hash of the position. If no hash is known, it has that of the stored message.
 func unreadableRange(known *translog.ProvenLeaves, m events.Stored, namedAt uint64) events.LostRange {
 	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
 	hash, ok := known.Leaf(m.Seq)

@@ -45,12 +45,12 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 	return d.acp.Serve(ctx, in, out)
 }
 
-// agentGate is the admission of prompts. It marks the context of prompts that come over
-// a link.
+// agentGate is the admission of prompts. It marks the context of prompts whose client
+// asks the next owner for the answer if this server drains.
 type agentGate struct{ admission.Commands }
 
-// Prompt submits a prompt. A prompt over a link has an id: while the server drains, its
-// client asks the next owner for the answer.
+// Prompt submits a prompt. A prompt that came over a link has an id, and its client is
+// such a client.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error) {
 	if p.ID != "" {
 		ctx = admission.WithNextOwner(ctx)

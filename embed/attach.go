@@ -41,16 +41,17 @@ type Client struct {
 	ACP bool
 	// SessionID is the named session of runs over MCP. Default: that of the owner.
 	SessionID string
-	// Version is the version of the client. Notice receives the version of an owner
-	// that differs. Empty compares nothing.
+	// Version is the version of the client. If the owner has another version, Notice
+	// receives both. If Version is empty, the versions are not compared.
 	Version string
 	// Settings are the flags that an owner would be started with, as --name=value.
 	// Notice receives the names of the flags that differ from those of the owner.
 	Settings []string
 	// StartOwner starts an owner and returns nil once it serves. It returns ErrLocked
-	// if another process was first, ErrNotServing if the owner ended without a reason,
-	// which is retried, or the reason. If StartOwner is nil, the client needs a running
-	// owner and ends with it.
+	// if another process owns the directory, and ErrNotServing if the owner exited
+	// without a report or a signal interrupted its start; Attach then tries again. After
+	// any other error Attach returns it. If StartOwner is nil, the client needs a
+	// running owner and ends with it.
 	StartOwner func(ctx context.Context) error
 	// Notice, if set, is called with each message to the user. A message is one line.
 	Notice func(text string)
@@ -60,7 +61,7 @@ const (
 	// ownerWait is the time that a new client waits for a process that owns the data
 	// directory and serves no clients. That process may be starting or ending.
 	ownerWait = 30 * time.Second
-	// ownerPoll is the interval between two attempts in that time.
+	// ownerPoll is the interval between two attempts to reach or replace an owner.
 	ownerPoll = 50 * time.Millisecond
 	// maxStarts is the number of owners in a row that may end before a client has
 	// attached.

@@ -90,7 +90,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 		d.damage.EndBlobFindings(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
 		d.opts.Logger.WarnContext(ctx, "looked for damaged heaps and texts", "named", len(list), "damaged", lost, "took", time.Since(began))
 	}
-	if d.blobsSuspect { // the losses that the mark shows have findings now
+	if d.blobsSuspect { // the blobs that are missing up to the high-water mark have findings now
 		if err := d.resetMark("mark-blobs", &d.marks.blobs); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (d *Daybook) writeBlobDamage() error {
 		return err
 	}
 	if raw = append(raw, '\n'); bytes.Equal(raw, d.blobsWritten) {
-		return nil // the new finding is above their maximum number and not in the list
+		return nil // the number of findings is limited, and the new one is not in the list
 	}
 	if err := durable.WriteFile(d.blobDamageFile(), raw, 0o600); err != nil {
 		return err

@@ -219,7 +219,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	defer detach(nil)
 	end := link.NewConn(conn, buffered.Reader, link.Options{
 		Protocol: protocol, Connection: h.Connection, Generation: h.Generation,
-		OnProblem: func(err error) { d.opts.Logger.Warn("a client's connection", "error", err) },
+		OnProblem: func(err error) { d.opts.Logger.Warn("the connection of a client has a problem", "error", err) },
 		Pace:      d.opts.linkPace(),
 		// A client that did not read is detached. It attaches again when it reads.
 		OnStall:  func() { detach(acp.ErrDetached) },
@@ -227,7 +227,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	})
 	defer d.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
 	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
-		defer detach(nil) // ends the wait of a line for memory: it has no reader now
+		defer detach(nil) // a line that waits for memory has no reader now: its wait ends
 		return server(ctx, in, out)
 	})
 	if err != nil {

@@ -81,7 +81,8 @@ func isTransient(err error) bool {
 }
 
 // startProjections opens the projections and keeps them up to date. It blocks until
-// they have applied every event that is recorded before.
+// they have applied every event that was recorded before the call, unless the ledger is
+// damaged or the disk is full.
 func (d *Daybook) startProjections(ctx context.Context) error {
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {

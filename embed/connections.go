@@ -22,7 +22,8 @@ const (
 	// operator sets another one. Each takes some 20 KiB, or 50 KiB with the largest
 	// header.
 	maxConnections = 4096
-	// fewestConnections is the minimum for a listener, even with the smallest limit.
+	// fewestConnections is the minimum for a listener, even if the process may open
+	// only few descriptors.
 	fewestConnections = 16
 )
 

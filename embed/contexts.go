@@ -13,8 +13,9 @@ import (
 	"daybook/internal/web/access"
 )
 
-// startContexts starts the conversation contexts. When contextsRunning has ended, it has
-// tried for up to 10 s to record the remaining notes. In stateless mode there are none.
+// startContexts starts the conversation contexts. Before the task contextsRunning ends,
+// it tries for up to 10 s to record the remaining notes. In stateless mode there are no
+// contexts.
 func (d *Daybook) startContexts(ctx context.Context) error {
 	if d.opts.Runs.Stateless {
 		return nil
@@ -37,9 +38,9 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	return nil
 }
 
-// keepContext returns *access.LimitError if the context with the key is new and its
-// tenant has as many conversation contexts as it may have. It returns nil if their
-// number cannot be read.
+// keepContext returns *access.LimitError if the context with the key is new and the
+// tenant has reached its limit of conversation contexts. It returns nil if the number of
+// contexts cannot be read.
 func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
 	err := d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {

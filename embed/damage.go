@@ -109,7 +109,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
-	if seen.checkpoint > accepted { // lost proofs of earlier checkpoints were accepted with the damage
+	if seen.checkpoint > accepted { // otherwise the loss of the proofs was accepted with the damage
 		proofs = d.diagnoseProofs(seen)
 	}
 	d.warnOfProofs(proofs)
@@ -137,8 +137,8 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	return os.RemoveAll(d.salvageDir())
 }
 
-// highestKnown returns the highest position that the ledger is known to have had, from
-// the records apart from it.
+// highestKnown returns the highest position that the ledger is known to have had,
+// according to the proofs and the high-water mark.
 func (d *Daybook) highestKnown() (uint64, error) {
 	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
 	if err != nil {
@@ -266,7 +266,8 @@ func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	return d.salvageDir(), nil
 }
 
-// unreadableError returns the error for a ledger that is too damaged to be read at all.
+// unreadableError returns the error for a ledger that cannot be opened, even for reading.
+// If damage is the reason, it adds the advice for a recovery.
 func (d *Daybook) unreadableError(err error) error {
 	switch {
 	case d.damage.Damaged():
@@ -315,8 +316,8 @@ func (d *Daybook) checkComplete(stream string) error {
 	return nil
 }
 
-// reportDamage records damage that a reader found. The store reports damage of blobs
-// itself.
+// reportDamage records damage that a reader found. Damage of a blob that the store has
+// already reported is not recorded twice.
 func (d *Daybook) reportDamage(err error) {
 	if b, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(b.Blob, errors.New(b.Why))

@@ -19,16 +19,18 @@ import (
 )
 
 const (
-	// mostReserve is the default reserve of disk space, in bytes, and reservePart the
-	// part of the file system that it is at most.
+	// mostReserve is the largest default of the reserve of disk space, in bytes. The
+	// default is also at most 1/reservePart of the file system.
 	mostReserve = 256 << 20
 	reservePart = 20
-	// floorPart is the part of the reserve that is left for files that must be written
-	// even then: the projections, the hashes and the files of the embedded server.
+	// Below 1/floorPart of the reserve, nothing is recorded. That space is left for
+	// files that must be written even then: the projections, the hashes and the files
+	// of the embedded server.
 	floorPart = 4
 	// The ballast is a file that only a start deletes: it gives a start on a full disk
 	// some space. A running server keeps it, because the program that fills the disk
-	// would use that space too.
+	// would use that space too. Its size is 1/ballastPart of the reserve, from
+	// leastBallast to mostBallast.
 	ballastName               = "ballast"
 	leastBallast, mostBallast = 1 << 20, 4 << 20
 	ballastPart               = 16
@@ -172,8 +174,8 @@ func (k *disk) reason() error {
 	}
 }
 
-// ceilMiB returns bytes in MiB, rounded up: a reserve is then never printed as less
-// than the free space below it.
+// ceilMiB returns bytes in MiB, rounded up. Free space is rounded down. A reserve is
+// therefore never printed as less than a free space that is below it.
 func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
 // keepBallast creates the ballast if it does not exist and there is plenty of space.
@@ -227,7 +229,10 @@ func (k *disk) probe() error {
 }
 
 // watchDisk logs when space runs out and when space is free again. If writes of the
-// embedded server failed for lack of a resource, it restarts that server.
+// embedded server failed for lack of a resource, it restarts that server. While space is
+// free, it creates a missing ballast and stores a base heap that the start could not
+// store. While space is short, it empties the log of the projections. With an outside
+// server it does nothing.
 func (d *Daybook) watchDisk(ctx context.Context) error {
 	if d.nats == nil {
 		return nil
@@ -261,7 +266,7 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 				if low != nil && time.Since(emptied) >= emptyLogEvery {
 					emptied = time.Now()
 					if err := d.projections.TruncateLog(ctx); err != nil {
-						d.opts.Logger.DebugContext(ctx, "empty the log of the projections", "err", err)
+						d.opts.Logger.DebugContext(ctx, "the log of the projections cannot be emptied", "err", err)
 					}
 				}
 				if low == nil {
@@ -288,7 +293,7 @@ func (d *Daybook) storeBaseHeap(ctx context.Context) {
 	case err == nil:
 		d.baseHeapOf = ""
 	case !isTransient(err) && ctx.Err() == nil:
-		d.opts.Logger.WarnContext(ctx, "store the base heap: heaps are stored complete until the next start", "err", err)
+		d.opts.Logger.WarnContext(ctx, "the base heap cannot be stored; heaps are stored complete until the next start", "err", err)
 		d.baseHeapOf = ""
 	}
 }
@@ -332,10 +337,11 @@ func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 		return false
 	}
 	if err := d.nats.Reopen(ctx); err != nil {
-		d.opts.Logger.ErrorContext(ctx, "the ledger cannot be opened for writing again; it is tried again", slog.Any("error", err))
+		d.opts.Logger.ErrorContext(ctx, "the ledger cannot be opened for writing again yet; the server tries again", slog.Any("error", err))
 		return false
 	}
-	// Everything acknowledged must be there.
+	// Health returns an error until the ledger is usable, and events.ErrDamaged if an
+	// acknowledged event is missing.
 	for err := d.store.Health(ctx); err != nil; err = d.store.Health(ctx) {
 		if errors.Is(err, events.ErrDamaged) || d.nats.Writable().Err() != nil || d.disk.isOut() != nil {
 			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again and has failed", slog.Any("error", err))

@@ -70,7 +70,7 @@ type Daybook struct {
 	listener     net.Listener
 	disk         *disk // nil without a reserve
 	gate         *admission.Gate
-	lateReads    atomic.Uint64
+	lateReads    atomic.Uint64 // reads over HTTP that waited too long for the projections
 	// baseHeapOf is the engine whose base heap could not be stored at the start, or
 	// empty. After the start only watchDisk uses it.
 	baseHeapOf  string
@@ -116,7 +116,7 @@ type Daybook struct {
 // ErrLocked is returned by Start if another process owns the data directory.
 var ErrLocked = datadir.ErrLocked
 
-// ErrClosed is returned by calls that wait for a Daybook that is closed meanwhile.
+// ErrClosed is returned by a call that waits if the Daybook is closed meanwhile.
 var ErrClosed = errors.New("the daybook was closed")
 
 // Start starts a Daybook and returns once it serves. ctx bounds only the start; the
@@ -174,7 +174,9 @@ func newDaybook(opts Options) *Daybook {
 	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
-// withOptionErrors marks the errors of a step that only an option can cause.
+// withOptionErrors marks the errors of a step as errors of options. It is for steps that
+// fail only because of the value of an option, another owner of the directory or the end
+// of ctx.
 func withOptionErrors(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := step(ctx)

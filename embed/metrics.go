@@ -78,16 +78,16 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
 	}
 	for by, n := range c.d.gate.Changes.Held() {
-		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: for the share of their tenant while others make changes, or for its earlier ones to be applied.", "by"), prometheus.CounterValue, float64(n.Waited), by)
+		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: while other tenants made changes (share), or until earlier changes of the tenant were applied (projections).", "by"), prometheus.CounterValue, float64(n.Waited), by)
 		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
 	}
-	// Other queries may block this one, and the other metrics do not wait for it.
+	// Other queries may block the next two. After a second these metrics are left out.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	c.anomalyMetrics(ctx, out)
 	most, err := c.d.projections.LargestUsage(ctx)
 	if err != nil {
-		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)
+		c.d.opts.Logger.Warn("the metrics lack the largest usage of a tenant", "err", err)
 		return
 	}
 	for what, n := range map[string]int64{
@@ -102,7 +102,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 func (c *collector) anomalyMetrics(ctx context.Context, out chan<- prometheus.Metric) {
 	found, err := c.d.projections.Anomalies(ctx, "", 1)
 	if err != nil {
-		c.d.opts.Logger.Warn("read the anomalies", "err", err)
+		c.d.opts.Logger.Warn("the metrics lack the anomalies", "err", err)
 		return
 	}
 	for kind, n := range map[projections.AnomalyKind]int64{projections.AnomalyRuleBroken: found.RuleBroken, projections.AnomalyUnknownType: found.UnknownType} {

@@ -54,7 +54,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.admitSubscribers(); err != nil {
 			return err
 		}
-		starved = exhausted.Descriptors // the server is in this process
+		starved = exhausted.Descriptors // the server shares the descriptors of this process
 		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.AdminConn, d.nats.ExposeStream
 		sync = func() error {
 			if err := d.backupStreamConfigs(); err != nil {
@@ -106,8 +106,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	return d.backupStreamConfigs()
 }
 
-// connectFailed adds to an error of a connection to the NATS server its address and the
-// possible remedies.
+// connectFailed returns the error for a failed connection to the NATS server. For an
+// outside server it adds the server's address and the possible remedies.
 func (d *Daybook) connectFailed(err error) error {
 	if d.opts.NATS.URL == "" {
 		return fmt.Errorf("connect to NATS: %w", err)
@@ -115,7 +115,7 @@ func (d *Daybook) connectFailed(err error) error {
 	return fmt.Errorf("connect to the NATS server at %s: %w; check that it runs, and the address and credentials of --nats-url", serverName(d.opts.NATS.URL), err)
 }
 
-// serverName returns the HOST:PORT of the address of an outside server, without
+// serverName returns the HOST:PORT of an outside server from its address, without
 // credentials. For an address with several servers it returns a list, separated by
 // commas.
 func serverName(address string) string {
@@ -149,8 +149,10 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// NATSURL returns the address for subscribers, or an empty string. The credentials of
-// subscribers are in the directory "nats" of the data directory.
+// NATSURL returns the address for subscribers: that of the embedded server, or the
+// configured URL of an outside server, with its credentials. It returns an empty string if
+// the embedded server does not listen. The credentials for the embedded server are in the
+// directory "nats" of the data directory.
 func (d *Daybook) NATSURL() string {
 	if d.nats == nil || d.nats.Addr() == "" {
 		return d.opts.NATS.URL

@@ -28,8 +28,8 @@ func asOption(err error) error {
 type FieldError struct {
 	// Field is the name of the field, such as "DataDir" or "Access.OIDC.Issuer".
 	Field string
-	// Range is the rule of a value that is out of range, else nil. Value is then the
-	// value as text.
+	// Range is the broken rule if the value is out of range, and Value is that value as
+	// text. For other errors Range is nil and Value is empty.
 	Range *Range
 	Value string
 

@@ -41,8 +41,8 @@ type Options struct {
 	Webhooks  WebhookOptions
 }
 
-// Validate returns an error for each field with a value that no Daybook can have. Start
-// and Rebuild do the same.
+// Validate returns an *OptionError with the errors of all fields that have an invalid
+// value. Start and Rebuild call it.
 func (o Options) Validate() error {
 	var dataDir error
 	if o.DataDir == "" {

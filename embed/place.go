@@ -40,10 +40,11 @@ type place struct {
 	server  string
 }
 
-// placeOf determines where the ledger of a data directory is. It writes nothing. An
-// earlier version recorded no address: its directory has a high-water mark or
-// checkpoints, and neither streams nor their configurations, which an embedded server
-// always leaves.
+// placeOf determines where the ledger of a data directory is. It writes nothing. Earlier
+// versions did not record the address of an outside server. A directory without an address
+// counts as one of an outside ledger if it has a high-water mark or checkpoints, but
+// neither streams nor stream configurations: an embedded server always leaves some of
+// these.
 func placeOf(dir string) (place, error) {
 	p := place{dir: dir}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {

@@ -29,13 +29,16 @@ import (
 	"daybook/proof"
 )
 
-// recoveryPlan is an accepted loss and the steps that follow from it. It is written to
-// a file before the first step, so that the next start continues an interrupted one
-// with the same outcome.
+// recoveryPlan describes the acceptance of a loss. It is written to a file before the
+// first step, so that the next start continues an interrupted acceptance with the same
+// outcome.
 type recoveryPlan struct {
-	Lost   events.Lost           `json:"lost"`
-	Volume events.Volume         `json:"volume"`
-	First  uint64                `json:"first"`
+	Lost events.Lost `json:"lost"`
+	// Volume is the number of the new volume, and First its first position.
+	Volume events.Volume `json:"volume"`
+	First  uint64        `json:"first"`
+	// Kept is the name of the directory for the damaged files. It is empty with an
+	// outside server.
 	Kept   string                `json:"kept"`
 	Note   string                `json:"note"`
 	Signed *events.CheckpointRef `json:"signed,omitempty"`
@@ -74,7 +77,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			return err
 		}
 		if planned == nil {
-			d.opts.Logger.WarnContext(ctx, "there is no damage to accept; the flag is not needed")
+			d.opts.Logger.WarnContext(ctx, "there is no damage to accept; --accept-damage is not needed")
 			return nil
 		}
 		a = *planned
@@ -186,8 +189,8 @@ func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 // comparison compares messages of the ledger with their known hashes.
 type comparison struct {
 	known *translog.ProvenLeaves
-	// same and changed count the intact events with a known hash that matches and that
-	// does not.
+	// same counts the readable events that match their known hash, and changed those
+	// that do not.
 	same, changed int
 }
 
@@ -354,7 +357,7 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	}
 	note := a.Note
 	if len(more) > 0 {
-		note += fmt.Sprintf("; %d more heaps and texts are missing than are named", len(more))
+		note += fmt.Sprintf("; %d further heaps and texts are missing, which the event does not name", len(more))
 	}
 	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: systemActor})
 }
@@ -409,8 +412,9 @@ func (l *fileScan) observe(from string, r streamfiles.Record) {
 	}
 }
 
-// diagnoseProofs reports a missing directory of the proofs if the ledger holds
-// checkpoints. Otherwise a new key would be created without a report.
+// diagnoseProofs returns a finding if the ledger holds checkpoints, and the directory of
+// the proofs is missing or of another ledger. Without the finding, the server would sign
+// with another key and not report it.
 func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	if d.opts.Proof.Off || l.checkpoint == 0 {
 		return nil
@@ -427,7 +431,7 @@ func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	return []damage.Finding{{What: fmt.Sprintf("the proofs in %s %s, but the ledger holds checkpoints signed as %s, the last at position %d", dir, what, l.origin, l.checkpoint)}}
 }
 
-// warnOfProofs logs that the ledger has another signing key now.
+// warnOfProofs logs the findings of diagnoseProofs.
 func (d *Daybook) warnOfProofs(found []damage.Finding) {
 	for _, f := range found {
 		d.opts.Logger.Error("the proofs of the ledger are lost", slog.String("what", f.What))

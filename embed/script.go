@@ -85,7 +85,7 @@ func (d *Daybook) Wait(ctx context.Context, id string) (projections.ExecutionDet
 	return d.wait(ctx, id, false)
 }
 
-// wait is Wait for an id that may be known to be recorded.
+// wait is Wait. recorded reports that the request is known to be recorded.
 func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projections.ExecutionDetail, error) {
 	changed, stop := d.projections.Watch(events.DefaultTenant, id)
 	defer stop()

@@ -60,7 +60,8 @@ func (d *Daybook) scrubFound(first, last uint64, what string) {
 	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.FoundByScrub})
 }
 
-// scrubFoundBlob reports a heap that cannot be read, unless the reading reported it.
+// scrubFoundBlob reports a heap that cannot be read. blobDamaged ignores a finding that
+// the store has already reported.
 func (d *Daybook) scrubFoundBlob(_ events.LostBlob, err error) {
 	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(damaged.Blob, errors.New(damaged.Why))

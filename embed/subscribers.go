@@ -17,7 +17,7 @@ import (
 // follows changes of the credentials. A server without tokens has one tenant, whose
 // credential it creates at the first start.
 func (d *Daybook) admitSubscribers() error {
-	// Earlier versions kept one password for all tenants there.
+	// Earlier versions kept one password for all tenants in this file.
 	err := ignoreMissing(os.Remove(filepath.Join(d.opts.DataDir, "nats-reader.json")))
 	if err != nil {
 		return fmt.Errorf("delete the password of subscribers: %w", err)

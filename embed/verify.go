@@ -81,7 +81,8 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	}
 }
 
-// verifyDirectory opens the streams of a directory without a process, for reading.
+// verifyDirectory verifies the ledger of a data directory that no process owns. It opens
+// the streams for reading.
 func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.VerifyOptions) (*Report, error) {
 	if err := readableIn(opts.DataDir); err != nil {
 		return nil, err
