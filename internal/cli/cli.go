@@ -21,7 +21,7 @@ import (
 // Exit statuses of every command.
 const (
 	exitOK          = 0
-	exitFailed      = 1 // the script failed, or a command without a server
+	exitFailed      = 1 // the script failed, or the command failed for a reason not listed here
 	exitUsage       = 2 // a mistake in the command line, or a request that the server refused
 	exitCancelled   = 3
 	exitTimedOut    = 4

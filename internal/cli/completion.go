@@ -137,8 +137,9 @@ complete -o default -F _daybook daybook
 	return err
 }
 
-// bashSessionCases returns the patterns of the command, the word before the cursor and
-// the word at the cursor, for commands whose next argument is a session.
+// bashSessionCases returns the patterns of the commands whose first argument is a
+// session. A pattern consists of the command, the word before the cursor, which is the
+// last word of the command, and any word at the cursor.
 func bashSessionCases(sessions []string) string {
 	patterns := make([]string, len(sessions))
 	for i, path := range sessions {

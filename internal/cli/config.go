@@ -70,8 +70,8 @@ func parseConfig(raw []byte) (map[string]any, error) {
 }
 
 // configValue returns a value of the file for a flag of a type, with numbers as text. It
-// refuses values that the parser would round, or refuse in terms of Go. A nil value means
-// that the flag is not set.
+// refuses values that the parser would round, or would refuse with a message about types
+// of Go. A nil value means that the flag is not set.
 func configValue(t reflect.Type, value any) (any, error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -138,8 +138,8 @@ func isWhole(t reflect.Type) bool {
 	return t.PkgPath() == "" && (reflect.Zero(t).CanInt() || reflect.Zero(t).CanUint())
 }
 
-// checkNumber returns an error if a text is not a value of a type of numbers. shown is the
-// text for the message.
+// checkNumber returns an error if t is a type of numbers and the text is none of its
+// values. shown is the text in the form for the message.
 func checkNumber(t reflect.Type, text, shown string) error {
 	var err error
 	switch {

@@ -61,7 +61,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// shownExecution is an execution with a summary.
+// shownExecution is an execution whose summary is printed.
 type shownExecution client.Execution
 
 // listed returns the fields that a list shows.
@@ -125,7 +125,7 @@ type timeline struct {
 	begin time.Time
 	// Lines with a number from hideFrom to hideTo, both included, are hidden.
 	hideFrom, hideTo int64
-	hidden           bool
+	hidden           bool // the note about the hidden lines was printed
 	// from maps an attempt to the number of its first line. Lines of earlier attempts
 	// from that number on are void.
 	from map[int]int64

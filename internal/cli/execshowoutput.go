@@ -91,7 +91,7 @@ func (t *timeline) output(e events.CloudEvent) {
 		}
 		size, isLong := t.long.bytes[at]
 		if isLong && !begins {
-			return // the note after the first piece counts this one
+			return // the note after the first piece counts the bytes of this piece
 		}
 		color, void := "", ""
 		switch piece.Level {

@@ -104,7 +104,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	_, err = fmt.Fprintf(std.out, "Exported %s (%s) and %s, %s, to %s\nunder the checkpoint of %s with the tree hash %s.\n",
 		countNoun(exported.Events, "event"), kind, countNoun(exported.Blobs, "blob"), countNoun(exported.Bytes, "byte"), exported.Dir, countNoun(exported.Size, "event"), exported.Root)
 	if exported.Pending > 0 {
-		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; a token with the scope sign includes them.\n", countNoun(exported.Pending, "newer event"))
+		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; with a token of the scope sign the export has them, too.\n", countNoun(exported.Pending, "newer event"))
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func replaceFieldNames(err error, names []string) error {
 			refused.Message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.Message, "--"+flag)
 		}
 	}
-	// The command sets this field, not the user.
+	// The command sets require_heap, so the message must not name it.
 	if before, _, found := strings.Cut(refused.Message, " is not recorded here and require_heap is set"); found {
 		refused.Message = "--" + before + ` is not recorded; check the key: "daybook heap list" lists heaps`
 	}

@@ -53,7 +53,8 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 // On the command line 0 is a value of its own. In embed.Options it means the default,
 // and a negative number means none.
 
-// optional returns the value of a flag without a default. 0 is refused.
+// optional returns the option of a flag without a default, for which 0 is not permitted.
+// Without the flag it returns 0, which selects the default of embed.Options.
 func optional(flag *int) int {
 	if flag == nil {
 		return 0
@@ -61,7 +62,8 @@ func optional(flag *int) int {
 	return refuseZero(*flag)
 }
 
-// refuseZero returns an option for which 0 is not permitted.
+// refuseZero returns the option of a flag for which 0 is not permitted. 0 becomes -1,
+// which embed.Options refuses if a negative number has no meaning.
 func refuseZero[T int | int64 | time.Duration](value T) T {
 	if value == 0 {
 		return -1
@@ -69,8 +71,8 @@ func refuseZero[T int | int64 | time.Duration](value T) T {
 	return value
 }
 
-// zeroIsNone returns an option for which 0 means none. A negative value becomes a value
-// that embed.Options refuses.
+// zeroIsNone returns the option of a flag for which 0 means none: 0 becomes -1. A negative
+// value becomes a value that embed.Options refuses.
 func zeroIsNone[T int | int64 | time.Duration](value T) T {
 	if value < 0 {
 		return math.MaxInt64

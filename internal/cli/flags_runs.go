@@ -59,7 +59,8 @@ type resourceFlags struct {
 func (f resourceFlags) options() embed.ResourceOptions {
 	o := embed.ResourceOptions{MemoryMB: optional(f.MemoryBudget), MinClientBytes: zeroIsNone(f.MinClientRate)}
 	if f.DiskReserve != nil {
-		// A value that has no number of bytes becomes the largest one, which is refused.
+		// A value in MiB that does not fit in bytes is lowered to the largest one that does,
+		// which is refused.
 		o.DiskReserve = zeroIsNone(max(min(*f.DiskReserve, math.MaxInt64>>20), -1) << 20)
 	}
 	return o

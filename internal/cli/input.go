@@ -19,8 +19,9 @@ var inputFailures = []syscall.Errno{
 	syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EROFS, syscall.EADDRNOTAVAIL,
 }
 
-// inputError returns an error of a command that only reads its arguments and files as a
-// usageError. Other errors of the system, such as a full disk, are returned unchanged.
+// inputError returns an error as a usageError, unless it is an error of the system that is
+// not in inputFailures, such as a full disk. It is for commands that fail only because of
+// their arguments and files.
 func inputError(err error) error {
 	if err == nil {
 		return nil
@@ -54,10 +55,10 @@ func checkExportDir(dir string) error {
 	return nil
 }
 
-// checkLedgerIn returns an error unless dir is the data directory of a server. A server
-// creates both files before it is ready. In another directory a command would report
-// success, although no server reads what it wrote. other names a flag that makes the
-// directory unnecessary; it may be empty.
+// checkLedgerIn returns an error unless dir is the data directory of a server: a server
+// creates jetstream and projections.db in it before it is ready. In another directory a
+// command would report success, although no server reads what the command wrote. other
+// names a flag that makes the directory unnecessary; it may be empty.
 func checkLedgerIn(dir, other string) error {
 	for _, name := range []string{"jetstream", "projections.db"} { // with an outside NATS server only the second one exists
 		_, err := os.Stat(filepath.Join(dir, name))

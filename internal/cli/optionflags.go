@@ -30,7 +30,7 @@ func addOptionFlags(s reflect.Type, into map[string]string) map[string]string {
 	return into
 }
 
-// fieldPath matches the fields in groups of embed.Options.
+// fieldPath matches the path of a field in a group of embed.Options, such as HTTP.Addr.
 var fieldPath = regexp.MustCompile(`\b[A-Z]\w+(\.[A-Z]\w+)+\b`)
 
 // flagError is an error about an option, with a message for the command line.
@@ -57,15 +57,15 @@ func (e flagError) Error() string {
 	})
 }
 
-// problem returns the message about a flag. About a range it has the values that the flag
-// permits, and an example.
+// problem returns the message about a flag. If the value is out of range, the message has
+// the values that the flag permits, and an example.
 func (e flagError) problem(name string, f *embed.FieldError) string {
 	i := slices.IndexFunc(e.flags, func(flag *kong.Flag) bool { return "--"+flag.Name == name })
 	if f.Range == nil || i < 0 {
 		return name + f.Problem()
 	}
 	flag, rule := e.flags[i], *f.Range
-	value := " " + f.Value // part of the flag
+	value := " " + f.Value // one entry of a flag that is a map
 	if flag.Target.Kind() != reflect.Map {
 		value = " is " + strings.Join(valuesOf(flag.Target), ",")
 	}
@@ -73,7 +73,7 @@ func (e flagError) problem(name string, f *embed.FieldError) string {
 		rule.Zero, rule.Negative = rule.Negative, ""
 		rule.Least = reflect.Zero(reflect.TypeOf(rule.Least)).Interface()
 		if strings.HasPrefix(value, " is -") {
-			rule.Most = nil // the value that zeroIsNone returned is not the user's
+			rule.Most = nil // the user gave no large value: zeroIsNone replaced a negative one
 		}
 	}
 	if most, ok := rule.Most.(int64); ok && flag.Tag.Has("mib") {

@@ -108,8 +108,9 @@ func sharedSettingsOf(kctx *kong.Context) []string {
 	})
 }
 
-// configOf returns a file for --config with these settings. Settings may come from a
-// file or an environment variable, and other users can read a command line.
+// configOf returns the content of a file for --config with these settings. The owner gets
+// them in a file because other users can read its command line, and the user may have
+// given settings in a file or an environment variable to hide them.
 func configOf(settings []string) ([]byte, error) {
 	values := map[string][]string{}
 	for _, setting := range settings {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// ownerLogName is the log file of a background owner in the data directory. Only
-	// the owner of the directory can read it.
+	// the user who started the owner can read it.
 	ownerLogName = "owner.log"
 	// maxOwnerLog is the maximum size of the file, in bytes. One older file of this
 	// size is kept.

@@ -26,7 +26,7 @@ type rows[T any] struct {
 }
 
 // readPages reads a list page by page until it has as many rows as the limit, or all rows
-// if the limit is 0. The rows are a member of each answer.
+// if the limit is 0. member is the name of the member of an answer that holds the rows.
 func readPages[T any](member string, limit int, read func(limit int, cursor string) (page[T], error)) (rows[T], error) {
 	var all rows[T]
 	for {
@@ -44,7 +44,7 @@ func readPages[T any](member string, limit int, read func(limit int, cursor stri
 			err = json.Unmarshal(members[member], &raw)
 		}
 		if err != nil {
-			return all, fmt.Errorf("read the server's answer: %w", err) // the client has decoded it before
+			return all, fmt.Errorf("read the server's answer: %w", err) // unexpected: read has decoded the same answer
 		}
 		all.list, all.raw, all.cursor = append(all.list, next.rows...), append(all.raw, raw...), next.cursor
 		if all.cursor == "" || limit > 0 && len(all.list) >= limit {

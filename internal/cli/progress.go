@@ -16,7 +16,7 @@ type progress struct {
 	now  func() time.Time
 
 	mu    sync.Mutex
-	began time.Time // of the first report, which may be late
+	began time.Time // time of the first report, which may come long after the start
 	first uint64    // the count of the first report
 	shown time.Time
 }
@@ -30,7 +30,7 @@ func newProgress(out *screen, what string) *progress {
 }
 
 const (
-	// progressPause is the minimum time between two reports.
+	// progressPause is the minimum time between two updates on the terminal.
 	progressPause = 100 * time.Millisecond
 	// estimateAfter is the time after which the end is estimated.
 	estimateAfter = 2 * time.Second

@@ -51,8 +51,9 @@ func (r reach) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// redirectError returns the error of a redirect. If only the address before the path of the
-// request changes, that is what the user gives to --server.
+// redirectError returns the error of a redirect. If the redirect changes only the part of
+// the URL before the path of the request, the error names the new part as a value for
+// --server.
 func (f clientFlags) redirectError(req *http.Request, location string) error {
 	given := cmp.Or(strings.TrimSuffix(f.Server, "/"), address(req))
 	path := strings.TrimPrefix(req.URL.EscapedPath(), strings.TrimPrefix(given, address(req)))

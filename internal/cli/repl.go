@@ -168,7 +168,8 @@ func (r *repl) loop(ctx context.Context) error {
 	}
 }
 
-// meansCommand reports whether a script is a command of other prompts.
+// meansCommand reports whether a script is a command in other interactive programs, such
+// as exit. Here commands begin with a dot.
 func meansCommand(text string) bool {
 	return slices.Contains([]string{"exit", "quit", "help"}, strings.TrimRight(text, "();"))
 }
@@ -302,7 +303,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 	case name == ".heap" && len(args) == 1:
 		key, err := r.heapKey(ctx, args[0])
 		if err == nil {
-			// A heap that the server does not know would fail at the next input.
+			// Without this request an unknown heap would fail only at the next input.
 			_, err = r.api().Heap(ctx, key)
 		}
 		if err != nil {

@@ -19,7 +19,7 @@ type nameList struct {
 
 	mu    sync.Mutex
 	known map[string]bool
-	heap  string // whose lineage has not been read; else empty
+	heap  string // the heap whose lineage the next Tab reads, or empty
 }
 
 const (

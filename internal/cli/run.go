@@ -80,8 +80,8 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	}
 }
 
-// withRequestHint adds to an error of a submission that the run may exist, if the server
-// may have read the request. key is the idempotency key, or empty.
+// withRequestHint adds a hint to the error of a submission if the server may have read the
+// request: the run may exist. key is the idempotency key, or empty.
 func withRequestHint(err error, key string) error {
 	switch {
 	case !isClosedConnection(err):
@@ -93,7 +93,7 @@ func withRequestHint(err error, key string) error {
 	}
 }
 
-// withRunHint adds the id of an accepted run to an error of a server that does not answer.
+// withRunHint adds the id of an accepted run to the error if the server does not answer.
 func withRunHint(err error, id string) error {
 	if !errors.Is(err, client.ErrNoServer) {
 		return err

@@ -216,7 +216,7 @@ func limitMemory(log *slog.Logger) {
 	case err != nil:
 		log.Warn("the memory limit of the Go runtime is not set: the memory of the machine is not known; set GOMEMLIMIT", "err", err)
 	case limit == math.MaxInt64:
-		log.Info("the memory limit of the Go runtime is not set: the machine has none")
+		log.Info("the memory limit of the Go runtime is not set: neither the cgroup nor the machine limits the memory")
 	default:
 		log.Info("set the memory limit of the Go runtime", "bytes", limit)
 	}

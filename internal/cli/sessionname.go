@@ -88,8 +88,8 @@ func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error)
 	return *s.Body.Head, nil
 }
 
-// noteUnknownSession notes on stderr if nothing was listed because no session has the
-// name. An empty name is no name.
+// noteUnknownSession explains on stderr why nothing was listed if no session has the name.
+// It prints nothing for an empty name or with --json.
 func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name string) {
 	if f.JSON || (oneSession{name}).check() != nil {
 		return

@@ -87,8 +87,8 @@ func suggestCommands(at, root *kong.Node, word string) (list []string) {
 	return list
 }
 
-// distance returns the number of characters to insert, delete, replace or swap with
-// their neighbor that turns one word into the other.
+// distance returns the smallest number of edits that turn one word into the other. An edit
+// inserts, deletes or replaces a character, or swaps two neighbors.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -2,9 +2,8 @@ package cli
 
 import "unicode"
 
-// isUnfinished reports whether a script lacks its end: it has an open bracket,
-// template, comment or string whose last line ends in a backslash. V8 reports all other
-// mistakes.
+// isUnfinished reports whether a script lacks its end: a bracket, template or comment is
+// open, or a string whose last line ends in a backslash. V8 reports all other mistakes.
 func isUnfinished(code string) bool {
 	var open []rune // brackets; '`' for a template, '$' for a substitution in a template
 	top := func() rune {

@@ -10,9 +10,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Environment variables exist for the flags of a server, and for the client flags that
-// name the server and the token. No other flag has one: a variable that was set for a
-// server must not change the selection of a command.
+// Environment variables exist for the flags of a server, and for the flags of other
+// commands that name a server, a token, certificates or the place of data. No other flag
+// has one: a variable that was set for a server must not change what a command selects.
 var (
 	serverCommands = []string{"serve", "mcp", "acp"}
 	// sharedFlags have a variable in every command.
@@ -50,9 +50,9 @@ func nameVariablesIn(n *kong.Node, server bool) {
 	}
 }
 
-// preferFlags drops the server from the environment or a file if a flag on the command
-// line names a data directory to ask instead, or an export that "daybook verify" reads
-// instead. Other commands that take an export ask a server.
+// preferFlags drops a value of --server from the environment or a file if the command line
+// has --data-dir, or --export of "daybook verify", which then replace the server. Other
+// commands with --export still send requests to the server.
 func preferFlags(kctx *kong.Context) {
 	command := kctx.Selected()
 	if command == nil || isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && (command.Name != "verify" || !isGiven(kctx, "export")) {
