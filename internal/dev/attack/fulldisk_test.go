@@ -128,10 +128,11 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 	l.check(t, l.known())
 }
 
-// startFull requires that a server whose disk became full, and that ends, can start on
-// the full disk repeatedly, and accepts writes without a restart once there is space.
+// startFull fills the disk of a server and ends the server with a signal. It requires that
+// the server can start on the full disk repeatedly, and accepts writes without a restart
+// once there is space.
 func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
-	// The running server has noticed the full disk, and keeps the space for its start.
+	// The running server notices the full disk, and keeps the ballast for the next start.
 	const ballast, noticed = "ballast", "no new runs are accepted"
 	waitUntil(t, "the ballast exists", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
 	before := strings.Count(s.log.String(), noticed)
@@ -148,7 +149,8 @@ func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
 			sig = choose(syscall.SIGKILL, sig)
 		}
 		s.end(sig)
-		// Another program may have used that space: no byte is free.
+		// Another program may have used the space of the ballast: no byte is free. After
+		// the first start on the full disk there is no ballast.
 		if err := os.Remove(filepath.Join(s.dir, ballast)); n > 0 && err == nil {
 			t.Errorf("%v, start %d: the ballast exists", sig, n)
 		}
@@ -327,7 +329,7 @@ func saysFull(text string) bool {
 	return strings.Contains(text, "the disk is full") || strings.Contains(text, "too little of the disk is free")
 }
 
-// refusedReady requires that /readyz gives the reason.
+// refusedReady requires that /readyz answers 503 with the full disk as the reason.
 func refusedReady(t *testing.T, s *server, token string) {
 	t.Helper()
 	resp, err := s.do(t.Context(), token, http.MethodGet, "/readyz", nil)

@@ -149,7 +149,7 @@ func (s *server) dialHTTP2(t *testing.T, settings []http2.Setting, silent bool) 
 		t.Fatal(err)
 	}
 	if silent {
-		plain.(*net.TCPConn).SetReadBuffer(4 << 10) // the server waits soon
+		plain.(*net.TCPConn).SetReadBuffer(4 << 10) // writes of the server soon block
 	}
 	conn := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	t.Cleanup(func() { plain.Close() })
@@ -160,7 +160,7 @@ func (s *server) dialHTTP2(t *testing.T, settings []http2.Setting, silent bool) 
 	c := &http2Client{Conn: plain, out: bufio.NewWriterSize(conn, 16<<10), next: 1}
 	c.framer = http2.NewFramer(c.out, nil)
 	c.hpack = hpack.NewEncoder(&c.block)
-	c.hpack.SetMaxDynamicTableSize(0) // distinct texts on the server
+	c.hpack.SetMaxDynamicTableSize(0) // the server allocates the text of each field again
 	io.WriteString(c.out, http2.ClientPreface)
 	c.framer.WriteSettings(settings...)
 	c.out.Flush() // later writes fail if the server has closed

@@ -194,7 +194,7 @@ type blackHole struct {
 
 	mu      sync.Mutex
 	refuses bool
-	opened  chan struct{} // closed while bytes pass
+	opened  chan struct{} // a closed channel while bytes are forwarded
 	conns   []net.Conn
 }
 

@@ -22,7 +22,7 @@ func shortHeaders(size int) string {
 	return b.String()
 }
 
-// sendHeaders requests a path with more headers and returns the status.
+// sendHeaders requests a path with additional headers and returns the status.
 func (s *server) sendHeaders(token, path, headers string) (int, error) {
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *server) sendHeaders(token, path, headers string) (int, error) {
 		return 0, err
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", path, s.addr, token, headers); err != nil {
-		return 0, err // the server answers before it has read the headers
+		return 0, err // the server may answer and close before it has read the headers
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -66,7 +66,7 @@ func largeSources(size int) []func(n int, session sessionsOf) largeRequest {
 	letters, escapes := filler("abcdefgh", size), filler(`\u0061\u0007`, size)
 	comment, typed := filler("/*0123456789*/ ", size), filler("type A = { a: number }\n", size)
 	return []func(n int, session sessionsOf) largeRequest{
-		func(n int, _ sessionsOf) largeRequest { // as it is
+		func(n int, _ sessionsOf) largeRequest { // plain text
 			return largeRequest{path: "/api/exec", mediaType: "text/plain", start: fmt.Sprintf("const s%d = '", n), fill: letters, end: fmt.Sprintf("'; %d", n)}
 		},
 		func(n int, session sessionsOf) largeRequest { // a turn
@@ -147,7 +147,8 @@ func (s *server) sendSources(tokens []string, clients, size int, during time.Dur
 	return accepted, refused
 }
 
-// readRuns reads runs over each route of the API, slowly and quickly.
+// readRuns reads runs over several routes of the API until the time is over, and returns
+// the number of answers by status.
 func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration) map[int]int {
 	s.t.Helper()
 	paths := []string{

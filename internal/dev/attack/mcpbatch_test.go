@@ -111,7 +111,7 @@ func TestMCPBatch(t *testing.T) {
 			accepted = strings.Count(string(raw), `"execution_id"`)
 		}
 	}
-	t.Logf("%d runs were accepted; the quiet tenant's 1 takes %v", accepted, percentile(probed, 50))
+	t.Logf("%d runs were accepted; a run of the quiet tenant takes %v", accepted, percentile(probed, 50))
 	// The burst of ten seconds, and one run for each second since.
 	if most := 10 + int(time.Since(began)/time.Second) + 1; accepted > most {
 		t.Errorf("%d runs were accepted at one request a second, want at most %d", accepted, most)

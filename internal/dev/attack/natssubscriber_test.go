@@ -110,7 +110,7 @@ func TestHostileSubscriber(t *testing.T) {
 		}
 	}
 	if own == 0 {
-		t.Error("its own events are not delivered")
+		t.Error("the subscriber receives no events of its own tenant from the stream")
 	}
 	s.run(quiet, `console.log("secret-of-quiet")`, nil)
 	s.run(mallory, `console.log("live")`, nil)
@@ -128,7 +128,7 @@ func TestHostileSubscriber(t *testing.T) {
 		}
 	}
 	if !live {
-		t.Error("its own live events are not received")
+		t.Error("the subscriber receives no live events of its own tenant")
 	}
 
 	alone := s.baseline(quiet)

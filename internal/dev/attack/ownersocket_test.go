@@ -64,7 +64,7 @@ func (s *server) attachOwner() (net.Conn, error) {
 	if _, err := fmt.Fprintf(conn, "POST /owner/attach HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		return conn, err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) // without a body, and nothing follows
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) // the answer has no body, and nothing that the reader could take follows it
 	if err != nil {
 		return conn, err
 	}

@@ -18,8 +18,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// poisonedHeaps are scripts that leave a heap, scripts that start from it, and the
-// recorded warnings of the second.
+// poisonedHeaps are pairs of scripts: past leaves a heap, and later starts from it. status,
+// pristine and warnings are what is recorded for the run of later.
 var poisonedHeaps = []struct {
 	name, past, later string
 	status            string

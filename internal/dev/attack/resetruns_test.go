@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// HTTP/2 connections that submit runs and reset the stream slow another tenant no more
-// than 16 HTTP/1.1 clients that submit runs and do not wait for them: the runs are
-// recorded, so they share the slots with those of other tenants.
+// Clients that submit runs over HTTP/2 and reset the stream slow another tenant only within
+// the limit of compare, as do clients that submit runs over HTTP/1.1 and do not wait for
+// them: the runs are recorded, so they share the slots with those of other tenants.
 func TestResetRuns(t *testing.T) {
 	attack(t, "TestIdleFrames and TestSurplus in internal/web/connections, TestShareOfARecordingTenant in internal/web/access")
 	s := newServer(t)

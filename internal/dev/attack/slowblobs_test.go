@@ -62,6 +62,7 @@ func (s *server) largeHeap(token string) (hash string, size int64) {
 		s.t.Fatalf("the run with a large heap: %v", e)
 	}
 	hash = e["heap"].(string)
+	// The size is the largest number in the answer.
 	for _, h := range s.call(token, http.MethodGet, "/api/heaps/"+hash, nil, http.StatusOK) {
 		if n, ok := h.(float64); ok && int64(n) > size {
 			size = int64(n)
@@ -71,8 +72,8 @@ func (s *server) largeHeap(token string) (hash string, size int64) {
 }
 
 // The memory of the server stays within its limit while many slow readers read a heap that
-// is far larger in memory than on disk. Another tenant's runs are answered, and the heap
-// arrives complete.
+// is far larger in memory than on disk. Another tenant's runs are answered, and a further
+// reader gets the heap or a refusal with a Retry-After.
 func TestSlowReadersOfHeaps(t *testing.T) {
 	attack(t, "budget and heaps in pieces in internal/resources/budget, internal/store/blobs and httpapi")
 	s := startServer(t)
@@ -130,8 +131,8 @@ func TestLargeHeapArrives(t *testing.T) {
 	}
 }
 
-// Runs that restore and save a large heap at the same time share the memory for it one
-// after the other, and runs without a heap do not wait for them.
+// Runs that restore and save a large heap at the same time get the memory for it one after
+// the other. All of them end, and the memory of the server stays within its limit.
 func TestRunsWithLargeHeaps(t *testing.T) {
 	attack(t, "budget in internal/resources/budget and runner")
 	runInParallel(t)

@@ -23,8 +23,8 @@ var (
 	soakSeed  = flag.Uint64("soak-seed", 0, "seed of the random order in TestSoak; 0 picks one")
 )
 
-// afterKill is the time after a restart is ready during which a connection error counts as
-// an effect of the kill.
+// afterKill is the time after the restarted server is ready in which a connection error
+// still counts as an effect of the kill.
 const afterKill = 3 * time.Second
 
 // soak is a server with its tenants and its downtimes.
@@ -37,7 +37,7 @@ type soak struct {
 	mu       sync.Mutex // guards the fields below
 	downs    []downtime
 	failures int
-	refused  map[string]int // refusals with a Retry-After, by status and path
+	refused  map[string]int // refusals with a Retry-After, by status and method
 }
 
 // downtime is a period without a server. Its end is zero while it lasts.
@@ -121,7 +121,7 @@ func TestSoak(t *testing.T) {
 			most = max(most, now)
 		case <-kill.C:
 			if time.Until(end) < *soakKills/2 {
-				continue // the last level must follow a long attack
+				continue // too late: the last process must be attacked for a long time before the last level
 			}
 			most = max(most, k.kill())
 			kills++

@@ -35,8 +35,8 @@ type book struct {
 	chain   int    // length of the chain
 	session string
 	turns   []int // numbers of the turns of the session
-	passed  int   // turns of the session without a request
-	slack   int   // number of further turns that repeated submissions may have left
+	passed  int   // turns of the session that were queued, but whose run was not requested
+	slack   int   // number of further such turns that repeated submissions may have left
 	sent    int   // requests
 
 	mu        sync.Mutex     // guards the fields below, which follow sets
@@ -214,9 +214,9 @@ func (b *book) turn(ctx context.Context) {
 	}
 }
 
-// passTurns counts the turns before that of a run that have no request. Each submission
-// that is repeated after a kill or a refusal may leave one. At the end, the events show the
-// runs that they belong to.
+// passTurns counts the turns before the turn of an acknowledged run that were queued, but
+// whose run was not requested. Each submission that is repeated after a kill or a refusal
+// may leave one. checkEvents compares the runs that queued these turns with the book.
 func (b *book) passTurns(ctx context.Context, e *entry) {
 	run := b.must(ctx, http.MethodGet, "/api/executions/"+e.id, "", nil, http.StatusOK)
 	turn, _ := run["turn"].(float64)
@@ -498,9 +498,9 @@ func TestBookOfTurns(t *testing.T) {
 		wrong   int
 	}{
 		{runs(1, 2, 3), "abc", 0},
-		{runs(1, 3, 4), "abbc", 0}, // a repeat took the next turn
-		{runs(1, 2, 4), "abbc", 0}, // and the first request was recorded after all
-		{runs(1, 3, 4), "axbc", 1}, // a turn of another run is lost
+		{runs(1, 3, 4), "abbc", 0}, // run b was repeated: its first turn has no request
+		{runs(1, 2, 4), "abbc", 0}, // run b was repeated: its second turn has no request
+		{runs(1, 3, 4), "axbc", 1}, // turn 2 is of a run that was not acknowledged
 		{runs(1, 2, 3), "ab", 1},
 		{runs(1, 1, 2), "ac", 1}, // two runs with one turn
 	} {

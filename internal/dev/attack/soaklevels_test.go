@@ -65,8 +65,9 @@ func (t *levelTable) read(name string) level {
 	return l
 }
 
-// settlePoll is the interval in which settle measures the server. Each measurement costs
-// the server some hundred KiB of garbage for its metrics, and it returns memory when idle.
+// settlePoll is the interval in which settle measures the server. It is long, because the
+// server returns memory when it is idle, and each measurement causes some hundred KiB of
+// garbage for the metrics.
 const settlePoll = 3 * time.Second
 
 // settledPolls is the number of consecutive measurements that must be within their limits:
@@ -126,7 +127,9 @@ func (l level) compare(t *testing.T, reference level) {
 	}
 }
 
-// runtimeMemory holds the memory of the Go runtime, in bytes.
+// runtimeMemory holds the memory of the Go runtime, in bytes: that of objects, the unused
+// part of the spans that hold objects, and free spans that are not returned to the
+// operating system.
 type runtimeMemory struct{ objects, between, free int64 }
 
 func (m runtimeMemory) String() string {

@@ -50,8 +50,9 @@ func (c *stormer) send(change, method, path string, body any) string {
 
 var executionID = regexp.MustCompile(`"execution_id":"([^"]+)"`)
 
-// change is one of the changes of a storm. heaps are heaps whose tags share a subject, all
-// clients change shared, and only this client changes own.
+// change makes one of the changes of a storm, which n selects. All clients change the
+// session shared and the tags of heap. Only this client changes the session own and the
+// tags of ownHeap. The edits of the tags of all these heaps have the same subject.
 func (c *stormer) change(n int, shared, own, heap, ownHeap string) {
 	reset := func(what, session string) {
 		c.send("reset of "+what, http.MethodPost, "/api/sessions/"+url.PathEscape(session)+"/reset", nil)
@@ -112,7 +113,7 @@ func TestStorms(t *testing.T) {
 	}
 	heap := s.run(loud, "1", nil)["heap"].(string)
 
-	var over atomic.Bool // requests are completed, so that each run gets its cancel
+	var over atomic.Bool // not a context: a change is completed, so that each run is cancelled
 	list := make([]stormer, clients)
 	var storm sync.WaitGroup
 	for i := range list {
