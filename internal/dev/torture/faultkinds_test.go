@@ -125,7 +125,8 @@ func flipHeader(pattern string) injection {
 		name := pick(r, files, pattern)
 		list := records(files[name])
 		at := list[r.IntN(len(list))]
-		// The lengths, position and time; and the length of the headers.
+		// The first 22 bytes hold the lengths of the record and of the subject, the position
+		// and the time. After the subject, 4 bytes hold the length of the headers.
 		offset := r.IntN(22 + 4)
 		if offset >= 22 {
 			offset += int(binary.LittleEndian.Uint16(files[name][at+20:]))

@@ -136,7 +136,7 @@ func buildStore(t *testing.T, dir string) *truth {
 	for _, code := range []string{
 		"throw new Error('as it should')",
 		"/*" + strings.Repeat("a large source ", 8000) + "*/ 'y'.repeat(100_000)",
-		// Two blocks of the ledger, which have 8 MiB each.
+		// With this output the ledger has two blocks. A block has 8 MiB.
 		"let line = ''; for (let i = 0; i < 20_000; i++) line += (i * 7919 % 1000) + ','; for (let i = 0; i < 140; i++) console.log(i, line); 1",
 	} {
 		if _, err := book.Run(ctx, embed.Script{Code: code, Session: "ledger of faults"}); err != nil {
@@ -469,7 +469,8 @@ func wasQuarantined(dir, file string, content []byte) bool {
 	return false
 }
 
-// checkUnchanged returns v, or fails if files of the streams have changed.
+// checkUnchanged returns v, or fails if block files of the streams have changed. If v is
+// contained, a file may have grown, or may have been moved to a quarantine directory.
 func (y *truth) checkUnchanged(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
 	for file, content := range files {
 		if !strings.HasSuffix(file, ".blk") || strings.HasPrefix(file, "readonly") {

@@ -45,9 +45,10 @@ type promises struct {
 	ended     map[string]string // execution id -> terminal status seen
 	edits     map[uint64]string // position of a tag edit -> heap
 	heaps     []string
-	// The disk was shut down between began and done. A machine without power could not
-	// have sent an acknowledgement in that time, so such an acknowledgement does not count.
-	// A request that starts after done must not be acknowledged.
+	// The shutdown of the disk took place between began and done; both are zero before it.
+	// A machine without power could not have sent an acknowledgement after began, so a
+	// later acknowledgement does not count. A request that starts after done must not be
+	// acknowledged; late lists the requests for which that happened.
 	began, done time.Time
 	late        []string
 }
@@ -124,7 +125,7 @@ func (p *promises) count() int {
 // load is one client. It submits, cancels, tags and reads until the server has ended, and
 // records only acknowledgements.
 func (p *promises) load(ctx context.Context, s *server, number int, random *rand.Rand) {
-	// The limit keeps the backlog of a thousand rounds small enough to be run.
+	// At most 8 runs for each client: after a thousand rounds all of them must still be run.
 	for n := 0; n < 8 && ctx.Err() == nil; n++ {
 		var run client.Run
 		kind := random.IntN(6)
@@ -157,7 +158,7 @@ func (p *promises) load(ctx context.Context, s *server, number int, random *rand
 		p.mu.Lock()
 		p.note(asked, "execution "+id, func() { p.accepted[id] = run.Code })
 		p.mu.Unlock()
-		// Heaps of earlier rounds: this round's runs may wait behind a long queue.
+		// The heap is usually of an earlier round: runs of this one may wait in a long queue.
 		if heap := p.anyHeap(random); heap != "" && random.IntN(3) == 0 && !p.tag(ctx, s, heap, n) {
 			return
 		}

@@ -137,7 +137,8 @@ func (d *disk) unmount() {
 	}
 	d.mounted = false
 	// Workers have their own mount namespaces and take a short time to end. Until then
-	// the file system stays mounted, and the next mount would get it after its shutdown.
+	// the file system stays mounted, and the next mount would get the file system that
+	// was shut down, without a recovery from its journal.
 	for {
 		out, err := exec.Command("losetup", "--associated", d.image).CombinedOutput()
 		if err != nil {

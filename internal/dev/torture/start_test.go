@@ -62,7 +62,8 @@ func killAtStart(t *testing.T, rounds int, random *rand.Rand) {
 	}
 }
 
-// killAfter kills the server a time after a file exists, or when the server is ready.
+// killAfter kills the server a time after a file exists. If the file does not appear within
+// 2 s, the server is ready, and killAfter kills it then.
 func (s *server) killAfter(file string, pause time.Duration) {
 	s.t.Helper()
 	deadline := time.Now().Add(2 * time.Second) // longer than a start takes
