@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -161,7 +162,7 @@ func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
 	switch at := book.NATSURL(); {
 	case at == "":
 	case opts.NATS.URL != "":
-		out.printf("  events   %s\n", withoutPassword(at))
+		out.printf("  events   %s\n", withoutCredentials(at))
 	case book.SubscriberCredentials() == "":
 		out.printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
 	default:
@@ -183,13 +184,22 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// withoutPassword returns a URL that can be shown.
-func withoutPassword(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "an outside NATS server"
+// withoutCredentials returns addresses of NATS servers, separated by commas, without the
+// users, passwords, tokens and parameters in them.
+func withoutCredentials(addresses string) string {
+	var shown []string
+	for one := range strings.SplitSeq(addresses, ",") {
+		scheme, server, ok := strings.Cut(strings.TrimSpace(one), "://")
+		if !ok {
+			scheme, server = "nats", scheme
+		}
+		server = server[strings.LastIndexByte(server, '@')+1:]
+		if end := strings.IndexAny(server, "/?#"); end >= 0 {
+			server = server[:end]
+		}
+		shown = append(shown, scheme+"://"+server)
 	}
-	return u.Redacted()
+	return strings.Join(shown, ",")
 }
 
 // serverShare is the part of the machine's memory that the Go runtime of a server may
