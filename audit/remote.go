@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"daybook/events"
@@ -22,17 +23,26 @@ type Remote struct{ get, post Get }
 // CodeEmpty is the error code of a server whose ledger has no events.
 const CodeEmpty = "ledger_empty"
 
-// isEmpty reports whether a server answered that its ledger has no events.
-func isEmpty(err error) bool {
+// Error codes of a server that does not have a heap or text, or removed it.
+const codeNotFound, codeGone = "not_found", "gone"
+
+// codeOf returns the error code of a server, or an empty text for any other error.
+func codeOf(err error) string {
 	answer, ok := errors.AsType[interface {
 		error
 		Code() string
 	}](err)
-	return ok && answer.Code() == CodeEmpty
+	if !ok {
+		return ""
+	}
+	return answer.Code()
 }
 
-// AnswerError is returned if a server does not answer, or if its answer is cut off or not that of
-// a Daybook server.
+// isEmpty reports whether a server answered that its ledger has no events.
+func isEmpty(err error) bool { return codeOf(err) == CodeEmpty }
+
+// AnswerError is returned if a server does not answer or refuses a request, or if its answer is
+// cut off or not that of a Daybook server. It says nothing about the ledger.
 type AnswerError struct{ Err error }
 
 // Error returns the text of Err.
@@ -41,10 +51,19 @@ func (e *AnswerError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
+// cutOff returns err as an *AnswerError, or unchanged if ctx is done: then the caller ended the
+// request.
+func cutOff(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return &AnswerError{err}
+}
+
 // Get requests a path such as "/api/ledger/checkpoint" from a server, with header names and values
 // in pairs. It returns responses with status 200 only, and any other as an error. The error may
 // have a method Code() string with the error code of the server, and is an *AnswerError if no server
-// answers. The caller MUST close the body.
+// answers. Without a code, the error of a heap or text is no finding. The caller MUST close the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
 // NewRemote returns the server that get reaches. post is like get with the method POST and without
@@ -64,7 +83,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (SourceState, error)
 	if covers == 0 {
 		if r.post != nil {
 			if resp, err := r.post(ctx, ledgerPath+"checkpoint", header...); err == nil {
-				return readSigned(resp)
+				return readSigned(ctx, resp)
 			}
 		}
 		newest, err := r.checkpoint(ctx, r.get, header)
@@ -94,10 +113,10 @@ func (r *Remote) checkpoint(ctx context.Context, ask Get, header []string) (Sour
 	if err != nil {
 		return SourceState{}, err
 	}
-	return readSigned(resp)
+	return readSigned(ctx, resp)
 }
 
-func readSigned(resp *http.Response) (SourceState, error) {
+func readSigned(ctx context.Context, resp *http.Response) (SourceState, error) {
 	defer resp.Body.Close()
 	var answer struct {
 		Note   string      `json:"note"`
@@ -115,7 +134,7 @@ func readSigned(resp *http.Response) (SourceState, error) {
 		err = errors.New("the answer is not from a Daybook server, or from one of another version")
 	}
 	if err != nil {
-		return SourceState{}, &AnswerError{fmt.Errorf("read the server's checkpoint: %w", err)}
+		return SourceState{}, cutOff(ctx, fmt.Errorf("read the server's checkpoint: %w", err))
 	}
 	c, err := proof.ParseCheckpoint([]byte(answer.Note))
 	if err != nil {
@@ -152,7 +171,7 @@ func (r *Remote) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSe
 			return nil
 		}
 		if err != nil {
-			return &AnswerError{fmt.Errorf("the server broke off: %w", err)}
+			return cutOff(ctx, fmt.Errorf("the server broke off: %w", err))
 		}
 		if s.IsComplete(c.Size) {
 			if err := fn(line, nil); err != nil {
@@ -163,7 +182,7 @@ func (r *Remote) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSe
 		first = append(first[:0], line...)
 		proof, err := nextLine(in, &long2)
 		if err != nil {
-			return &AnswerError{fmt.Errorf("the server broke off before a proof: %w", err)}
+			return cutOff(ctx, fmt.Errorf("the server broke off before a proof: %w", err))
 		}
 		if err := fn(first, proof); err != nil {
 			return err
@@ -188,7 +207,7 @@ func (r *Remote) Blob(ctx context.Context, b Blob) ([]byte, error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 	if err != nil {
-		return nil, &AnswerError{err}
+		return nil, cutOff(ctx, err)
 	}
 	return raw, nil
 }
@@ -206,10 +225,60 @@ func (r *Remote) Text(ctx context.Context, tenant, hash string) ([]byte, error) 
 
 func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 	raw, err := r.Blob(ctx, b)
-	if err == nil && events.Hash(raw) != b.SHA256 {
-		err = fmt.Errorf("%w: it came with other bytes", events.ErrDamaged)
+	switch {
+	case err != nil:
+		return nil, r.blobError(ctx, b, err)
+	case events.Hash(raw) != b.SHA256:
+		return nil, fmt.Errorf("%w: it came with other bytes", events.ErrDamaged)
 	}
-	return raw, err
+	return raw, nil
+}
+
+// blobError returns the error of a blob that a server did not send. If that says nothing about the
+// blob, because the server is busy, shuts down or refuses the request, the error is an
+// *AnswerError. A damaged blob has the same error code, and a large one is cut off. The server
+// lists it in its damage report.
+func (r *Remote) blobError(ctx context.Context, b Blob, err error) error {
+	if code := codeOf(err); code == codeNotFound || code == codeGone {
+		return err
+	}
+	if what, damaged := r.findDamage(ctx, b); damaged {
+		return fmt.Errorf("%w: %s", events.ErrDamaged, what)
+	}
+	return cutOff(ctx, err)
+}
+
+// findDamage reports whether the damage report of the server has a blob, and describes the damage.
+func (r *Remote) findDamage(ctx context.Context, b Blob) (what string, damaged bool) {
+	resp, err := r.get(ctx, ledgerPath+"damage", "Accept", "application/json")
+	if err != nil {
+		return "", false
+	}
+	defer resp.Body.Close()
+	var report struct {
+		Findings []struct {
+			Blob  *events.LostBlob `json:"blob"`
+			What  string           `json:"what"`
+			Ended *time.Time       `json:"ended"`
+		} `json:"findings"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&report) != nil {
+		return "", false
+	}
+	kind := "text"
+	if b.Heap {
+		kind = "heap"
+	}
+	for _, f := range report.Findings {
+		switch {
+		case f.Ended != nil:
+		case f.Blob == nil && strings.Contains(f.What, b.SHA256): // a text that belongs to the ledger
+			return f.What, true
+		case f.Blob != nil && f.Blob.Kind == kind && f.Blob.SHA256 == b.SHA256 && (b.Tenant == "" || f.Blob.Tenant == b.Tenant):
+			return f.What, true
+		}
+	}
+	return "", false
 }
 
 // VerifyServer verifies a server without trusting it: its events under its checkpoint, or each

@@ -411,7 +411,8 @@ func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
 	return err
 }
 
-// readBlobs reads every blob that an event names, which verifies its hash.
+// readBlobs reads every blob that an event names, which verifies its hash. It returns an
+// *AnswerError if a server did not answer and nothing else is wrong.
 func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	type outcome struct {
 		blob Blob
@@ -446,22 +447,25 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	}()
 	var unread error
 	for o := range outcomes {
-		if _, noAnswer := errors.AsType[*AnswerError](o.err); noAnswer {
-			unread = o.err // says nothing about the blob
-			continue
+		what := "the text"
+		if o.blob.Heap {
+			what = "the heap"
 		}
-		if o.err != nil && ctx.Err() == nil {
-			what := "the text"
-			if o.blob.Heap {
-				what = "the heap"
-			}
+		_, noAnswer := errors.AsType[*AnswerError](o.err)
+		switch {
+		case o.err == nil:
+			v.report.Blobs++
+		case noAnswer: // says nothing about the blob
+			unread = fmt.Errorf("read %s %s: %w", what, o.blob.SHA256, o.err)
+		case ctx.Err() == nil:
 			v.report.addFinding(v.rules.blobs[o.blob], "%s %s cannot be read: %v", what, o.blob.SHA256, o.err)
-			continue
 		}
-		v.report.Blobs++
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if v.report.Found > 0 {
+		return nil // the verdict is known
 	}
 	return unread
 }

@@ -1,10 +1,16 @@
 package embed_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +96,9 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 			answers(t, book, "GET", "/metrics", "", http.StatusOK, "daybook_damaged_blobs 2", "daybook_damage 0")
 			answers(t, book, "POST", "/api/exec", `{"code":"1","heap":"`+heap+`"}`, http.StatusConflict, heap, "is damaged", "run the script that made it again")
 			answers(t, book, "GET", "/api/ledger/blobs/heaps/"+heap, "", http.StatusServiceUnavailable, heap, "is damaged", "--accept-damage")
+			if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here"}); err != nil || r.OK || !strings.Contains(r.String(), heap) || !strings.Contains(r.String(), head) {
+				t.Errorf("the verification of the server: %v\n%s", err, r)
+			}
 			answers(t, book, "POST", "/api/exec", `{"code":"1","heap":"`+strings.Repeat("0", 64)+`"}`, http.StatusAccepted, "fresh isolate")
 			if e := s.turn("n"); e.Status != events.StatusFailed || deref(e.Reason) != ledger.ReasonSessionHeadLost || !strings.Contains(deref(e.Error), "reset the session") {
 				t.Errorf("the turn from the damaged head: %s, %s", e.Status, deref(e.Error))
@@ -125,6 +134,75 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 		}
 		closeBook(t, book)
 	}
+}
+
+// The server sends the beginning of a large heap before it finds the damage, and closes the
+// connection. The verification of the server reports the heap, as for a smaller one.
+func TestVerifyServerWithALargeDamagedHeap(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
+	book := start(t, opts)
+	_, heap := completes(t, book, embed.Script{Code: "var kept = []; while (kept.length < 400_000) kept.push(Math.random())"})
+	closeBook(t, book)
+	loseChunk(t, opts.DataDir, heap)
+
+	book = start(t, opts)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, book.URL()+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := client.Do(r)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			err = errors.New(resp.Status)
+		}
+		return resp, err
+	}
+	resp, err := get(within(t), "/api/ledger/blobs/heaps/"+heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if n, err := io.Copy(io.Discard, resp.Body); n == 0 || err == nil {
+		t.Errorf("%d bytes of the heap were sent, %v", n, err)
+	}
+	r, err := embed.Verify(within(t), embed.VerifyOptions{Server: get, ServerURL: "here"})
+	if err != nil || r.OK || !strings.Contains(r.String(), heap) {
+		t.Errorf("the verification of the server: %v\n%s", err, r)
+	}
+}
+
+// loseChunk damages the last chunk of a heap in the files of a closed Daybook.
+func loseChunk(t *testing.T, dir, heap string) {
+	t.Helper()
+	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "OBJ_BLOBS", "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	var chunk []byte
+	name := []byte(base64.URLEncoding.EncodeToString([]byte("heap/" + events.DefaultTenant + "/" + heap)))
+	for _, path := range blocks {
+		if all[path], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.LastIndex(all[path], name); at >= 0 {
+			chunk = append([]byte("$O.BLOBS.C."), blobID.FindSubmatch(all[path][at:])[1]...)
+		}
+	}
+	slices.Reverse(blocks)
+	for _, path := range blocks {
+		if at := bytes.LastIndex(all[path], chunk); chunk != nil && at >= 0 {
+			flipByte(t, path, at+len(chunk)+200)
+			return
+		}
+	}
+	t.Fatal("the heap is not in the blob store")
 }
 
 // A read-only start keeps the findings about blobs: its report lists them, and so does the

@@ -54,7 +54,8 @@ type Report = audit.Report
 const WrongKey = audit.WrongKey
 
 // AnswerError is returned by Verify and Export if the server does not answer, or if its
-// answer is cut off or not that of a Daybook server.
+// answer is cut off or not that of a Daybook server. Verify also returns it if the server
+// refuses to send a heap or text and does not report damage of it.
 type AnswerError = audit.AnswerError
 
 // ErrBadKey is returned by Verify if one of the keys is not a valid key.

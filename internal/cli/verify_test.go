@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -94,4 +96,50 @@ func TestVerifyWithoutAnswerAboutAHeap(t *testing.T) {
 		{args: `verify --server $proxy`, status: 5, stderr: "daybook: .*the server closed the connection before it answered\n"},
 		{args: `verify --server $proxy --skip-blobs`, stdout: "INTACT  $proxy\n.*"},
 	})
+}
+
+// A server that is busy, over a limit or shutting down says nothing about a heap. One that does
+// not have the heap, or lists it as damaged, does.
+func TestVerifyOfAServerWithoutAHeap(t *testing.T) {
+	t.Parallel()
+	book := serve(t)
+	target, err := url.Parse(book.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	play(t, map[string]string{"url": book.URL()}, []step{{args: `run -e globalThis.a=1` + at, stdout: "1\n", stderr: ".*"}})
+	var damaged atomic.Value
+	for _, test := range []struct {
+		code    string
+		status  int
+		damaged bool // the damage report has the heap
+		want    step
+	}{
+		{"exhausted", http.StatusTooManyRequests, false, step{status: 5, stderr: "daybook: verify $proxy: read the heap [0-9a-f]{64}: no heap now\n"}},
+		{"unavailable", http.StatusServiceUnavailable, false, step{status: 5, stderr: "daybook: verify $proxy: read the heap [0-9a-f]{64}: no heap now\n"}},
+		{"unavailable", http.StatusServiceUnavailable, true, step{status: 1, stdout: "NOT INTACT  $proxy\n.*the heap [0-9a-f]{64} cannot be read: stored data is damaged: it lacks 3 bytes.*"}},
+		{"not_found", http.StatusNotFound, false, step{status: 1, stdout: "NOT INTACT  $proxy\n.*the heap [0-9a-f]{64} cannot be read: no heap now.*"}},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, heap, isHeap := strings.Cut(r.URL.Path, "/blobs/heaps/")
+			switch {
+			case isHeap:
+				if test.damaged {
+					damaged.Store(heap)
+				}
+				w.Header().Set("Daybook-Api", "1")
+				w.WriteHeader(test.status)
+				fmt.Fprintf(w, `{"error":"no heap now","code":%q}`, test.code)
+			case test.damaged && r.URL.Path == "/api/ledger/damage":
+				w.Header().Set("Daybook-Api", "1")
+				fmt.Fprintf(w, `{"findings":[{"blob":{"tenant":"default","kind":"heap","sha256":%q},"what":"it lacks 3 bytes"}]}`, damaged.Load())
+			default:
+				proxy.ServeHTTP(w, r)
+			}
+		}))
+		test.want.args = `verify --server $proxy`
+		play(t, map[string]string{"proxy": server.URL}, []step{test.want})
+		server.Close()
+	}
 }
