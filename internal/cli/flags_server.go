@@ -33,13 +33,16 @@ func (f httpFlags) options() (embed.HTTPOptions, error) {
 		Addr: f.HTTPAddr, Hosts: f.AllowedHosts, PublicURL: f.PublicURL, CertFile: f.CertFile, KeyFile: f.KeyFile,
 		MaxConnections: f.Connections, MaxConnectionsPerAddress: f.ConnectionsPerAddress,
 	}
-	for name, port := range map[string]*int{"--http-port": f.HTTPPort, "--sse-port": f.SSEPort} {
+	for _, flag := range []struct {
+		name string
+		port *int
+	}{{"--http-port", f.HTTPPort}, {"--sse-port", f.SSEPort}} { // variables may set both: the last one applies
 		switch {
-		case port == nil:
-		case *port < 0 || *port > maxPort:
-			return o, fmt.Errorf("%s is %d: the range is 0 to %d, 0 is a free port; for example %s 8080", name, *port, maxPort, name)
+		case flag.port == nil:
+		case *flag.port < 0 || *flag.port > maxPort:
+			return o, fmt.Errorf("%s is %d: the range is 0 to %d, 0 is a free port; for example %s 8080", flag.name, *flag.port, maxPort, flag.name)
 		default:
-			o.Addr = fmt.Sprintf("127.0.0.1:%d", *port)
+			o.Addr = fmt.Sprintf("127.0.0.1:%d", *flag.port)
 		}
 	}
 	if o.Addr == "" {

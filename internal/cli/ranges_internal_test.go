@@ -137,3 +137,14 @@ func TestFreePort(t *testing.T) {
 		}
 	}
 }
+
+// The variables of both ports may be set. Then that of the legacy transport applies.
+func TestBothPorts(t *testing.T) {
+	t.Parallel()
+	http, sse := 8081, 8082
+	for range 20 {
+		if opts, err := (httpFlags{HTTPPort: &http, SSEPort: &sse}).options(); err != nil || opts.Addr != "127.0.0.1:8082" {
+			t.Fatalf("the address is %s, %v", opts.Addr, err)
+		}
+	}
+}
