@@ -33,12 +33,12 @@ func (f clientFlags) Validate() error {
 	}
 	u, err := url.Parse(f.Server)
 	switch {
-	case u != nil && u.User != nil, err != nil && strings.Contains(f.Server, "@"): // the message must not print a password
+	case u != nil && u.User != nil, (err != nil || u.Host == "") && strings.Contains(f.Server, "@"): // the message must not print a password
 		return errors.New("--server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("--server %q: give a URL such as http://127.0.0.1:8080", f.Server)
-	case strings.ContainsAny(f.Server, "?#"):
-		return fmt.Errorf("--server %q: give the URL without a query or fragment, such as http://127.0.0.1:8080", f.Server)
+	case strings.ContainsAny(f.Server, "?#"): // a query may have a token
+		return fmt.Errorf("--server %q: give the URL without a query or fragment, such as http://127.0.0.1:8080", f.Server[:strings.IndexAny(f.Server, "?#")])
 	}
 	return nil
 }

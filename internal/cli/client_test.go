@@ -95,10 +95,13 @@ func TestAnswersThatAreErrors(t *testing.T) {
 // the command line. No message has a password or a token.
 func TestMistakesInServerAndToken(t *testing.T) {
 	for _, test := range []struct{ token, args, want string }{
-		{"", "exec list --server http://127.0.0.1:1?a=b", "exec list: --server \"http://127.0.0.1:1?a=b\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
-		{"", "verify --server http://127.0.0.1:1#a", "verify: --server \"http://127.0.0.1:1#a\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
+		{"", "exec list --server http://127.0.0.1:1?a=b", "exec list: --server \"http://127.0.0.1:1\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
+		{"", "verify --server http://127.0.0.1:1#a", "verify: --server \"http://127.0.0.1:1\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
 		{"", "exec list --server http://user:secret@127.0.0.1:1", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
 		{"", "exec list --server http://user:secret@127.0.0.1:port", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
+		{"", "exec list --server http://127.0.0.1:1?token=secret", "exec list: --server \"http://127.0.0.1:1\": give the URL without a query or fragment, such as http://127.0.0.1:8080\n"},
+		{"", "exec list --server user:secret@127.0.0.1:1", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
+		{"", "exec list --server http:/user:secret@127.0.0.1:1", "exec list: --server: the URL has user information; give a token with --token-file or $DAYBOOK_TOKEN\n"},
 		{"", "exec list --server http://127.0.0.1:1 --token=sec·ret", "--token has spaces, line breaks or other characters that no token has\n"},
 		{"secret\n", "exec list --server http://127.0.0.1:1", "DAYBOOK_TOKEN has spaces, line breaks or other characters that no token has\n"},
 		{"secret\n", "verify --server http://127.0.0.1:1", "DAYBOOK_TOKEN has spaces, line breaks or other characters that no token has\n"},
