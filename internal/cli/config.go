@@ -114,7 +114,7 @@ func configValue(t reflect.Type, value any) (any, error) {
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			_, isText := value[name].(string)
 			member, err := configValue(t.Elem(), value[name])
-			if err == nil && isText != (t.Elem().Kind() == reflect.String) {
+			if err == nil && (member == nil || isText != (t.Elem().Kind() == reflect.String)) {
 				err = fmt.Errorf("give %s", formText(t.Elem()))
 			}
 			if err != nil {

@@ -85,6 +85,7 @@ func TestConfigValues(t *testing.T) {
 		{`{"allowed-host": {"a": 1}}`, `--allowed-host: {"a":1} is in the wrong form: give a text in quotes, or a list of texts`},
 		{`{"tenant-weights": {"acme": 1.5}}`, `--tenant-weights: acme: 1.5 is not a whole number`},
 		{`{"tenant-weights": {"acme": "2"}}`, `--tenant-weights: acme: give a whole number`},
+		{`{"tenant-weights": {"acme": null}}`, `--tenant-weights: acme: give a whole number`},
 		{`{"tenant-weights": {"acme": 2000}}`, `--tenant-weights acme=2000: the range is 1 to 1000`},
 		{`{"tenant-weights": {"acme": 2.0}, "limit-runs": -1}`, `--limit-runs is -1: the range`},
 		{`{"tenant-weights": 2}`, `--tenant-weights: 2 is a number: give an object, or a text in quotes`},
