@@ -33,7 +33,7 @@ func TakeLock(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// lockedBy reports the process id, and flock checks whether the process exists.
+	// LockedError reports the process id, and flock checks whether the process exists.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
