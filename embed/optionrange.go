@@ -82,7 +82,7 @@ type optionRange[T ~int | ~int64 | ~float64] struct {
 func (r optionRange[T]) check(field string, value T) error {
 	most := r.most
 	if most == 0 {
-		most = 1 << 61 // a sum of two values fits the type
+		most = 1<<62 - 1 // a sum of two values fits the type
 	}
 	if value == 0 || value < 0 && r.negative != "" || value >= r.least && value <= most {
 		return nil

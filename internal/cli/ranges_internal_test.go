@@ -70,7 +70,7 @@ func TestRanges(t *testing.T) {
 		{"--context-idle=-1s", "--context-idle is -1s: it must be more than 0; for example --context-idle 30m"},
 		{"--context-memory=0", "--context-memory is 0: the range is 1 to 1048576 MB; for example --context-memory 64"},
 		{"--scrub-rate=0", ""},
-		{"--scrub-rate=9223372036854775807", "--scrub-rate is 9223372036854775807: the range is 0 to 2305843009213693952, 0 turns the scrub off; for example --scrub-rate 2000"},
+		{"--scrub-rate=9223372036854775807", "--scrub-rate is 9223372036854775807: the range is 0 to 4611686018427387903, 0 turns the scrub off; for example --scrub-rate 2000"},
 		{"--context-memory=9223372036854775807", "--context-memory is 9223372036854775807: the range is 1 to 1048576 MB"},
 		{"--seal-bytes=-1", "--seal-bytes is "},
 		{"--scrub-rate=-1", "--scrub-rate is -1: it must be 0 or more, 0 turns the scrub off; for example --scrub-rate 2000"},
