@@ -15,8 +15,8 @@ import (
 
 // Decrypted counts the events of an export whose content is encrypted.
 type Decrypted struct {
-	// Readable events were decrypted. The keys of Unreadable ones do not exist: they
-	// were shredded or lost.
+	// Readable events were decrypted. The keys of Unreadable ones are not in the
+	// directory of the keys; these events are written with their encrypted content.
 	Readable, Unreadable int
 }
 

@@ -20,9 +20,10 @@ import (
 // keyDirFile is the file of a data directory that records the directory of its keys.
 const keyDirFile = "key-dir"
 
-// openKeys opens the content keys if there are or should be any. If the directory
-// existed before and is missing now, openKeys returns an error: encrypted content would
-// seem shredded, and further content would be encrypted under other keys.
+// openKeys opens the content keys if there are or should be any. If the data
+// directory records a directory of keys and the one to open is missing, openKeys returns an
+// error: encrypted content would seem shredded, and further content would be encrypted
+// under other keys.
 func (d *Daybook) openKeys() error {
 	dir, known, err := d.opts.keyDir()
 	if err != nil {
@@ -70,7 +71,7 @@ func (o Options) keyDir() (dir, known string, err error) {
 }
 
 // writeKeyDir records the directory of the keys durably, because a start without the
-// record uses another directory. A directory below the data directory is recorded relative
+// record and without --key-dir uses the default directory. A directory below the data directory is recorded relative
 // to it, so both can be moved together.
 func (o Options) writeKeyDir(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
@@ -82,15 +83,15 @@ func (o Options) writeKeyDir(dir string) error {
 	return nil
 }
 
-// forgetKeys drops the recorded directory, so that a ledger whose keys are lost can
-// continue.
+// forgetKeys deletes the record of the directory of the keys if that directory is missing,
+// so that a ledger whose keys are lost can continue.
 func (o Options) forgetKeys() error {
 	dir, _, err := o.keyDir()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		return err // it exists, and it may hold some of the keys
+		return err // nil if it exists: it may hold some of the keys
 	}
 	if err := os.Remove(filepath.Join(o.DataDir, keyDirFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("delete the recorded directory of the keys: %w", err)
@@ -98,7 +99,7 @@ func (o Options) forgetKeys() error {
 	return nil
 }
 
-// knownKeys returns the keys for readers, which may be empty.
+// knownKeys returns the keys that readers use. Without a directory of keys it holds none.
 func (d *Daybook) knownKeys() events.Keys {
 	if d.keys == nil {
 		return noKeys{}
@@ -118,7 +119,7 @@ func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 		return err
 	}
 	if lost != nil {
-		d.opts.Logger.WarnContext(ctx, "keys are missing: the content encrypted under them cannot be read, and a rebuild would lose the copy of it in the projections; restore their files in the directory of the keys", "keys", lost.Keys, "runs", lost.Runs)
+		d.opts.Logger.WarnContext(ctx, "keys are missing: content in the ledger cannot be decrypted; the projections may have a copy, which \"daybook rebuild --without-keys\" would delete; restore the files of the keys", "keys", lost.Keys, "runs", lost.Runs)
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 		return nil
 	}
 	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys})
-	if d.damage.Damaged() { // a damaged ledger takes no events
+	if d.damage.Damaged() { // Finish records collected heaps, and a damaged ledger takes no events
 		return nil
 	}
 	return d.shredder.Finish(ctx)

@@ -34,7 +34,8 @@ type tool struct {
 	// no call. submit records the request. finish answers a call that is not a task.
 	submit func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error)
 	finish func(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error)
-	// A taskOnly tool refuses calls of clients that do not support tasks.
+	// A taskOnly tool refuses a call under the tasks extension if the client does not
+	// declare it. Clients of core tasks see in the list that a task is required.
 	taskOnly bool
 
 	// Calls of a tool with skipContext are not noted in the conversation context.
@@ -77,12 +78,13 @@ type answer struct {
 // command recorded.
 const metaSequence = "daybook/sequence"
 
-// answerWait bounds a call that does not wait for the end of a run: the client has the
-// answer within 5 s. contextWait is the part of it in which the call waits for its
-// conversation context.
+// answerWait bounds the waits of a call that does not wait for the end of a run, but not
+// its work: usually the client has the answer within 5 s. contextWait is the part of it in
+// which the call waits for its conversation context.
 const answerWait, contextWait = 4500 * time.Millisecond, 2 * time.Second
 
-// timeLeft returns the time that the rest of a call may take. It is at least 1 s.
+// timeLeft returns how long the next wait of a call may take: the rest of answerWait, but
+// at least 1 s.
 func timeLeft(began time.Time) time.Duration {
 	return max(answerWait-time.Since(began), time.Second)
 }

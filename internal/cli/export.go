@@ -92,7 +92,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "Decrypted %s to %s; %d without keys are left out.\n", countNoun(done.Readable, "event"), c.Decrypt, done.Unreadable)
+		fmt.Fprintf(std.err, "Decrypted %s to %s; the content of %d without a key in the directory of the keys stays encrypted.\n", countNoun(done.Readable, "event"), c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
 		return std.out.printJSON(exported)

@@ -14,9 +14,9 @@ import (
 // sampleTimeout bounds each request of Sample.
 const sampleTimeout = 5 * time.Second
 
-// Sample returns up to n messages at positions up to upTo, spread evenly from the first
-// to the last one, as they are stored. It also returns the position of the last event,
-// 0 if the server has no ledger. It does not check for damage and writes nothing.
+// Sample returns at most n stored messages, not decoded. Their positions are spread evenly
+// over the existing ones from 1 to upTo. It also returns the position of the last event of
+// the ledger, 0 if the server has no ledger. It does not check for damage and writes nothing.
 func Sample(ctx context.Context, conn *jet.Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
 	client, err := jet.New(conn, conn, jet.Options{TryWait: sampleTimeout, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
