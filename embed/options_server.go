@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"daybook/internal/redact"
 	"daybook/internal/web"
 )
 
@@ -83,7 +84,7 @@ func (o HTTPOptions) publicURL() (*url.URL, error) {
 	}
 	u, err := url.Parse(o.PublicURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || web.CheckHost(u.Host) != nil || strings.Trim(u.Path, "/") != "" {
-		return nil, fieldIs("HTTP.PublicURL", "%q: give a URL without a path, such as https://book.example.com", o.PublicURL)
+		return nil, fieldIs("HTTP.PublicURL", "%q: give a URL without a path, such as https://book.example.com", redact.Address(o.PublicURL))
 	}
 	return u, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/redact"
 )
 
 type serveCmd struct {
@@ -187,17 +188,9 @@ func hostOf(text string) string {
 // withoutCredentials returns addresses of NATS servers, separated by commas, without the
 // users, passwords, tokens and parameters in them.
 func withoutCredentials(addresses string) string {
-	var shown []string
-	for one := range strings.SplitSeq(addresses, ",") {
-		scheme, server, ok := strings.Cut(strings.TrimSpace(one), "://")
-		if !ok {
-			scheme, server = "nats", scheme
-		}
-		server = server[strings.LastIndexByte(server, '@')+1:]
-		if end := strings.IndexAny(server, "/?#"); end >= 0 {
-			server = server[:end]
-		}
-		shown = append(shown, scheme+"://"+server)
+	shown := strings.Split(addresses, ",")
+	for i, one := range shown {
+		shown[i] = redact.Address(strings.TrimSpace(one))
 	}
 	return strings.Join(shown, ",")
 }

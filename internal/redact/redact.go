@@ -1,6 +1,7 @@
 // Package redact prepares the arguments of calls for conversation contexts: it removes
 // values whose names look like secrets, and cuts long values. It does not recognize
-// secrets with other names. redact.go is its only file.
+// secrets with other names. It also removes secrets from addresses that messages show.
+// redact.go is its only file.
 package redact
 
 import (
@@ -149,4 +150,21 @@ func splitWords(name string) []string {
 	}
 	end()
 	return list
+}
+
+// Address returns an address for a message: a text that is, or should be, a URL, without
+// the user, the password, the query and the fragment in it.
+func Address(text string) string {
+	scheme, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		rest = text
+	}
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if !isURL {
+		return rest
+	}
+	return scheme + "://" + rest
 }

@@ -83,3 +83,21 @@ func FuzzExcerpt(f *testing.F) {
 		}
 	})
 }
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://example.com/daybook":      "https://example.com/daybook",
+		"ftp://user:secret@host/a?b=c#d":   "ftp://host/a",
+		"http://user:se@cret@h ost/":       "http://h ost/",
+		"nats://TOKEN@h:4222":              "nats://h:4222",
+		"user:secret@host":                 "host",
+		"http:/user:secret@host":           "host",
+		"book.example.com":                 "book.example.com",
+		"http://127.0.0.1:1/?token=secret": "http://127.0.0.1:1/",
+	} {
+		if got := redact.Address(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}

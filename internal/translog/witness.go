@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"daybook/internal/redact"
 	"daybook/proof"
 )
 
@@ -38,7 +39,7 @@ func CheckWitness(address string) error {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("the witness %q has no address: give a URL such as https://witness.example.com/daybook", address)
+		return fmt.Errorf("the witness %q is not the URL of an HTTP server: give a URL such as https://witness.example.com/daybook", redact.Address(address))
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"daybook/internal/redact"
+
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
@@ -59,9 +61,9 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	u, err := url.Parse(o.Issuer)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("OIDC issuer %q: give the URL that its tokens have as iss, such as https://login.example.com", clip(o.Issuer))
+		return nil, fmt.Errorf("OIDC issuer %q: give the URL that its tokens have as iss, such as https://login.example.com", clip(redact.Address(o.Issuer)))
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("OIDC issuer %q must be an https URL: over http, an intermediary could act as the issuer", clip(o.Issuer))
+		return nil, fmt.Errorf("OIDC issuer %q must be an https URL: over http, an intermediary could act as the issuer", clip(redact.Address(o.Issuer)))
 	case o.Audience == "":
 		return nil, errors.New("OIDC needs an audience: the name that the issuer gives this service in its tokens (aud)")
 	case o.Tenant != "" && !validTenant(o.Tenant):
