@@ -14,7 +14,9 @@ import (
 // The file "checkpoints" contains every checkpoint, oldest first, each followed by an empty line.
 // It is a copy, apart from the stream, of the checkpoints in the stream.
 
-// storeCheckpoint stores a signed checkpoint, which is recorded or will be, and makes it the newest.
+// storeCheckpoint writes a signed checkpoint to the file and offers it to the witness. An event
+// with this checkpoint is recorded already or will be. The checkpoint becomes the newest one unless
+// a larger one is known.
 func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	l.checkpointsMu.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)
@@ -62,8 +64,9 @@ func keepCheckpoint(dir string, signed []byte) error {
 	return err
 }
 
-// lastCheckpoint returns the last stored checkpoint that one of the keys signed. Its Note is nil
-// if there is none.
+// lastCheckpoint returns the last checkpoint in the file that one of the keys signed. It reads only
+// the last proof.MaxNoteBytes bytes of the file. If there is no such checkpoint, the Note of the
+// result is nil.
 func lastCheckpoint(dir string, vkeys []string) (proof.Checkpoint, error) {
 	f, err := os.Open(filepath.Join(dir, fileCheckpoints))
 	if errors.Is(err, os.ErrNotExist) {

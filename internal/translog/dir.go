@@ -42,7 +42,9 @@ func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 
 // HighestKnown returns the highest position that existed according to an audit directory: the size
 // of the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk.
-// It returns 0 for an empty directory and ignores files that are unreadable or damaged.
+// It returns 0 for an empty directory. It ignores a tree whose files are unreadable or damaged, and
+// notes that are not signed with these keys. A file of keys or checkpoints that exists and cannot be
+// read is an error.
 func HighestKnown(dir string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {

@@ -3,10 +3,11 @@
 // the ledger and sends them to a witness. It also makes proofs, and compares the stored events
 // with their hashes (Scrub).
 //
-// The ledger does not depend on it: events are recorded whether or not a Log runs. A Log never
-// signs a tree that contradicts an earlier checkpoint. It reports damage and does not repair it,
-// with one exception: the scrub rewrites a tile whose events are intact. All files of the audit
-// directory except the key and the identity can be computed again, unless volumes were removed.
+// The ledger does not depend on this package: events are recorded whether or not a Log runs. A Log
+// never signs a tree that contradicts an earlier checkpoint. It reports damage and does not repair
+// it, with one exception: the scrub rewrites a tile whose events are intact. The tiles and the
+// files "checkpoints" and "durable" of the audit directory can be computed again from the stream,
+// except the tiles of removed volumes. The identity and the signing key cannot.
 //
 // embed/volumes.go decides when a volume is sealed, embed/scrub.go whether a scrub runs. Package
 // proof defines the form of leaves, checkpoints and proofs.

@@ -43,8 +43,8 @@ type keys struct {
 	known []string
 }
 
-// openKeys reads the identity and the key of the ledger, or creates them. A key with another name
-// is an error: it would sign for another ledger.
+// openKeys reads the identity and the key of the ledger, or creates them. A key whose name is not
+// the origin of the ledger is an error: the key would sign for another ledger.
 func openKeys(dir, keyFile string) (k keys, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
@@ -165,7 +165,7 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 func (e *KeyFileError) Unwrap() error { return e.err }
 
 // ReadOrigin returns the name under which a Log with this directory would sign checkpoints. It
-// returns an empty name if Open would create a new one. ReadOrigin creates nothing.
+// returns an empty name if Open would create the identity and the key. ReadOrigin creates nothing.
 func ReadOrigin(dir, keyFile string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {

@@ -26,8 +26,8 @@ type Feed interface {
 
 // Ledger receives the checkpoints.
 type Ledger interface {
-	// Append stores an event and returns its position. With a negative after it expects no earlier
-	// position.
+	// Append stores an event and returns its position. after is the expected position; if it is
+	// negative, Append stores the event without condition.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
 	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
@@ -88,18 +88,19 @@ type Log struct {
 	// newest checkpoint of this ledger.
 	durable, target, lastNonCheckpoint uint64
 	latest                             proof.Checkpoint
-	urgentSize                         uint64 // the server waits for a checkpoint of this size
-	clientSize                         uint64 // a client waits for a checkpoint of this size
+	urgentSize                         uint64 // the server waits for a checkpoint of at least this size
+	clientSize                         uint64 // a client waits for a checkpoint of at least this size
 	started                            bool
 	final                              bool              // FinalCheckpoint waits: retry failures at once
 	failing                            error             // why the last checkpoint could not be recorded
 	unstored                           *proof.Checkpoint // recorded, not written to its file yet
 	damage                             error
-	changedCh                          chan struct{} // closed and replaced when one of these fields changes
+	changedCh                          chan struct{} // closed and replaced by wake
 }
 
 // Open reads the audit directory. It creates the directory, the ledger identity and the signing
-// key if they do not exist. Run computes hashes again that cannot be confirmed.
+// key if they do not exist. If the files of the tree do not match its recorded hash, Run computes
+// the whole tree again.
 func Open(opts Options) (*Log, error) {
 	opts.Every = cmp.Or(opts.Every, time.Second)
 	if opts.Logger == nil {
@@ -337,7 +338,7 @@ func disagrees(c proof.Checkpoint, root proof.Hash) error {
 		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
-// matchesTree compares a checkpoint with the tree if the tree has its size.
+// matchesTree compares a checkpoint with the tree, unless the tree is smaller than the checkpoint.
 func (l *Log) matchesTree(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -375,7 +376,7 @@ func (l *Log) Damage() error {
 	return l.damage
 }
 
-// Size returns the number of confirmed leaves.
+// Size returns the number of leaves, without the stored ones that Run has not confirmed yet.
 func (l *Log) Size() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

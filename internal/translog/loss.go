@@ -15,7 +15,7 @@ import (
 type ProvenLeaves struct {
 	size   uint64
 	reader tlog.HashReader
-	// leaves of the tile that was read last.
+	// tile is the index of the tile that was read last, and leaves are its leaves.
 	tile   uint64
 	leaves []proof.Hash
 }
@@ -155,9 +155,9 @@ func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return list, nil
 }
 
-// ResetTree makes the next Log compute its tree from scratch, without the events that are
-// recorded as lost by then. It keeps the first keep leaves: they belong to removed events and
-// cannot be computed again. If they cannot be kept, the next Log reports damage.
+// ResetTree makes the next Log compute its tree again from the events, except for those that are
+// recorded as lost when that Log runs. ResetTree keeps the first keep leaves: they belong to removed
+// events and cannot be computed again. If they cannot be kept, the next Log reports damage.
 func ResetTree(dir string, keep uint64) error {
 	d, err := readDurable(dir)
 	if keep == 0 || err != nil || d.size < keep {

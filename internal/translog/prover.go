@@ -108,7 +108,8 @@ type confirmedTiles struct {
 	known map[tlog.Tile][]byte
 }
 
-// mostTiles is the maximum number of cached tiles, of 8 KiB each.
+// mostTiles is the number of cached tiles, of 8 KiB each, above which the cache is emptied before
+// more tiles are added.
 const mostTiles = 512
 
 func (*confirmedTiles) Height() int { return proof.TileHeight }

@@ -41,7 +41,7 @@ type ScrubOptions struct {
 	// Pause is the time between two passes. Default: 1 hour.
 	Pause time.Duration
 	// Before, if set, is called before each pass. It can check the files of the stream before the
-	// server reads them. It MUST call pace before each read with the number of bytes.
+	// server reads them. Before each read, it MUST call pace with the number of bytes to read.
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
 	// Found is called with the first and the last position of each finding. what describes it.
 	Found func(first, last uint64, what string)
@@ -49,8 +49,9 @@ type ScrubOptions struct {
 	FoundBlob func(b events.LostBlob, err error)
 }
 
-// ScrubProgress is the progress of a Scrub. All fields but Position and End count since its
-// creation.
+// ScrubProgress is the progress of a Scrub. Position and End belong to the current pass. Rounds
+// counts the complete passes, and RoundEnded is the time when the last of them ended. All counts
+// start at the creation of the Scrub.
 type ScrubProgress struct {
 	Position, End                                         uint64
 	Rounds, Events, Bytes, Blobs, TilesRepaired, Findings uint64
@@ -119,7 +120,7 @@ func (s *Scrub) Run(ctx context.Context) error {
 	}
 }
 
-// runPass reads the events that are in the tree at its start once.
+// runPass makes one pass over the events that are in the tree when the pass starts.
 func (s *Scrub) runPass(ctx context.Context) error {
 	end := s.log.Size()
 	s.note(func(p *ScrubProgress) { p.Position, p.End = 0, end })
@@ -151,7 +152,7 @@ func (s *Scrub) runPass(ctx context.Context) error {
 			s.found(at+1, end, "events are missing")
 			return nil
 		}
-		// After a gap, the batch may contain events that were recorded since the start.
+		// After a gap, the batch may contain events that were recorded since the start of the pass.
 		batch = upTo(batch, end)
 		if len(batch) == 0 {
 			break

@@ -56,7 +56,8 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			l.mu.Unlock()
 			before := failed
 			failed, pause = err, l.pauseAfter(before, err, pause)
-			// FinalCheckpoint returns its error. An unwritable ledger is logged once.
+			// While FinalCheckpoint waits, nothing is logged: it returns the error. An unwritable
+			// ledger is logged once.
 			if err != nil && ctx.Err() == nil && !final && (!passes(before) || !passes(err)) {
 				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
 			}
@@ -142,9 +143,9 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	return nil
 }
 
-// Checkpoint returns the newest checkpoint that covers a position. With 0 it returns the newest
-// checkpoint. It has one signed if there is none, and waits for the position to be hashed until
-// ctx is done.
+// Checkpoint returns the newest checkpoint if it covers a position. For position 0 it returns the
+// newest checkpoint. If there is no such checkpoint, it requests one and waits for it until ctx is
+// done.
 func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -210,22 +211,24 @@ func (e *UnsignedError) Error() string {
 func (e *UnsignedError) Unwrap() error { return e.err }
 
 // CheckpointThrough returns a checkpoint that covers every event up to a position, except for
-// checkpoints at the end of that range. It has one signed if there is none; a repeated call signs
-// nothing. It fails at once if checkpoints cannot be recorded now.
+// checkpoints at the end of that range. If there is none, it requests one and waits for it. A
+// repeated call requests nothing. CheckpointThrough fails at once if checkpoints cannot be recorded
+// now.
 func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.urgentSize, false)
 }
 
 // Fresh is CheckpointThrough for clients: all their requests together cause at most one checkpoint
-// per onDemandEvery. The result also covers the position covers, even if a checkpoint at the end of
-// the range has this position.
+// per onDemandEvery. The result also covers the position in the argument covers, even if the event
+// at this position is one of the checkpoints at the end of the range.
 func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, max(last, covers), covers, &l.clientSize, false)
 }
 
-// through returns a checkpoint that covers the position covers and every event up to last, except
-// for checkpoints at the end of that range. size is the field of Log from which the signer reads the
-// size to sign. With insist set, through waits until checkpoints can be recorded.
+// through returns a checkpoint that covers every event up to last, except for checkpoints at the end
+// of that range, and that covers the position in the argument covers in any case. size points to the
+// field of Log from which the signer reads the size that it must sign. With insist set, through
+// waits until checkpoints can be recorded; otherwise it fails while they cannot.
 func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -255,9 +258,9 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 }
 
 // Newest returns the newest checkpoint and requests none. It waits for a checkpoint that covers a
-// position if the signer will create one without a request. The signer does not do so for a
-// checkpoint at the end of the ledger until another event is recorded. If ctx is done or checkpoints
-// cannot be recorded now, Newest returns the newest existing one.
+// position if the signer will create one without a request. The signer creates none while the
+// newest checkpoint covers all events except those that record checkpoints. If ctx is done or
+// checkpoints cannot be recorded now, Newest returns the newest existing checkpoint.
 func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 const (
 	// witnessTries is the maximum number of attempts to send a checkpoint. A newer checkpoint
-	// replaces it at once.
+	// replaces it at once, and the attempts for both are counted together.
 	witnessTries = 3
 	// witnessWait is the maximum time of one attempt.
 	witnessWait = 10 * time.Second
@@ -77,7 +77,8 @@ func (w *witness) run(ctx context.Context) {
 	}
 }
 
-// send tries to send a checkpoint until it is accepted, a newer one replaces it, or witnessTries attempts have failed.
+// send tries to send a checkpoint until the witness accepts it or witnessTries attempts have failed.
+// If a newer checkpoint is offered meanwhile, send continues with that one.
 func (w *witness) send(ctx context.Context, signed []byte) error {
 	pause := w.pause
 	for try := 1; ; try++ {
