@@ -10,8 +10,8 @@
 // completed; all problems of the data are in the Report. The same selection under the same
 // checkpoint exports the same bytes.
 //
-// It reads a running ledger through the interface Proofs and an audit directory through Directory.
-// internal/translog implements both. docs/integrity.md specifies every byte of an export.
+// The package reads a running ledger through the interface Proofs and an audit directory through
+// Directory. internal/translog implements both. docs/integrity.md specifies every byte of an export.
 //
 // A running server checks itself elsewhere: its files at the start in internal/store/streamfiles,
 // its events periodically in internal/translog. embed/volumeremoval.go decides whether a volume may

@@ -53,7 +53,8 @@ type Exported struct {
 }
 
 // Export writes events, proofs and a signed checkpoint to a directory that can be verified with
-// the ledger's key alone. An interrupted export can be resumed; the output is identical.
+// the ledger's key alone. An interrupted export can be resumed; its files are then the same as
+// without the interruption.
 func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, error) {
 	x := &export{opts: opts, src: src}
 	if err := x.begin(ctx); err != nil {
@@ -127,7 +128,7 @@ func (x *export) begin(ctx context.Context) error {
 	}
 	covers := x.opts.Selection.To
 	if x.opts.Checkpoint != nil {
-		covers = max(covers, 1) // nothing needs to be signed
+		covers = max(covers, 1) // with 0, the source could sign a new checkpoint, which is not needed
 	}
 	signed, err := x.src.Signed(ctx, covers)
 	if err != nil {
@@ -279,8 +280,9 @@ func countLines(path string) (n int64, err error) {
 	return n, err
 }
 
-// cutLines truncates a file to its complete lines, and to at most that many lines unless most is
-// negative. It returns the number of lines and the position in the last one.
+// cutLines truncates a file after its last complete line, or after most lines if it has more. A
+// negative most sets no maximum. cutLines returns the number of lines that remain and the position
+// in the last of them.
 func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 	var size int64
 	var newest []byte
@@ -391,7 +393,8 @@ func (x *export) end(ctx context.Context) error {
 		x.manifest.Files = append(x.manifest.Files, f)
 		x.done.Bytes += f.Bytes
 	}
-	// The manifest marks the export as complete: a volume may be removed once it exists.
+	// The manifest marks the export as finished. Once it exists, the exported volume may be removed,
+	// so everything else is synced first.
 	if err := durable.SyncTree(x.opts.Dir); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // errLines is wrapped by errors about files whose lines are not those of a finished export.
 var errLines = errors.New("the lines are incomplete")
 
-// lineReader reads a file of lines, each of which MUST have an end.
+// lineReader reads a file of lines, each of which MUST end with a newline.
 type lineReader struct {
 	file *os.File
 	in   *bufio.Reader
@@ -47,8 +47,8 @@ func (r *lineReader) next() ([]byte, error) {
 	return line, err
 }
 
-// nextLine reads a line without its end. With io.EOF, the line has no end or is empty. The line is
-// valid until the next call.
+// nextLine reads a line and returns it without its newline. At the end of the input the error is
+// io.EOF, and the line is empty or has no newline. The line is valid until the next call.
 func nextLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 	*long = (*long)[:0]
 	for {

@@ -63,7 +63,8 @@ func cutOff(ctx context.Context, err error) error {
 // Get requests a path such as "/api/ledger/checkpoint" from a server, with header names and values
 // in pairs. It returns responses with status 200 only, and any other as an error. The error may
 // have a method Code() string with the error code of the server, and is an *AnswerError if no server
-// answers. Without a code, the error of a heap or text is no finding. The caller MUST close the body.
+// answers. An error without a code does not show that a heap or text is missing or damaged; see
+// blobError. The caller MUST close the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
 // NewRemote returns the server that get reaches. post is like get with the method POST and without
@@ -234,10 +235,11 @@ func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 	return raw, nil
 }
 
-// blobError returns the error of a blob that a server did not send. If that says nothing about the
+// blobError returns the error of a blob that a server did not send. If err says nothing about the
 // blob, because the server is busy, shuts down or refuses the request, the error is an
-// *AnswerError. A damaged blob has the same error code, and a large one is cut off. The server
-// lists it in its damage report.
+// *AnswerError. For a damaged blob the server answers with the same error code as if it were busy,
+// or cuts off the answer if the blob is large. Therefore blobError looks the blob up in the damage
+// report of the server.
 func (r *Remote) blobError(ctx context.Context, b Blob, err error) error {
 	if code := codeOf(err); code == codeNotFound || code == codeGone {
 		return err

@@ -45,7 +45,7 @@ func (v *verifier) expectRemoved(r events.Removal) {
 }
 
 // addRemoved adds leaves of removed events up to a position from the files of the tree. The next
-// checkpoint over them shows whether they are the signed ones.
+// checkpoint that covers them shows whether they are the signed leaves.
 func (v *verifier) addRemoved(to uint64) error {
 	for to = min(to, v.removedUpTo); v.tree.Size() < to; {
 		if v.leaf == nil {
@@ -104,8 +104,9 @@ func (v *verifier) checkRemoved() {
 	v.report.addFinding(0, "positions up to %d are missing, and no event records that their volumes were removed", v.removedUpTo)
 }
 
-// mayBeInRemovedVolume reports whether an execution may have been requested in a removed volume. A derived
-// id has no time.
+// mayBeInRemovedVolume reports whether an execution may have been requested in a removed volume. It
+// compares the time in the id. A derived id has no time, so the result is true if any volume was
+// removed.
 func (r *rules) mayBeInRemovedVolume(id string) bool {
 	minted, ok := events.MintedAt(id)
 	return !r.removedUntil.IsZero() && (!ok || !minted.After(r.removedUntil))

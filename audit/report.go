@@ -248,7 +248,8 @@ func (r *Report) signedByOthers(beside []string) {
 	}
 }
 
-// Unreadable returns the report on a ledger whose storage is too damaged to be read.
+// Unreadable returns the report on a ledger or an export that is too damaged to be verified. err is
+// the only finding.
 func Unreadable(opts VerifyOptions, began time.Time, err error) *Report {
 	r := &Report{Source: opts.Source, Pinned: len(opts.Keys) > 0}
 	r.addFinding(0, "%v", err)

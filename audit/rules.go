@@ -15,9 +15,10 @@ import (
 )
 
 // rules checks, over the events in order, what holds in every intact ledger: an execution is
-// requested once and first; its attempts count up without a gap; it ends at most once; the
-// recorded output matches its ending; the entries of a session are numbered without a gap, and
-// each is that of an execution that ended as it states.
+// requested once and first; its attempts and its host calls are numbered without a gap; only
+// pending calls are answered; it ends at most once; the recorded output matches its ending; a heap
+// is collected only if an execution left it; the entries of a session are numbered without a gap,
+// and each names an execution that ended as the entry states.
 type rules struct {
 	report *Report
 	// partial is true if earlier events may be missing. Executions without a request are then
@@ -60,9 +61,9 @@ type entries struct {
 
 // run is an execution that has not ended.
 type run struct {
-	// seen is the position of its last event. While an event is applied, before is the position of
-	// the event before it. part is a lost range that may contain events of the execution; after
-	// that, its output, calls and attempts cannot be counted.
+	// seen is the position of the last event of the execution. While that event is applied, before
+	// is the position of the execution's event before it. part is a lost range that may contain
+	// events of the execution. Once part is set, output, calls and attempts cannot be counted.
 	seen, before uint64
 	part         *events.LostRange
 	attempt      int
@@ -226,7 +227,7 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		return // recorded after the end, which the runner did not know yet
+		return // the runner did not know yet that the execution had ended
 	}
 	at := run.extent
 	if !run.extent.Add(d) {

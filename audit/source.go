@@ -61,11 +61,12 @@ type Proofs interface {
 	Removed() events.Removal
 	// Latest returns the newest checkpoint. It reports false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
-	// Checkpoint returns the newest checkpoint that covers a position, and has one signed if there
-	// is none.
+	// Checkpoint returns the newest checkpoint if it covers a position. Otherwise it requests one
+	// and waits for it.
 	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
 	// CheckpointThrough returns a checkpoint that covers every event up to a position, except for
-	// the last ones if they only record checkpoints. It has one signed if there is none.
+	// the last ones if they only record checkpoints. If there is none, it requests one and waits
+	// for it.
 	CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Prover returns a prover under a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover

@@ -303,7 +303,7 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 	case c.Size >= p.stored.Seq:
 		v.report.addFinding(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
 	case v.proven:
-		// Its signature was checked with the proof of the event it is in.
+		// No tree is computed to compare it with. Its event has a proof.
 	case eventproof.IsIncomparable(v.lost, c.Size):
 		v.report.Incomparable++
 	default:

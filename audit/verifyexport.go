@@ -44,8 +44,8 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	return r, err
 }
 
-// holdsExport reports whether a directory contains a file of an export, or cannot be read. An
-// incomplete export is verified, and fails.
+// holdsExport reports whether a directory contains a file of an export, or cannot be read. One file
+// is enough: an export without the others is verified, and the verification fails.
 func holdsExport(dir string) bool {
 	for _, name := range []string{proof.ManifestFile, proof.UnfinishedFile, proof.CheckpointFile, proof.EventsFile, proof.ProofsFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
@@ -120,8 +120,8 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	return l.report.finish(began), nil
 }
 
-// findLost reads which positions the events of an export record as lost. The newest such event
-// lists all, and comes after them.
+// findLost reads which positions the events of an export record as lost. The newest event that
+// records a loss lists all lost positions, and comes after them.
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
 	err := eachLine(filepath.Join(dir, proof.EventsFile), func(line []byte) error {

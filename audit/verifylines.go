@@ -143,7 +143,7 @@ func (l *lineVerifier) finishLines() {
 	if l.proven && l.s.Execution == "" && l.s.Session == "" {
 		l.checkLost()
 	}
-	// The signature of a partial export is that of the checkpoint that its proofs lead to.
+	// The proofs of the lines lead to one checkpoint. Its signature is that of the whole export.
 	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
 	if l.report.Signed == 0 && l.report.Foreign > 0 {
