@@ -21,7 +21,7 @@ type Checkpoint struct {
 	Note []byte
 }
 
-// MaxNoteBytes is the maximum length of a checkpoint in bytes.
+// MaxNoteBytes is the maximum length of a signed note in bytes.
 const MaxNoteBytes = 64 << 10
 
 // text returns the signed part (C2SP tlog-checkpoint).

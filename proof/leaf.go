@@ -21,8 +21,8 @@ const recordVersion = "daybook-event-v1"
 // entry bundle.
 const MaxRecordBytes = 1<<16 - 1
 
-// transportHeaders are the headers that servers add when they deliver, republish or copy a message. They
-// are not stored.
+// transportHeaders are the headers that servers add when they deliver, republish or copy a message.
+// They are no part of the stored message and are left out of its record.
 var transportHeaders = map[string]bool{
 	"Nats-Stream":        true,
 	"Nats-Subject":       true,

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// A line of an export is a CloudEvent in structured mode with the complete record: "sequence",
-// "natssubject" and "natsheaders", the header lines of the record. "data" is the last member and
-// holds the payload byte for byte. A payload that is not JSON on one line is "data_base64"
-// instead. Everything but the data has exactly one form: a line with an additional space is
-// rejected.
+// A line of an export is a CloudEvent in structured mode. It also contains everything that the
+// record of the event consists of: the position in "sequence", the subject in "natssubject", and
+// the header lines of the record in "natsheaders". "data" is the last member and holds the payload
+// byte for byte. A payload that is not JSON on one line is in "data_base64" instead. Everything
+// but the data has exactly one form: a line with an additional space is rejected.
 
 // attributes are the CloudEvents attributes of a line that repeat a header, in order. "sequence"
 // and the rest follow.
@@ -153,14 +153,16 @@ func ParseLine(line []byte) (Record, error) {
 	return m, nil
 }
 
-// sameData reports whether two lines differ only in the form of the data: one has it in base64,
-// although it could be "data" unchanged.
+// sameData reports whether line differs from again only in the form of the data: line has the data
+// in base64, although it could be "data" unchanged, as in again. Both lines have the same data, and
+// head is the part of line before it.
 func sameData(again, line, head []byte) bool {
 	return bytes.HasPrefix(again, head) && bytes.HasPrefix(line[len(head):], []byte(memberBase64)) && bytes.HasPrefix(again[len(head):], []byte(memberData))
 }
 
 // splitLine splits a line before its data, and decodes the data. The data is the last member. All
-// members before it are strings, in which each quotation mark is escaped.
+// members before it are strings, in which each quotation mark is escaped, so the first place where
+// the name of the data member is found is its beginning.
 func splitLine(line []byte) (head, body []byte, err error) {
 	if len(line) == 0 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, nil, fmt.Errorf("%.40q is no JSON object", line)

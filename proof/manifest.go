@@ -24,7 +24,7 @@ const (
 
 // ExportSelection selects the events of an export. Empty fields select all.
 type ExportSelection struct {
-	// From and To are positions, both included. To 0 is the size of the checkpoint.
+	// From and To are positions, both included. A To of 0 means the size of the checkpoint.
 	From, To uint64
 	// Since and Until limit the time in the events, both included.
 	Since, Until time.Time
@@ -43,8 +43,9 @@ func (s ExportSelection) IsComplete(size uint64) bool {
 	return s.IsUnfiltered() && s.From == 1 && s.To == size
 }
 
-// SkipRemoved starts a selection without a first position after the removed volumes, which end at
-// the position removed. It returns an error if the selection starts before.
+// SkipRemoved sets From to the first position after the removed volumes if From is 0. removed is
+// the last position of these volumes, or 0 if there are none. SkipRemoved returns an error if From
+// is a removed position.
 func (s ExportSelection) SkipRemoved(removed uint64) (ExportSelection, error) {
 	switch {
 	case removed == 0 || s.From > removed:
@@ -95,7 +96,7 @@ type ExportFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Encode returns the content of the manifest file: one line of ASCII, with the members in this
+// Encode returns the content of the manifest file: one line of ASCII, with the members in a fixed
 // order.
 func (m Manifest) Encode() []byte {
 	b := append([]byte(`{"format":`), `"`+exportFormat+`"`...)
