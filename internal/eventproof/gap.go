@@ -9,9 +9,9 @@ import (
 	"daybook/proof"
 )
 
-// AddLost appends the leaves of lost positions to the tree until its size is to. It calls passed,
-// unless nil, after each leaf or full tile. The error is events.ErrDamaged for a position that is
-// not lost.
+// AddLost appends the leaves of lost positions to the tree until the tree has to leaves. If passed
+// is not nil, AddLost calls it after each leaf or full tile. The error is events.ErrDamaged for a
+// position that is not lost.
 func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.Size() < to {
 		r, in := spans.At(lost, t.Size()+1)
@@ -40,8 +40,9 @@ func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	return nil
 }
 
-// IsIncomparable reports whether the tree hash of a size cannot be computed because leaves of lost
-// events are unknown, or known only as the hash of a full tile.
+// IsIncomparable reports whether the tree hash that a checkpoint of this size signed cannot be
+// computed, because leaves of lost events are unknown, or known only as the hash of a full tile. If
+// they are unknown, the checkpoints that cover the event which records the loss can be compared.
 func IsIncomparable(lost events.Lost, size uint64) bool {
 	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
 		if len(r.Hashes) == 0 {
