@@ -157,8 +157,7 @@ func (f *heapState) apply(e *events.Event) {
 	case *events.ExecutionRequested:
 		r := &run{input: f.markUsed(e, d.Heap), hasSession: d.Session != ""}
 		if d.Turn != nil {
-			// If the run waits, a reset may change the heap that its session starts
-			// from.
+			// While the run waits for its turn, a reset may change the session head.
 			r.input, r.turn = f.markUsed(e, d.Turn.Heap), d.Turn.SessionID
 			f.setInitialHead(e, r.turn, d.Turn.Heap)
 		}
@@ -298,7 +297,7 @@ func (f *heapState) applySessionEntry(e *events.Event, d *events.SessionEntryRec
 		f.finishExecution(k, r)
 	}
 	if at := f.heads[e.Tenant+" "+d.SessionID]; at != nil && d.OutputHeap != "" {
-		unpin(at.initial) // the head of the named session is this entry's heap now
+		unpin(at.initial) // the named session continues from the output heap of this entry now
 		delete(f.heads, e.Tenant+" "+d.SessionID)
 	}
 	if f.keep == 0 {

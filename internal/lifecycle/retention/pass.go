@@ -137,7 +137,8 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	return report, nil
 }
 
-// read folds the ledger, and removes the blobs that it names from orphans.
+// read applies the events of the ledger to f, and removes from orphans the blobs that the events
+// name.
 func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
 	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
 		if len(orphans) > 0 {
@@ -239,14 +240,14 @@ func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, e
 		}
 		err = s.opts.Recorder.CollectHeaps(ctx, k.tenant, data, func(heap string, seq uint64) { named[heap].Seq = seq })
 		if err != nil {
-			break // the recorded ones are still deleted
+			break // the heaps whose collection is recorded are still deleted
 		}
 	}
 	return slices.DeleteFunc(list, func(c candidate) bool { return c.Seq == 0 }), err
 }
 
-// remove deletes the blobs of collected heaps, of heaps collected by earlier passes,
-// and the orphans.
+// remove deletes the blobs of the heaps that this pass collected, those of heaps that earlier
+// passes collected, and the orphans.
 func (s *Service) remove(ctx context.Context, list []candidate, unfinished, strays []events.BlobInfo, report *Report) error {
 	for _, c := range list {
 		if _, err := s.opts.Blobs.RemoveBlob(ctx, c.blob); err != nil {

@@ -47,7 +47,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// MinAge is the minimum of Rule.OlderThan. orphanAge is the minimum age of an orphan.
+// MinAge is the minimum of Rule.OlderThan, and the time after the storage or pin of a heap
+// in which no pass collects it. orphanAge is the minimum age of an orphan that is deleted.
 const (
 	MinAge    = time.Hour
 	orphanAge = time.Hour

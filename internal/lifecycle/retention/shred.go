@@ -77,23 +77,23 @@ type ShredResult struct {
 	Kept int `json:"kept" doc:"Number of runs of the session whose content stays, because it was recorded without a key."`
 }
 
-// RefusedError is returned if Shred destroyed nothing. Message is a human-readable
-// reason.
+// RefusedError is returned if Shred refuses to destroy the content. Message is a
+// human-readable reason.
 type RefusedError struct{ Message string }
 
 // Error returns the message.
 func (e *RefusedError) Error() string { return e.Message }
 
 // Shred destroys the content of a session's runs. It records an event, collects the
-// heaps that the runs left, and destroys the keys. It returns a *RefusedError, without
-// any change, if a run of the session has not ended, if other runs use one of the heaps
-// and force is not set, or if no content was recorded under a key. It returns
-// events.ErrNotFound if the session has no runs.
+// heaps that the runs left, and destroys the keys. It returns a *RefusedError if a run of
+// the session has not ended or has no session entry yet, if other runs used or left one of
+// the heaps and force is not set, or if no content was recorded under a key. It returns
+// events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
+// destroyed, but the keys are retired.
 //
 // A run that is requested during the call is recorded under a new key, and its content
-// stays.
-// Cancelling ctx has no effect after the event is recorded. If Shred fails after that,
-// Finish completes it.
+// stays. Once the event is recorded, a canceled ctx has no effect. If Shred fails after
+// that, Finish completes the shredding.
 func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (ShredResult, error) {
 	select {
 	case <-s.sem:
@@ -203,6 +203,7 @@ func firstOf(list []string) string {
 
 // sessionScan is the state of a session and its heaps according to the ledger.
 type sessionScan struct {
+	// decided is the position of the last event that was read.
 	decided uint64
 	// encrypted holds the runs that were recorded under the keys; kept counts the others.
 	encrypted map[string]bool

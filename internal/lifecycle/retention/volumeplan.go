@@ -14,7 +14,7 @@ type ExecutionKey struct{ Tenant, ExecutionID string }
 // VolumeFacts holds facts about the volumes up to a position that only the projections
 // know.
 type VolumeFacts struct {
-	// Running lists executions that were requested there and have not ended.
+	// Running lists executions that were requested in these volumes and have not ended.
 	Running []ExecutionKey
 	// Later lists executions with events after the position.
 	Later []ExecutionKey
@@ -26,16 +26,17 @@ type VolumeFacts struct {
 type VolumePlan struct {
 	// Keep lists the positions of the kept events, in ascending order.
 	Keep []uint64
-	// Executions is the number of executions requested there, Kept the number of those
-	// that are kept.
+	// Executions is the number of executions that were requested in these volumes, Kept the
+	// number of those that are kept.
 	Executions, Kept int
 }
 
 // PlanVolume decides which events up to a position are kept. last MUST be the last
 // position of a volume. All events of an execution are kept, or none. An execution is
-// kept while its heap exists, while a session or a conversation context continues from
-// it or lists it, and if a later event concerns it. Of the other events, PlanVolume
-// keeps those that still have an effect.
+// kept if any of this is true: it has not ended; an event after the position concerns it,
+// or such an event is still to be recorded; it first left a heap that still exists; a
+// session continues from it; an ACP session or a conversation context lists it. Of the
+// events that are not about executions, PlanVolume keeps those that still have an effect.
 //
 // An event of a type of a newer version is an error, because it may depend on another
 // event in a way that this version does not know. PlanVolume changes nothing.
@@ -112,7 +113,9 @@ type volumeRun struct {
 }
 
 // volumeContext is the state of a conversation context. Events before reset have no
-// effect.
+// effect. used is the time of the last use in ms since 1970 UTC; unsure is true if it may
+// be later, because content is encrypted. running counts the executions that have not
+// ended.
 type volumeContext struct {
 	reset   uint64
 	used    int64
@@ -120,7 +123,8 @@ type volumeContext struct {
 	running int
 }
 
-// volumeTurns holds the runs of a logical session since the last turn that left a heap.
+// volumeTurns holds the runs of a logical session that have a turn. since is the number of
+// the last turn that left a heap: the runs from this turn on are kept.
 type volumeTurns struct {
 	since int64
 	runs  []turnOf
@@ -138,13 +142,13 @@ type volumeState struct {
 	sessions map[ExecutionKey]ExecutionKey // the run of a session's last entry
 	contexts map[ExecutionKey]*volumeContext
 	turns    map[ExecutionKey]*volumeTurns
-	// deletedWebhooks holds webhooks, deletedAgents deleted ACP sessions, and prompts the runs of
-	// ACP sessions.
+	// deletedWebhooks holds deleted webhooks, deletedAgents deleted ACP sessions, and prompts
+	// the runs of ACP sessions.
 	deletedWebhooks map[string]bool
 	deletedAgents   map[ExecutionKey]bool
 	prompts         map[ExecutionKey][]ExecutionKey
-	// Heaps: produced were left by a run, kept by a kept run, and collected were
-	// collected or lost.
+	// produced holds the heaps that a run left, kept those that a kept run left, and
+	// collected those that were collected or lost.
 	produced, kept, collected map[ExecutionKey]bool
 }
 
@@ -227,8 +231,10 @@ func (f *volumeState) applyEnding(e *events.Event, d *events.Ending) {
 	}
 }
 
-// applyContextEvent finds the position from which the events of a context have an effect. If
-// the time of the last use is unknown, all events stay.
+// applyContextEvent finds the position from which the events of a context have an effect. An
+// expiry by idle time counts only if it names the last use that the events before it show.
+// If the time of the last use is not known for sure, such an expiry does not count, and the
+// events before it stay.
 func (f *volumeState) applyContextEvent(e *events.Event) {
 	c := f.context(e.Tenant, e.About())
 	switch d := e.Data.(type) {
