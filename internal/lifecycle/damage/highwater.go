@@ -59,8 +59,8 @@ func OpenMark(path string) (*HighWaterMark, error) {
 	return m, nil
 }
 
-// ReadMark returns the position in a file, or 0 if the file does not exist or is
-// unreadable. It writes nothing. Another process may write the mark during the call.
+// ReadMark returns the position in a file, or 0 if the file does not exist or no slot has a
+// valid checksum. It writes nothing. Another process may write the mark during the call.
 func ReadMark(path string) (uint64, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -94,9 +94,9 @@ func encodeSlot(at uint64) (slot [slotBytes]byte) {
 // Position returns the highest position given to Advance, or read from the file.
 func (m *HighWaterMark) Position() uint64 { return m.position.Load() }
 
-// Advance raises the mark to seq unless it is higher already. If the write fails, the
-// next Sync returns the error, and the mark in the file stays behind. That makes the
-// mark weaker, but not wrong.
+// Advance raises the mark to seq unless it is higher already. If the write fails, Sync
+// returns the error until a later Advance succeeds, and the mark in the file stays behind.
+// That makes the mark weaker, but not wrong.
 func (m *HighWaterMark) Advance(seq uint64) {
 	if seq <= m.position.Load() {
 		return

@@ -17,8 +17,8 @@ const (
 	FoundByScrub = "scrub"
 )
 
-// maxFindings bounds the listed findings of each radius. Further ones are only counted.
-// A new finding replaces an old one that has ended.
+// maxFindings bounds the listed findings of each radius. If the list is full, a new finding
+// replaces the oldest one that has ended. If none has ended, the new one is only counted.
 const maxFindings = 100
 
 // Radius is the part of the data that a Finding affects.
@@ -85,7 +85,8 @@ type State struct {
 	mu       sync.Mutex
 	findings []Finding
 	// unlistedLedger counts unlisted findings about the ledger. unlisted holds the blobs of
-	// unlisted findings that have not ended.
+	// unlisted findings that have not ended. The zero LostBlob stands for all findings without
+	// a known blob.
 	unlistedLedger int
 	unlisted       map[events.LostBlob]bool
 	found          chan struct{} // closed by the first finding about the ledger
@@ -96,8 +97,8 @@ func NewState() *State {
 	return &State{unlisted: map[events.LostBlob]bool{}, found: make(chan struct{})}
 }
 
-// Report adds a finding unless an equal one is known, and reports whether it is new. It
-// sets Time if that is zero.
+// Report adds a finding, unless a finding about the same damage is listed and has not ended,
+// and reports whether it is new. It sets Time if that is zero.
 func (s *State) Report(f Finding) (news bool) {
 	if f.Time.IsZero() {
 		f.Time = time.Now().UTC()
