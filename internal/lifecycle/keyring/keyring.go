@@ -47,13 +47,13 @@ type entry struct {
 	Tenant  string `json:"tenant"`
 	Session string `json:"session"`
 	Key     string `json:"key"`
-	// State has the same length in both states, so that the file can be overwritten in
-	// place.
+	// State is stateInUse or stateRetired. Both texts have the same length, so that the file
+	// can be overwritten in place.
 	State string `json:"state"`
 	raw   []byte
 }
 
-// The states of a key. Only an inUse key encrypts new content.
+// The states of a key. Only a key in the state stateInUse encrypts new content.
 const (
 	stateInUse   = "current"
 	stateRetired = "retired"
@@ -71,7 +71,7 @@ func Open(dir string) (*Ring, error) {
 }
 
 // Read reads the keys of a directory that another process may use, and changes nothing
-// in it. The Ring is only for ContentKey and Len.
+// in it. The caller MUST call only ContentKey and Len of the result.
 func Read(dir string) (*Ring, error) { return loadKeys(dir, false) }
 
 // loadKeys reads the keys. With sweep, it destroys unfinished key files.
@@ -84,7 +84,7 @@ func loadKeys(dir string, sweep bool) (*Ring, error) {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
 		if !strings.HasSuffix(f.Name(), keyFileSuffix) {
-			if sweep && strings.HasSuffix(f.Name(), keyFileSuffix+".new") { // was never used
+			if sweep && strings.HasSuffix(f.Name(), keyFileSuffix+".new") { // its key was never used
 				if err := destroyFile(path); err != nil {
 					return nil, fmt.Errorf("remove unfinished key: %w", err)
 				}
@@ -135,7 +135,7 @@ func parseKeyFile(raw []byte) (entry, error) {
 }
 
 // Current returns the id of the key for new content of a session. If there is none,
-// Current creates one, which is on disk on return.
+// Current creates a key. That key is on disk when Current returns.
 func (r *Ring) Current(tenant, session string) (id string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,9 +193,10 @@ func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Destroy overwrites and removes a key. An unknown id is no error. After a nil return,
-// the key is not in the directory, also after a power cut, and not in this process,
-// except for copies that are in use at the moment.
+// Destroy overwrites the file of a key and removes the key. An unknown id is no error. When
+// Destroy returns nil, the key is no longer in the directory, and a power cut does not
+// bring it back. This process has no copies of it except those that callers use at the
+// moment.
 func (r *Ring) Destroy(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,7 +229,7 @@ func (r *Ring) write(e entry) error {
 		}
 		return errors.Join(old.Sync(), old.Close())
 	}
-	// If a crash leaves this file, Open removes it.
+	// If a crash leaves this file, Open destroys it.
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
