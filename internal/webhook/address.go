@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// reserved lists addresses outside of the public internet, and addresses that lead to
-// others, besides those that netip classifies.
+// reserved lists addresses outside of the public internet, and addresses through which other
+// addresses are reached. It does not repeat those that the methods of netip.Addr classify.
 var reserved = prefixes(
 	"0.0.0.0/8",       // this host
 	"100.64.0.0/10",   // networks of carriers
@@ -37,8 +37,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// isPublic reports whether a tenant may have deliveries sent to an address. It is false
-// for this machine and for networks that only this machine can reach.
+// isPublic reports whether an address belongs to the public internet. It is false for
+// loopback, private and reserved addresses. Public addresses of this machine are refused by
+// dialRule.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() {

@@ -115,8 +115,8 @@ func (o Options) backoff(failed int) time.Duration {
 	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
 }
 
-// retryAfter returns the pause that a receiver asks for, 0 if it asks for none. It
-// accepts both forms of the header.
+// retryAfter returns the pause that a receiver asks for, or 0 if it asks for none. The
+// header Retry-After contains a number of seconds or a time.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if secs, err := strconv.ParseInt(text, 10, 32); err == nil && secs > 0 {

@@ -15,11 +15,11 @@ const (
 	// pageSize is the number of events that a deliverer reads at once.
 	pageSize = 256
 	// parcelBytes is the total length of messages in bytes after which a deliverer
-	// delivers the messages that it holds before it reads more events. They stay in
-	// memory while a receiver hangs.
+	// delivers the messages that it has read before it reads more events. These messages
+	// stay in memory while a receiver hangs.
 	parcelBytes = 64 << 10
-	// maxUnwrittenPositions is the number of positions without an event for its webhook after which a
-	// deliverer writes its position.
+	// maxUnwrittenPositions is the number of positions that a deliverer passes without an
+	// event for its webhook before it writes its position to the file.
 	maxUnwrittenPositions = 10_000
 )
 
@@ -28,15 +28,16 @@ const (
 const lagPause = 10 * time.Millisecond
 
 // deliverer delivers for one webhook: one event at a time, in ledger order, each until
-// it is accepted or given up. Deliverers share no state, so that a failing or slow
-// receiver delays only its own webhook.
+// the receiver accepts it or it becomes a dead letter. Deliverers share no state, so that a
+// failing or slow receiver delays only its own webhook.
 type deliverer struct {
 	s            *Service
 	h            *hook // its mutable fields are guarded by s.mu
 	positionFile positionFile
 	client       *http.Client
 	selector     *events.Selector
-	// position is the position reached, writtenPosition the one in positionFile.
+	// position is the position up to which the deliverer has handled all events,
+	// writtenPosition the one in positionFile.
 	position, writtenPosition uint64
 }
 
@@ -113,9 +114,10 @@ func (c *deliverer) deliverPage(ctx context.Context) error {
 	return nil
 }
 
-// updateResting reports whether there is nothing to deliver now. The position of the
-// webhook then advances with the ledger, and changed is signaled when there may be an
-// event to deliver. write reports whether the caller must write the position.
+// updateResting reports whether there is nothing to deliver now, because the webhook is
+// disabled or the deliverer is at the end of the ledger. At the end of the ledger, the
+// position of the webhook then advances with the ledger, and changed is signaled when there
+// may be an event to deliver. write reports whether the caller must write the position.
 func (c *deliverer) updateResting() (resting, write bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -130,8 +132,8 @@ func (c *deliverer) updateResting() (resting, write bool) {
 	return true, write
 }
 
-// collect returns the next events for the receiver and the position up to which they are
-// complete. Other events of the batch are not kept in memory while these are delivered.
+// collect returns the next events for the receiver and the position up to which it has
+// looked for them. The other events that it read are not kept in memory during delivery.
 func (c *deliverer) collect(ctx context.Context) (list []parcel, end uint64, err error) {
 	ctx, leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
 	if err != nil {

@@ -50,8 +50,8 @@ type DeadLetter struct {
 	Retrying       bool        `json:"retrying" doc:"A retry was asked for and is still to come."`
 }
 
-// hook is the state of a webhook, derived from its events. Only apply changes the
-// recorded part, in ledger order.
+// hook is the state of a webhook. Its first part is derived from the events about the
+// webhook, and only apply changes this part, in ledger order.
 type hook struct {
 	id, tenant string
 	url        string
@@ -77,8 +77,8 @@ type hook struct {
 	// advances with the ledger, up to wakeAt.
 	isResting bool
 	wakeAt    uint64
-	// changed wakes the deliverer, and stop ends it. ended is closed when it has ended,
-	// or if it was never started.
+	// changed wakes the deliverer, and stop ends it. ended is closed when the deliverer has
+	// ended, or if none was started.
 	changed chan struct{}
 	stop    func()
 	ended   chan struct{}

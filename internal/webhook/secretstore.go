@@ -74,8 +74,9 @@ func (k secretStore) deleteFiles(id string) error {
 	return errors.Join(errs...)
 }
 
-// sweep removes the files of unknown webhooks. A process that died between the two steps
-// of registering or of deleting leaves such files.
+// sweep removes the files of unknown webhooks. Such files remain if a process died after it
+// stored a secret and before it recorded the registration, or after it recorded a deletion
+// and before it deleted the files.
 func (k secretStore) sweep(known func(id string) bool) error {
 	list, err := os.ReadDir(k.dir)
 	if err != nil {
@@ -102,8 +103,8 @@ const positionDigits = 20
 type positionFile struct{ f *os.File }
 
 // openPosition opens the position file of a webhook and returns the position in it. If the
-// file is new or invalid, the position is from. Deliveries are then repeated and none is
-// lost, so that the directory need not be synced.
+// file is new or invalid, or its position is lower than from, openPosition returns from. At
+// worst, deliveries are then repeated, but none is lost, so the directory need not be synced.
 func (k secretStore) openPosition(id string, from uint64) (positionFile, uint64, error) {
 	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -46,8 +46,8 @@ func Open(ctx context.Context, opts Options) (*Service, error) {
 	if s.secrets, err = openSecretStore(opts.Dir); err != nil {
 		return nil, err
 	}
-	// The end is read before the events. Run reads events between the two again; each is
-	// applied once.
+	// The end of the ledger is read before the events. Run follows the ledger from that end
+	// on, so it reads later events again that were read here. Each event is applied once.
 	if s.applied, err = opts.Feed.LastSeq(ctx); err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
@@ -107,8 +107,8 @@ func (s *Service) advance(batch []events.Event) {
 		s.apply(e)
 		s.applied = max(s.applied, e.Seq)
 	}
-	// A deliverer without an event in the batch is not woken. There may be many of them,
-	// and each reads the ledger separately.
+	// A deliverer for which the batch has no event is not woken, because there may be many
+	// such deliverers, and each one reads the ledger separately.
 	for _, h := range s.hooks {
 		switch {
 		case !h.isResting:
@@ -291,10 +291,11 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 const maxRetries = 1000
 
 // Retry requests another delivery of dead letters and enables a disabled webhook. The
-// dead letters are those at the given positions, or the oldest 1,000 if there are none.
-// Retry returns their number and the position of the recorded event. Errors are *Error
-// for an invalid request or if there is nothing to retry, events.ErrNotFound, and
-// context.DeadlineExceeded if the ledger does not answer in time.
+// dead letters are those at the given positions. If no positions are given, they are the
+// oldest 1,000 for which no retry is requested yet. Retry returns their number and the
+// position of the recorded event. Errors are *Error for an invalid request or if there is
+// nothing to retry, events.ErrNotFound, and context.DeadlineExceeded if the ledger does not
+// answer in time.
 func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
 	if len(seqs) > maxRetries {
 		return 0, 0, invalidf("sequences", "at most %d dead letters can be retried in one request", maxRetries)
