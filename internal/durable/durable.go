@@ -24,7 +24,7 @@ var fsync = (*os.File).Sync
 // besideSuffix is the end of the name of the file that WriteFile writes first.
 const besideSuffix = ".new"
 
-// WriteFile replaces the file at path, or creates it with the mode before the umask.
+// WriteFile replaces the file at path, or creates it. The mode is reduced by the umask.
 // It writes path+".new" and renames it, as Replace does. The directory MUST exist, and
 // at most one call at a time may write a path.
 //
@@ -57,9 +57,9 @@ func createBeside(path string, mode os.FileMode) (*os.File, error) {
 	return os.OpenFile(path+besideSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 }
 
-// Replace calls write with an open file in the directory of path, then renames the file to
-// path. It closes the file, and removes it after an error. write may be nil for a file that
-// is complete.
+// Replace calls write with the open file beside, which is in the directory of path, and then
+// renames this file to path. It closes the file. If an error occurs before the rename, it
+// removes the file. write may be nil if the content of the file is written already.
 //
 // When Replace returns nil, content and name are durable. After an error or a power cut
 // path is the old file or the new one.
@@ -77,8 +77,9 @@ func Replace(path string, beside *os.File, write func(*os.File) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// rename closes a file and renames it. If failed is not nil, or if the rename fails, it
-// removes the file and returns the error.
+// rename closes a file and renames it. failed is the error of an earlier step, or nil. If
+// failed is not nil, or if closing or renaming fails, rename removes the file and returns
+// the error.
 func rename(beside *os.File, path string, failed error) error {
 	err := errors.Join(failed, beside.Close())
 	if err == nil {
