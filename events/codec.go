@@ -175,7 +175,7 @@ func decode(seq uint64, m Message) (Event, error) {
 	if err := json.Unmarshal(m.Body, e.Data); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
-	// Consumers route by the header and act on the body, so they must agree.
+	// Consumers route by the header and act on the body, so header and body must agree.
 	if got, want := get(headerSubject), k.about(e.Data); got != want {
 		return Event{}, fmt.Errorf("%s is %q, but the body is about %q", headerSubject, got, want)
 	}

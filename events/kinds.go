@@ -83,7 +83,8 @@ type payload[T any] interface {
 	Data
 }
 
-// row returns a row whose subject depends on the tenant and on what the event is about.
+// row returns the row of a type whose events have a subject that depends on the tenant and
+// on what the event is about.
 func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant, about string) string, c concern) kind {
 	return kind{
 		typ:      t,
@@ -94,14 +95,15 @@ func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant,
 	}
 }
 
-// rowOf returns a row whose subject depends on the payload.
+// rowOf returns the row of a type whose events have a subject that depends on the payload.
 func rowOf[T any, P payload[T]](t Type, about func(P) string, subject func(d P, tenant string) string, c concern) kind {
 	k := row(t, about, nil, c)
 	k.subject = func(d Data, tenant, _ string) string { return subject(d.(P), tenant) }
 	return k
 }
 
-// tenantOnly adapts a subject that depends on the tenant alone.
+// tenantOnly adapts a function for a subject that depends on the tenant alone, so that row
+// accepts it.
 func tenantOnly(subject func(tenant string) string) func(tenant, about string) string {
 	return func(tenant, _ string) string { return subject(tenant) }
 }

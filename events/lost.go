@@ -95,8 +95,9 @@ func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) err
 	return nil
 }
 
-// valid reports whether the ranges can be those of an event at a position: in order,
-// before it, and each with all of its hashes or none.
+// valid reports whether an event at a position can record these ranges: they must be in
+// order, end before the position and before the event that named them, and have either all
+// of their hashes or none.
 func (l Lost) valid(position uint64) bool {
 	last := uint64(0)
 	for _, r := range l {

@@ -43,7 +43,8 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	case s.Execution != "" && ExecutionOf(e) != s.Execution:
 		return false, nil
 	case s.Session != "":
-		// Before the check of the type, because belongs needs every requested event.
+		// This check comes before that of the type, because belongs must see every requested
+		// event, including those whose type is not selected: it remembers their sessions.
 		in, err := s.belongs(ctx, e)
 		if err != nil || !in {
 			return false, err
@@ -52,8 +53,9 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	return len(s.Types) == 0 || slices.Contains(s.Types, e.Type), nil
 }
 
-// belongs reports whether an event belongs to the selected session. Only the requested
-// event of an execution names its sessions; for its other events SessionOf returns them.
+// belongs reports whether an event belongs to the selected session. Of the events about an
+// execution, the requested event names the sessions of the execution. For the others,
+// belongs remembers them or asks SessionOf.
 func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	id := ExecutionOf(e)
 	if s.inSession == nil || len(s.inSession) >= rememberedRuns {
