@@ -3,6 +3,7 @@ package translog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,13 +69,22 @@ func (w *witness) run(ctx context.Context) {
 		case signed := <-w.next:
 			err := w.send(ctx, signed)
 			if err != nil && ctx.Err() == nil && !failing {
-				w.log.WarnContext(ctx, "the witness does not accept checkpoints", "url", w.url, "err", err)
+				w.logFailure(ctx, err)
 			}
 			failing = err != nil
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// logFailure logs an error of send, without the secrets in the address of the witness. The
+// text of a *url.Error has the whole address.
+func (w *witness) logFailure(ctx context.Context, err error) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err
+	}
+	w.log.WarnContext(ctx, "the witness does not accept checkpoints", "url", redact.Address(w.url), "err", err)
 }
 
 // send tries to send a checkpoint until the witness accepts it or witnessTries attempts have failed.
