@@ -153,18 +153,23 @@ func splitWords(name string) []string {
 }
 
 // Address returns an address for a message: a text that is, or should be, a URL, without
-// the user, the password, the query and the fragment in it.
+// the user, the password, the query and the fragment in it. If an @ follows a slash, a
+// question mark or a number sign, it may end a password or belong to a query: Address then
+// returns only the scheme.
 func Address(text string) string {
 	scheme, rest, isURL := strings.Cut(text, "://")
-	if !isURL {
-		rest = text
+	if isURL {
+		scheme += "://"
+	} else {
+		scheme, rest = "", text
 	}
-	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	at, end := strings.LastIndexByte(rest, '@'), strings.IndexAny(rest, "/?#")
+	if end >= 0 && at > end {
+		return scheme + "…"
+	}
+	rest = rest[at+1:]
 	if end := strings.IndexAny(rest, "?#"); end >= 0 {
 		rest = rest[:end]
 	}
-	if !isURL {
-		return rest
-	}
-	return scheme + "://" + rest
+	return scheme + rest
 }

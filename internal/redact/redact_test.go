@@ -87,14 +87,17 @@ func FuzzExcerpt(f *testing.F) {
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"https://example.com/daybook":      "https://example.com/daybook",
-		"ftp://user:secret@host/a?b=c#d":   "ftp://host/a",
-		"http://user:se@cret@h ost/":       "http://h ost/",
-		"nats://TOKEN@h:4222":              "nats://h:4222",
-		"user:secret@host":                 "host",
-		"http:/user:secret@host":           "host",
-		"book.example.com":                 "book.example.com",
-		"http://127.0.0.1:1/?token=secret": "http://127.0.0.1:1/",
+		"https://example.com/daybook":          "https://example.com/daybook",
+		"ftp://user:secret@host/a?b=c#d":       "ftp://host/a",
+		"http://user:se@cret@h ost/":           "http://h ost/",
+		"nats://TOKEN@h:4222":                  "nats://h:4222",
+		"user:secret@host":                     "host",
+		"https://host/p?email=a@b.com&token=s": "https://…",
+		"nats://user:p/w@host":                 "nats://…",
+		"nats://user:p?w@host":                 "nats://…",
+		"http:/user:secret@host":               "…",
+		"book.example.com":                     "book.example.com",
+		"http://127.0.0.1:1/?token=secret":     "http://127.0.0.1:1/",
 	} {
 		if got := redact.Address(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
