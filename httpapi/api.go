@@ -21,15 +21,15 @@ import (
 )
 
 // api is the state that the handlers share. It is immutable except for wrote, late and
-// the shared pages. The field of an optional part without a default is nil if its option
-// is not set.
+// the shared pages. The field of an optional part is nil if the option is not set and has
+// no default.
 type api struct {
 	cmd    Commands
 	q      Queries
 	events EventLog
-	// live serves clients that follow the ledger, outputs clients that follow the output
-	// of a run. stored and lines share the pages of stored events and lines between these
-	// clients.
+	// live serves clients that follow the ledger, and outputs serves clients that follow the
+	// output of a run. These clients share pages: stored has pages of stored events, and
+	// lines has pages of stored lines.
 	live      *liveFeed
 	outputs   *outputFeed
 	reads     *reads.Gate

@@ -76,7 +76,7 @@ func (l *array) flush() error {
 }
 
 // endArray completes a response after the last element, or fails it with err. An error
-// before the first element becomes an error response. After that the connection is cut,
+// before the first element becomes an error response. A later error cuts the connection,
 // because a regular end would look like a complete response.
 func (a *api) endArray(ctx context.Context, l *array, err error) {
 	if err == nil {

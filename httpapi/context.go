@@ -105,7 +105,7 @@ func tokenUser(ctx context.Context) string {
 	return id.TokenUser()
 }
 
-// contextKey returns the key of the context that a request names by its session.
+// contextKey returns the key of the conversation context that a request names by its session.
 func (a *api) contextKey(ctx context.Context, c OneContext) (contextstore.Key, error) {
 	tenant := requestOf(ctx).tenant
 	switch {
@@ -202,7 +202,8 @@ func (a *api) clearContext(ctx context.Context, in *contextInput) (*clearedConte
 }
 
 // addToContext adds a submission to the conversation context of its session. If the
-// context cannot be read, the error is logged and the run is recorded without it.
+// conversation context cannot be read, addToContext logs the error, and the run is recorded
+// without the conversation context.
 func (a *api) addToContext(ctx context.Context, s *ledger.Submission) {
 	if a.contexts == nil {
 		return

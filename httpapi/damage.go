@@ -100,7 +100,7 @@ func (a *api) getScrub(context.Context, *struct{}) (*scrubAnswer, error) {
 type Scrub func() ScrubProgress
 
 // ScrubProgress is the progress of the scrub. All members except Position, End and
-// RoundEnded count from its start.
+// RoundEnded count from the start of the scrub in this process.
 type ScrubProgress struct {
 	Position, End                                         uint64
 	Rounds, Events, Bytes, Blobs, TilesRepaired, Findings uint64

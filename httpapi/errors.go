@@ -104,7 +104,8 @@ func mistyped(field, format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, string(ledger.CodeInvalid), field, format, args...)
 }
 
-// retryWhenWritable is the Retry-After when the disk is full, in seconds.
+// retryWhenWritable is the Retry-After, in seconds, if nothing can be stored now but writes
+// resume automatically, for example after a full disk has space again.
 const retryWhenWritable = 10
 
 func unavailable(format string, args ...any) *failure {
@@ -200,7 +201,8 @@ func (s subject) notFound() *failure {
 }
 
 // removedFailure returns the failure for content that was removed on purpose or lost with
-// accepted damage. Its message names the event that records it.
+// accepted damage. The message names the event that records the removal or the loss, if err
+// names that event.
 func removedFailure(err error, about subject) *failure {
 	text := "the content was removed on purpose"
 	if removed, ok := errors.AsType[*events.RemovedError](err); ok {

@@ -102,8 +102,8 @@ type marker struct {
 	Sequence    string `json:"sequence"`
 }
 
-// beat adds another marker as a heartbeat. Clients may ignore it, or take from it the
-// position behind events that their filter left out.
+// beat adds another marker as a heartbeat. Clients may ignore the marker. A client that
+// resumes after the position of the marker skips the events that its filter left out.
 func (l *lines) beat(seq string) error { return l.caughtUp(seq) }
 
 // blank adds an empty line as a heartbeat without a position. Readers of JSON lines

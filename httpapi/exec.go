@@ -130,7 +130,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 	for name := range r.query {
 		if name == "wait" || name == "require_heap" {
-			continue // they concern the response, not the run
+			continue // these two are valid with either form of body
 		}
 		return invalid(name, "%s is given in the query of a JSON request; put it into the JSON object", name)
 	}

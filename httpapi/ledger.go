@@ -117,9 +117,9 @@ func (a *api) checkProofs() error {
 	return nil
 }
 
-// newestCheckpoint returns the newest checkpoint. It causes no signature. If a checkpoint
-// that includes the position covers is due, it waits for it, up to positionTimeout. The
-// returned checkpoint may not include the position.
+// newestCheckpoint returns the newest checkpoint. It causes no signature. covers is a
+// position: if a checkpoint that includes it is due, newestCheckpoint waits for that
+// checkpoint, up to positionTimeout. The returned checkpoint may not include the position.
 func (a *api) newestCheckpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	if err := a.checkProofs(); err != nil {
 		return proof.Checkpoint{}, err
@@ -250,8 +250,8 @@ func wantsJSON(accept []string) bool {
 	return false
 }
 
-// visibleTenant returns the only tenant whose events the caller may see. It is empty without
-// authentication: then every caller sees all events.
+// visibleTenant returns the only tenant whose events the caller may see. The result is empty
+// if the server has no authentication: then every caller may see all events.
 func (a *api) visibleTenant(ctx context.Context) string {
 	if a.gate.auth == nil {
 		return ""

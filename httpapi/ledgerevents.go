@@ -215,8 +215,8 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 }
 
 // advanceOverPage moves over the events of a page. A response with an end first waits for the
-// other heavy reads of its tenant; responses that follow the ledger share the cost of a
-// page.
+// other heavy reads of its tenant. Responses that follow the ledger do not wait, because
+// they share the cost of a page.
 func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
 	if er.hasEnd {
 		_, leave, err := er.a.reads.Enter(ctx, er.r.tenant)

@@ -18,8 +18,8 @@ const (
 	// behind.
 	liveBytes = 16 << 20
 	// liveKeepTime is the minimum time for which a liveFeed keeps an event if there is space.
-	// The maximum is twice as long: the memory of a busy time is not held until the next
-	// one.
+	// The maximum is twice as long, so that the memory for the events of a busy time is not
+	// held until the next busy time.
 	liveKeepTime = 10 * time.Second
 	// deliveryBytes bounds a delivery to a follower. A delivery ends with the first event
 	// that reaches this size.
@@ -251,10 +251,10 @@ func (f *liveFeed) expire() {
 	f.expireLater()
 }
 
-// next returns the events after the position that the follower has reached, and the
-// position that it reaches with them. If there are no events, changed is closed when
-// there are new ones. It reports false if the follower is behind the kept events: then
-// the caller MUST read stored events up to the returned position.
+// next returns the next delivery of kept events. after is the position that the follower has
+// reached, and end the position that it has reached after the delivery. If there are no
+// events, changed is closed when there are new ones. ok is false if the follower is behind
+// the kept events: then the caller MUST read stored events up to the position end.
 func (w *follower) next(after uint64) (list []*liveEvent, end uint64, changed <-chan struct{}, ok bool) {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()

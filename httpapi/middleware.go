@@ -19,7 +19,8 @@ import (
 	"daybook/ledger"
 )
 
-// answerCopies is the number of copies in memory of a body while it is encoded as JSON.
+// answerCopies is the number of copies of a response body that are in memory while the body
+// is encoded as JSON.
 const answerCopies = 3
 
 // maxBody bounds every request body, in bytes.

@@ -120,14 +120,15 @@ type Proofs interface {
 	Lost() events.Lost
 	// Latest returns the newest checkpoint, or false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
-	// Newest returns the newest checkpoint. It causes no signature. If a checkpoint that
-	// includes the position covers is due, Newest waits for it.
+	// Newest returns the newest checkpoint. It causes no signature. covers is a position:
+	// if a checkpoint that includes it is due, Newest waits for that checkpoint.
 	Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Fresh returns a checkpoint that includes the position covers and all events up to
-	// last, except checkpoints at the end. It signs a new one if necessary.
+	// Fresh returns a checkpoint that includes all events up to the position last, except
+	// checkpoints at the end of this range. covers is a position that the checkpoint
+	// includes in any case. Fresh signs a new checkpoint if necessary.
 	Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error)
-	// Covers reports whether a checkpoint covers all events up to last, except checkpoints
-	// at the end. It waits until last is hashed.
+	// Covers reports whether a checkpoint covers all events up to the position last, except
+	// checkpoints at the end of this range. It waits until the event at last is hashed.
 	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool
 	// Leaves returns the leaf hashes of a range of positions, both ends included, as far
 	// as they are hashed.

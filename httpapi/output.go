@@ -251,9 +251,10 @@ type lineKey struct {
 	from int64
 }
 
-// readLinesBehind reads lines for a client that is behind the lines that the feed keeps. It
-// returns no lines if a new attempt has replaced the output and has not written as much
-// yet. If the status is terminal too, no more lines follow.
+// readLinesBehind reads lines, starting at the line number from, for a client that is behind
+// the lines that the feed keeps. It returns no lines if a new attempt has replaced the output
+// and has not written that line yet. If it returns no lines and a terminal status, no more
+// lines follow.
 func (a *api) readLinesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
 	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
 		ctx, leave, err := a.reads.Enter(ctx, run.tenant)

@@ -216,7 +216,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take counts the bytes read, and all bytes of a large body.
+// take adds the bytes that were read to the account. Of a large body, it also adds the bytes
+// that are not read yet, and waits for their memory. If the length of the body is unknown,
+// take assumes that as many bytes as were read are still to come.
 func (b *body) take() error {
 	more := b.size - max(b.taken, freeBody)
 	if b.account == nil || more <= 0 {
@@ -229,7 +231,8 @@ func (b *body) take() error {
 		b.taken = b.size
 		return nil
 	}
-	// Without a known length, the memory is doubled each time, like the buffer of the body.
+	// If the length is unknown, the counted size doubles each time the body exceeds it, as the
+	// size of its buffer does.
 	whole := max(b.length, min(2*b.size, maxBody))
 	need := b.account.Limit(whole*bodyCopies) - b.account.Held()
 	_ = b.w.rc.SetReadDeadline(time.Time{}) // the server waits, not the client

@@ -52,9 +52,9 @@ type Reading struct {
 }
 
 // readCurrent calls read, which looks up an object by its name. If read returns
-// events.ErrNotFound, the object may be too new for the projections, written through
-// another interface or process. Then readCurrent waits until the projections have applied
-// the newest event, and calls read again.
+// events.ErrNotFound, the object may have been written through another interface or
+// process, and the projections may not have applied it yet. Then readCurrent waits until
+// the projections have applied the newest event, and calls read again.
 func readCurrent[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
 	v, err := read()
 	if !errors.Is(err, events.ErrNotFound) {

@@ -154,7 +154,8 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 	return re, re.selectRuns(ctx, in, session)
 }
 
-// selectRuns sets runs to those of the requested entries, and after to the start of the first.
+// selectRuns sets runs to the runs of the requested entries, and after to the position before
+// the earliest request for one of these runs.
 func (re *replay) selectRuns(ctx context.Context, in *ReplayInput, session projections.Session) error {
 	if !in.FromEntry.Set && !in.ToEntry.Set {
 		return nil

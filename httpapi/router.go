@@ -49,7 +49,7 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	}
 	op.BodyReadTimeout = bodyTimeout
 	op.MaxBodyBytes = -1       // withChecks sets the limit
-	op.SkipValidateBody = true // decodeObject validates bodies
+	op.SkipValidateBody = true // the handlers validate bodies
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, op, func() (*O, error) { return handler(ctx, in) })
 		if err != nil {
@@ -63,8 +63,9 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	})
 }
 
-// handle calls a handler. The handler of a heavy operation first waits for its permit.
-// A GET waits for memory that other responses hold, and is then tried again.
+// handle calls a handler. If the operation is heavy, handle first waits for a permit. If
+// the memory for a GET is held by other responses, handle waits for the memory and calls
+// the handler again.
 func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, error)) (out *O, err error) {
 	permitted := func() (err error) {
 		if isHeavy(op) {

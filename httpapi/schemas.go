@@ -9,8 +9,9 @@ import (
 	"daybook/events"
 )
 
-// requestSchemas has the names of the schemas of request bodies. They are closed: unknown
-// fields are refused. Schemas of responses are open, because fields may be added.
+// requestSchemas has the names of the schemas of request bodies that the document closes:
+// unknown fields are refused. All other schemas are open, because fields may be added to
+// responses.
 var requestSchemas = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
 
 // fieldDescriptions describes the response fields that other packages define, by name. A name

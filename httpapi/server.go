@@ -12,9 +12,10 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// maxHeader bounds the header of a request with its address, in bytes. It holds a
-	// bearer token of the largest size and 4 KiB of other fields. net/http reads 4 KiB
-	// more before it refuses a header. Package connections bounds the number of fields.
+	// maxHeader bounds the header of a request, including the line with the address, in
+	// bytes. There is space for a bearer token of the largest size and 4 KiB of other
+	// fields. net/http reads 4 KiB more before it refuses a header. Package connections
+	// bounds the number of fields.
 	maxHeader = 20 << 10
 )
 

@@ -235,8 +235,8 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) 
 			return list.add(e)
 		})
 		if err == nil {
-			// ForEachEntry waits for the entries of ended runs. They change the session, so it
-			// is read again.
+			// ForEachEntry waits for the entries of ended runs. These entries change the session,
+			// so the session is read again.
 			if s, err = a.session(ctx, s.SessionID); err == nil {
 				var raw bytes.Buffer
 				err = encoder(&raw).Encode(s)

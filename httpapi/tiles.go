@@ -55,9 +55,10 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 	return raw, t.Width == 256, err
 }
 
-// bundle creates an entry bundle from the stream. Stored bundles would hold the headers
-// of every event twice. An entry is the record of an event: it names the tenant, the
-// ids and the hash of the payload, so only that tenant may read it.
+// bundle creates an entry bundle from the stream, because stored bundles would be a second
+// copy of the headers of all events. An entry is the record of an event. The record names
+// the tenant, the ids and the hash of the payload, so callers of other tenants may not read
+// it.
 func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 	first := t.Index*256 + 1
 	last := first + uint64(t.Width) - 1

@@ -20,9 +20,10 @@ type executionDetail struct {
 	*projections.OutputHead
 }
 
-// awaitEnd returns an execution as soon as its end can be read, or its state after secs
-// seconds. It reads the execution at most twice: output does not wake it. If withOutput
-// is set, the result for an ended run has the beginning of the output.
+// awaitEnd returns an execution as soon as its end can be read. After secs seconds, or when
+// the server shuts down, it returns the current state. New output does not wake awaitEnd,
+// so it reads the execution at most twice. If withOutput is set, the result for an ended run
+// has the beginning of the output.
 func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool) (executionDetail, error) {
 	r := requestOf(ctx)
 	late := time.NewTimer(time.Duration(secs) * time.Second)
