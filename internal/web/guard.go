@@ -49,8 +49,8 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Check returns the reason why a request is refused, or nil. The reasons are the errors
-// above.
+// Check returns the reason why a request is refused, or nil. The reason is one of
+// ErrForeignHost, ErrForeignOrigin, ErrOtherSite and ErrEmbedded.
 func (g *Guard) Check(r *http.Request) error {
 	if !g.answersTo(r.Host) {
 		return ErrForeignHost
@@ -61,8 +61,9 @@ func (g *Guard) Check(r *http.Request) error {
 	if err := g.cross.Check(r); err != nil {
 		return ErrOtherSite
 	}
-	// The check above allows reads, because most sites serve reads to other sites. This
-	// server has nothing to embed; only following a link is allowed.
+	// cross.Check allows reads, because most sites serve reads to other sites. This server
+	// has nothing that another site may embed: of such reads, only following a link is
+	// allowed.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return nil

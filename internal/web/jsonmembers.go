@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// JSONMember is a member of a JSON object. Value is a part of the object's text. Start
-// is the offset of Value in that text, in bytes.
+// JSONMember is a member of a JSON object. Value is a slice of the text that has the
+// object. Start is the offset of Value in that text, in bytes.
 type JSONMember struct {
 	Name  string
 	Value []byte
@@ -14,8 +14,8 @@ type JSONMember struct {
 }
 
 // JSONMembers returns the members of an object, in order. data MUST be well-formed
-// JSON; JSONMembers reports false if it is not an object. The values are parts of data
-// and are not copied: a decoder would hold each one several times.
+// JSON; JSONMembers reports false if it is not an object. The values are slices of data
+// and not copies: a decoder would hold several copies of each one.
 func JSONMembers(data []byte) (list []JSONMember, isObject bool) {
 	const space = " \t\r\n"
 	rest := bytes.TrimLeft(data, space)

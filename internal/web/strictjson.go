@@ -30,10 +30,10 @@ type RepeatedError struct{ Name string }
 func (e *RepeatedError) Error() string { return fmt.Sprintf("%q is given twice", e.Name) }
 
 // EachMember calls fn with the name and the value of each member of a JSON object, in
-// order, until fn returns an error, which EachMember returns. The values may be parts
-// of data. For a repeated name it returns a *RepeatedError without calling fn. For text
-// that is not JSON it returns an error of encoding/json or io, possibly after calls of
-// fn.
+// order. It stops at the first error of fn and returns that error. The values may be
+// slices of data. For a repeated name EachMember returns a *RepeatedError without calling
+// fn. For text that is not JSON it returns an error of encoding/json or io, possibly after
+// calls of fn.
 func EachMember(data []byte, fn func(name string, value []byte) error) error {
 	seen := map[string]bool{}
 	once := func(name string, value []byte) error {
