@@ -17,7 +17,7 @@ const (
 	maxUnapplied      = 256
 	maxUnappliedBytes = 256 << 10
 	// unappliedTimeout bounds how long a change waits for earlier ones of its tenant.
-	// unappliedRetry is the retry time after that.
+	// unappliedRetry is the retry time of a change that waited too long.
 	unappliedTimeout = 2 * time.Second
 	unappliedRetry   = time.Second
 	// manyBacklogs is the number of tenants from which empty backlogs are dropped.
@@ -28,8 +28,9 @@ const (
 )
 
 // ChangeSize returns the approximate size of a client's change in the projections, in
-// bytes, or 0 for events that are no change of a client. held is false for an event
-// that must be recorded because of an earlier one.
+// bytes, or 0 for events that are no change of a client. held reports whether the change
+// waits, as in Changes.Admit. It is false for an event that must always be recorded, for
+// example because of an earlier event.
 func ChangeSize(data events.Data) (size int, held bool) {
 	size = changeBytes
 	switch d := data.(type) {
@@ -131,8 +132,8 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 	return u.admit(ctx, view, tenant, bytes, cost)
 }
 
-// Enter waits for the share of a tenant, as Admit does. It is for a caller that takes
-// locks before it calls AdmitEntered.
+// Enter waits for the share of a tenant, as Admit does. A caller that takes locks calls
+// Enter before it takes them, and AdmitEntered afterwards.
 func (u *Changes) Enter(ctx context.Context, tenant string) error {
 	return u.share.enter(ctx, tenant, changeTime)
 }
@@ -144,8 +145,8 @@ func (u *Changes) AdmitEntered(ctx context.Context, view Applied, tenant string,
 	return u.admit(ctx, view, tenant, bytes, cost)
 }
 
-// admit waits for the earlier changes of a tenant. cost is the cost that was added for
-// this change.
+// admit waits for the earlier changes of a tenant. cost is the cost that was added to the
+// debt of the tenant for this change. admit subtracts it if it returns an error.
 func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes int, cost time.Duration) (appended func(seq uint64), err error) {
 	defer func() {
 		if err != nil {

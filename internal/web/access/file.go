@@ -15,9 +15,9 @@ import (
 const (
 	// recheckInterval is the minimum time between two checks of the file.
 	recheckInterval = time.Second
-	// staleTimeout is how long the tokens of an earlier file stay valid after the file
-	// became unreadable. It allows for mistakes in an editor. It must be short, because
-	// the unreadable change may have revoked a token.
+	// staleTimeout is how long the tokens that were read last stay valid after the file
+	// became unreadable. This time allows for mistakes in an editor. It must be short,
+	// because the unreadable change may have revoked a token.
 	staleTimeout = time.Minute
 	// maxFileBytes bounds a token file, in bytes. It is enough for about 40,000 tokens.
 	maxFileBytes = 16 << 20
@@ -115,7 +115,7 @@ func (f *TokenFile) refresh(ctx context.Context) {
 		if f.readErr == nil {
 			f.brokenSince = now
 		}
-		// The log has each problem once. Check returns it as long as it lasts.
+		// Each problem is logged once. Check returns a problem as long as the problem lasts.
 		if f.tokens != nil && (f.readErr == nil || f.readErr.Error() != err.Error()) {
 			f.log.ErrorContext(ctx, "cannot read the changed token file; its previous tokens stay valid for a minute, then all tokens are refused", "err", err)
 		}

@@ -30,9 +30,9 @@ func Anonymous() Identity {
 	return Identity{Tenant: events.DefaultTenant, Principal: "anonymous", Scopes: AllScopes}
 }
 
-// User returns a key for the person or program behind an identity. The key is equal for
-// all its tokens, and differs from the keys of others. What one User started, only the
-// same User may continue.
+// User returns a key for the person or program behind an identity. All tokens of a person
+// or program have the same key, and no others have this key. What was started with one key
+// may only be continued with the same key.
 func (i Identity) User() string { return i.Origin + "|" + i.Tenant + "|" + i.Principal }
 
 // TokenUser returns User, or "" for a request without a token.
@@ -64,8 +64,8 @@ func From(ctx context.Context) (Identity, bool) {
 	return i, ok
 }
 
-// maxPrincipal bounds a principal, in bytes. The ledger records that many without
-// cutting.
+// maxPrincipal bounds a principal, in bytes. The ledger records a principal of this length
+// without cutting it.
 const maxPrincipal = 256
 
 var (

@@ -8,12 +8,12 @@ import (
 	"daybook/events"
 )
 
-// Kept lists what a change would add to the permanent data of a tenant, if it is new.
-// Empty members add nothing.
+// Kept lists what a change would add to the permanent data of a tenant, unless the tenant
+// already has it. Empty members add nothing.
 type Kept struct {
 	// NewSession is true if the change opens a logical session.
 	NewSession bool
-	// NewShortName is true if a logical session gets a new short name.
+	// NewShortName is true if a logical session gets a new short name, its ref.
 	NewShortName bool
 	// Session is the name of a session.
 	Session string
@@ -23,7 +23,7 @@ type Kept struct {
 	Heap string
 }
 
-// KeptBy returns what an event of a client adds. Runs are not included; see
+// KeptBy returns what an event of a client adds. It does not include what a run adds; see
 // Quotas.Admit.
 func KeptBy(data events.Data) Kept {
 	switch d := data.(type) {
@@ -56,10 +56,10 @@ func (q *Quotas) CheckKept(ctx context.Context, tenant string, k Kept) error {
 	return err
 }
 
-// Allows returns a *LimitError if a change would add a session, short name, context or
-// tagged heap to a tenant that has reached its limit. Uses of existing ones are always
-// allowed. Changes that are recorded but not yet applied are not counted, so concurrent
-// changes may exceed the limit by their number.
+// Allows returns a *LimitError if a change would add a session, a short name, a
+// conversation context or a tagged heap to a tenant that has reached the limit for these.
+// Uses of existing ones are always allowed. Allows does not count changes that are recorded
+// but not yet applied, so concurrent changes may exceed the limit by their number.
 func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if q == nil || k == (Kept{}) || q.limits.Sessions == 0 && q.limits.TaggedHeaps == 0 {
 		return nil

@@ -20,11 +20,11 @@ import (
 const (
 	fetchTimeout = 5 * time.Second
 	// fetchPause is the minimum time between two requests to the issuer. Clients can
-	// invent tokens with unknown keys, so their number must not matter.
+	// invent any number of tokens with unknown keys, which must not cause as many requests.
 	fetchPause = 10 * time.Second
 	// keysFresh is the age from which keys are renewed in the background. keysDue is
 	// the age up to which they are used during a renewal while the issuer answers.
-	// keysStale is the age up to which they are used while it does not answer.
+	// keysStale is the age up to which they are used while the issuer does not answer.
 	keysFresh = 5 * time.Minute
 	keysDue   = 10 * time.Minute
 	keysStale = time.Hour
@@ -32,7 +32,8 @@ const (
 	// requests wait.
 	keyTimeout    = 2 * time.Second
 	maxKeyWaiters = 256
-	// maxAnswerBytes bounds an answer of the issuer, in bytes. maxKeys bounds its keys.
+	// maxAnswerBytes bounds an answer of the issuer, in bytes. maxKeys bounds the number of
+	// keys of an issuer.
 	maxAnswerBytes = 1 << 20
 	maxKeys        = 64
 	// minRSABits is the minimum length of RSA keys.
@@ -54,11 +55,11 @@ type keys struct {
 	lastFetchAt time.Time     // time of the last request to the issuer
 	err         error         // result of that request
 	fetching    chan struct{} // closed when the running request has ended; nil if none runs
-	waiting     int           // callers that wait for it
+	waiting     int           // callers that wait for the running request
 }
 
-// signature verifies the signature of one token. It keeps the error of keys, because
-// the oidc verifier only includes its text.
+// signature verifies the signature of one token. It keeps the error of keys, because the
+// error of the oidc verifier has only the text of that error.
 type signature struct {
 	keys *keys
 	err  error

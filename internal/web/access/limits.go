@@ -43,8 +43,8 @@ type Usage struct {
 	Applied uint64
 }
 
-// Meter reports the usage of tenants, and whether a tenant already has something. It
-// may be behind the ledger.
+// Meter reports the usage of tenants, and whether a tenant already has a session, a
+// conversation context or a tagged heap. It may be behind the ledger.
 type Meter interface {
 	TenantUsage(ctx context.Context, tenant string) (Usage, error)
 	// HasSession reports whether a session has the name.
@@ -58,8 +58,8 @@ type Meter interface {
 const (
 	// burstSeconds is the size of a burst, in seconds of the rate.
 	burstSeconds = 10
-	// runRetry and storedRetry are the retry times for a refused run. Runs end all the
-	// time, but stored data is deleted only by an operator.
+	// runRetry and storedRetry are the retry times after a refusal. Runs and streams end
+	// all the time, but stored data is deleted only by an operator.
 	runRetry    = 2 * time.Second
 	storedRetry = time.Hour
 	// maxIdle is the number of tenants from which idle rates and accounts are dropped.
@@ -77,8 +77,8 @@ type Quotas struct {
 	rates    map[string]*rate.Limiter // by tenant
 	streams  map[string]int           // by user
 	accounts map[string]*account      // by tenant
-	// dropAccountsAt is the number of accounts from which some are dropped. droppedUpTo is
-	// the position up to which the meter counts the runs of dropped accounts.
+	// dropAccountsAt is the number of accounts from which some are dropped. A usage counts
+	// all runs of the dropped accounts if its position is droppedUpTo or later.
 	dropAccountsAt int
 	droppedUpTo    uint64
 
@@ -259,8 +259,9 @@ func (q *Quotas) checkHeaps(use Usage) error {
 	return nil
 }
 
-// forgetAccounts drops the accounts whose runs the meter counts at a position, if there
-// are many: an issuer can name any number of tenants. The caller must hold mu.
+// forgetAccounts drops accounts if there are many, because an issuer can name any number
+// of tenants. It drops an account only if a usage at the position applied counts all runs
+// of the account. The caller must hold mu.
 func (q *Quotas) forgetAccounts(applied uint64) {
 	if len(q.accounts) < q.dropAccountsAt {
 		return

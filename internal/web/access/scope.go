@@ -69,8 +69,8 @@ func (s Scope) AtIssuer() Scope {
 	return s
 }
 
-// granted returns the set of the scopes in an issuer's list. It ignores unknown ones.
-// With bare, it accepts all scopes without the prefix.
+// granted returns the set of the scopes in an issuer's list. It ignores unknown ones. If
+// bare is set, no scope needs the prefix.
 func granted(list []string, bare bool) Scopes {
 	var set Scopes
 	for _, s := range list {

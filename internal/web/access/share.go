@@ -23,10 +23,10 @@ const (
 	// bounds the debt.
 	freeDebt, maxDebt = 50 * time.Millisecond, 500 * time.Millisecond
 	// shareTimeout bounds how long a change waits for the share of its tenant. shareRetry
-	// is the retry time after that.
+	// is the retry time of a change that waited too long.
 	shareTimeout = 3 * time.Second
 	shareRetry   = 2 * time.Second
-	// appendTime is the time that must be left of the request's deadline after a change
+	// appendTime is the time that must be left until the request's deadline after a change
 	// waited.
 	appendTime = 500 * time.Millisecond
 	// settleInterval is the minimum time between two payments. maxPause is the maximum time
@@ -40,21 +40,21 @@ const (
 func payRate() float64 { return min(max(float64(runtime.GOMAXPROCS(0))/4, 0.5), 2) }
 
 // share divides the time for changes among tenants. While only one tenant makes
-// changes, they do not wait. While several tenants make changes, each one has a debt,
-// to which its changes add their cost. The next changes of a tenant wait, one behind
-// the other, until its debt is small enough. So a tenant with many or large changes
-// leaves most of the processors to the others.
+// changes, they do not wait. While several tenants make changes, each tenant has a debt.
+// Each change adds its cost to the debt of its tenant. The next changes of the tenant wait,
+// one behind the other, until the debt is small enough. So a tenant with many or large
+// changes leaves most of the processors to the others.
 //
 // The zero value is ready to use. A share is safe for concurrent use.
 type share struct {
 	mu      sync.Mutex       // guards the fields below
 	debts   map[string]*debt // by tenant; tenants with debt or waiting changes
 	owing   owing
-	paid    time.Duration // total payment of a tenant that always had debt
+	paid    time.Duration // what a tenant would have paid until now if it always had debt
 	settled time.Time     // time of the last payment
 	speed   speed
-	// newest is the tenant of the newest change, other the tenant of the newest change
-	// of another tenant.
+	// newest is the newest change. other is the newest change of a tenant other than that of
+	// newest.
 	newest, other asking
 	// recording counts the changes of each tenant that are being recorded.
 	recording map[string]int
@@ -314,9 +314,9 @@ func (s *share) owe(tenant string, cost time.Duration, now time.Time) {
 	}
 }
 
-// settle pays off the time since the last payment, in equal parts for the tenants with
-// debt. A part that a tenant does not need is divided among the others. The caller must
-// hold mu.
+// settle pays off debts for the time since the last payment, in equal parts for the tenants
+// with debt. What a tenant does not need of its part is divided among the others. The
+// caller must hold mu.
 func (s *share) settle(now time.Time) {
 	passed := now.Sub(s.settled)
 	if passed < settleInterval {

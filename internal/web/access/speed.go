@@ -14,16 +14,16 @@ const (
 	scaleInterval, minCharged = 250 * time.Millisecond, 50 * time.Millisecond
 )
 
-// speed scales the costs of changes to this machine: changeTime and byteTime are those
-// of a slow one. If the whole server uses less processor time than the costs of its
+// speed scales the costs of changes to this machine: changeTime and byteTime are the costs
+// on a slow machine. If the whole server uses less processor time than the costs of its
 // changes, the costs are scaled down. A speed is not safe for concurrent use.
 type speed struct {
 	// processTime returns the processor time of this process. nil means processTime.
 	processTime func() time.Duration
 
-	scale      float64 // 0 means 1: nothing was measured yet
-	at         time.Time
-	usedBefore time.Duration // value of used at that time
+	scale      float64       // 0 means 1: nothing was measured yet
+	at         time.Time     // time of the last measurement
+	usedBefore time.Duration // processor time that was used until then
 	charged    time.Duration // sum of the unscaled costs since then
 }
 
