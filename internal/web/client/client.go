@@ -96,9 +96,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 	return a, nil
 }
 
-// Send sends a request for which there is no other method, with header names and values in
-// pairs and body as JSON unless it is nil. The caller MUST close the body of the answer; a
-// failed read of it returns ErrNoServer.
+// Send sends a request for which there is no other method. header has names and values in
+// pairs. body is sent as JSON unless it is nil. The caller MUST close the body of the
+// answer. If reading that body fails, the error is ErrNoServer, or that of ctx.
 func (c *Client) Send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -136,7 +136,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 	return resp, nil
 }
 
-// answerBody is a body whose errors are those of an answer.
+// answerBody is the body of an answer. It returns the error of a failed read as ErrNoServer
+// unless ctx is done.
 type answerBody struct {
 	ctx context.Context
 	io.ReadCloser
@@ -164,9 +165,9 @@ type resolved struct {
 	ID string `json:"id"`
 }
 
-// Resolve returns the id that a text means: a unique prefix of one, or @last for the
-// newest of a kind, which is execution or heap. With @last, session restricts it to the
-// runs of a session.
+// Resolve returns the id of an object of a kind, which is execution or heap. text is a
+// unique prefix of the id, or @last for the newest object. With @last, session selects a
+// session: then the result is its newest run, or the heap that it continues from.
 func (c *Client) Resolve(ctx context.Context, kind, text, session string) (string, error) {
 	a, err := call[resolved](ctx, c, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil)
 	return a.Body.ID, err

@@ -1,5 +1,5 @@
-// Package client is a typed client of the REST interface. The commands use it, and tests
-// that look at a running server. It has only the requests that these make.
+// Package client is a typed client of the REST interface. It is used by the commands and by
+// tests that look at a running server, and has only the requests that these make.
 //
 // The bodies of answers are the types that the server encodes, so a renamed member breaks
 // the build of the client. The few types that package httpapi does not export are declared

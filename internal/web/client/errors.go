@@ -12,8 +12,9 @@ import (
 )
 
 // ErrNoServer is the error of a request that no Daybook server answered: nothing listens
-// at the address, the connection broke, or the answer is not one of a Daybook server. It
-// wraps the cause. A context that is done is no fault of the server; its error is returned alone.
+// at the address, the connection broke, or the answer is not one of a Daybook server. The
+// returned errors match ErrNoServer and wrap the cause. If the context is done, the error
+// does not match ErrNoServer, because the server is not at fault.
 var ErrNoServer = errors.New("no server answers")
 
 // noServerError gives an error the class ErrNoServer and keeps its text.

@@ -33,9 +33,9 @@ type Event struct {
 
 const eventsPath = "/api/events"
 
-// Events reads the events of the ledger in order and follows new ones, until the loop
-// over it ends. A broken connection is replaced; no event is missing or comes twice. The
-// mark CaughtUp follows the newest event that was recorded when the reading began.
+// Events reads the events of the ledger in order and follows new ones, until the caller
+// ends the loop. A broken connection is replaced; no event is missing or comes twice. The
+// mark CaughtUp follows the newest event that was recorded when the connection was opened.
 func (c *Client) Events(ctx context.Context, from From) iter.Seq2[Event, error] {
 	params := []string{"after", strconv.FormatUint(from.After, 10), "execution", from.Execution, "session", from.Session}
 	for _, t := range from.Types {

@@ -33,8 +33,8 @@ type OutputLine = projections.OutputLine
 type Run struct {
 	Code     string `json:"code"`
 	FileName string `json:"file_name,omitempty"`
-	// Heap is the key of the heap to restore. With RequireHeap an unknown one is an
-	// error; without, the run starts from a fresh isolate.
+	// Heap is the key of the heap to restore. With RequireHeap an unknown heap is an error;
+	// otherwise the run starts from a fresh isolate.
 	Heap        string `json:"heap,omitempty"`
 	RequireHeap bool   `json:"require_heap,omitempty"`
 	// Session is the name of the session to log the run under. LogicalSession is the id
@@ -69,8 +69,9 @@ func (c *Client) Execution(ctx context.Context, id string) (Answer[Execution], e
 // maxWait is the longest time that Await accepts.
 const maxWait = 60 * time.Second
 
-// Await returns an execution once it has ended, or its state after the time most, which is
-// cut to whole seconds. The time MUST NOT be longer than 60 s.
+// Await returns an execution once it has ended. If it has not ended after the time most,
+// Await returns its current state. most is cut to whole seconds, and MUST NOT be longer
+// than 60 s.
 func (c *Client) Await(ctx context.Context, id string, most time.Duration) (Answer[Execution], error) {
 	return call[Execution](ctx, c, http.MethodGet, executionPath(id)+query("wait", strconv.Itoa(int(most/time.Second))), nil)
 }
@@ -148,8 +149,9 @@ func (c *Client) Output(ctx context.Context, id string, offset, most int64) (Ans
 // Truncated says that a part of the output of an execution was not stored.
 type Truncated struct {
 	ExecutionID string `json:"execution_id"`
-	// TotalLines and TotalBytes count the stored output, WrittenLines and WrittenBytes
-	// all that the script wrote; nil if that was not counted to the end.
+	// TotalLines and TotalBytes count the stored output. WrittenLines and WrittenBytes count
+	// all output that the script wrote, and SHA256 is its hash. They are nil if that output
+	// was not counted to its end.
 	TotalLines   int64   `json:"total_lines"`
 	TotalBytes   int64   `json:"total_bytes"`
 	WrittenLines *int64  `json:"written_lines"`
@@ -220,7 +222,7 @@ func (c *Client) ExecutionEvents(ctx context.Context, id string) iter.Seq2[Event
 			}
 		}
 		if err == nil {
-			_, err = in.Token() // its end
+			_, err = in.Token() // the end of the list
 		}
 		if err != nil {
 			yield(Event{}, c.unusable(ctx, http.MethodGet, executionPath(id)+"/events", err))

@@ -28,7 +28,8 @@ const volumesPath = "/api/ledger/volumes"
 // Volumes are the volumes of the ledger, oldest first.
 type Volumes struct {
 	Volumes []Volume `json:"volumes"`
-	// Removed is the newest of the removed volumes, which are all up to it; nil for none.
+	// Removed is the newest removed volume; all volumes before it are removed too. nil means
+	// that no volume was removed.
 	Removed *RemovedVolume `json:"removed,omitempty"`
 }
 
@@ -42,8 +43,8 @@ func (c *Client) Seal(ctx context.Context) (Answer[Volume], error) {
 	return call[Volume](ctx, c, http.MethodPost, volumesPath+"/seal", nil)
 }
 
-// Remove removes the oldest volume. exportSHA256 is the hash of the events of an export
-// of exactly this volume, 64 lowercase hex characters.
+// Remove removes the oldest volume. exportSHA256 is the SHA-256 of the file events.ndjson of
+// an export of exactly this volume, in 64 lowercase hex characters.
 func (c *Client) Remove(ctx context.Context, volume int, exportSHA256 string) (Answer[RemovedVolume], error) {
 	return call[RemovedVolume](ctx, c, http.MethodPost, volumesPath+"/"+strconv.Itoa(volume)+"/remove", map[string]string{"export_sha256": exportSHA256})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // requiredMembers are the members that every answer of a type has in every version of the
-// server. An answer without them is from another program. "[]." precedes a member that each
-// element of a list has.
+// server. An answer without them is from another program. "list[].member" means that each
+// element of the list has the member.
 var requiredMembers = map[reflect.Type][]string{
 	reflect.TypeFor[Receipt]():       {"execution_id"},
 	reflect.TypeFor[OK]():            {"ok"},
@@ -89,10 +89,11 @@ func missingMember(text []byte, member string) string {
 	return ""
 }
 
-// foreignError is an answer that another program may have sent, in JSON.
+// foreignError is the error for a JSON answer that another program may have sent.
 type foreignError struct{ error }
 
-// unusable returns the error of an answer to a request that cannot be read or decoded.
+// unusable returns the error for an answer that cannot be read or decoded. err is the cause,
+// method and path are those of the request.
 func (c *Client) unusable(ctx context.Context, method, path string, err error) error {
 	if errors.Is(err, ErrNoServer) || ctx.Err() != nil {
 		return err

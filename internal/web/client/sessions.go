@@ -90,7 +90,8 @@ type Excerpt struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Turns returns at most last runs of a session, with at most bytes of each text.
+// Turns returns the newest runs of a session. last is the maximum number of runs, and bytes
+// the maximum number of bytes of each text.
 func (c *Client) Turns(ctx context.Context, name string, last, bytes int) (Answer[Turns], error) {
 	return call[Turns](ctx, c, http.MethodGet, sessionPath(name)+"/turns"+query("last", strconv.Itoa(last), "max_bytes", strconv.Itoa(bytes)), nil)
 }
@@ -108,12 +109,12 @@ type Opened struct {
 	SessionID string `json:"session_id"`
 	// New is true if the request opened the session.
 	New bool `json:"new"`
-	// Broken is the reason of a break of continuity; nil for none. StateLost is true if
-	// the session starts from a fresh isolate because of it.
+	// Broken is the reason why the request broke continuity; nil if it did not. StateLost is
+	// true if the session therefore starts from a fresh isolate.
 	Broken    *string `json:"broken"`
 	StateLost bool    `json:"state_lost"`
-	// Added are the declarations that are new to the session, Declarations the same as
-	// one TypeScript text.
+	// Added are the declarations that are new to the session. Declarations has the same
+	// declarations as one TypeScript text.
 	Added        []Declaration `json:"added"`
 	Declarations string        `json:"declarations"`
 }
@@ -138,8 +139,9 @@ type Reset struct {
 	Head      *string            `json:"head"`
 }
 
-// ResetSession resets a session to one of its heaps, or to none if heap is empty. A
-// repeated reset with the same key returns the first; an empty key is none.
+// ResetSession resets a session to one of its heaps, or to none if heap is empty. key is the
+// idempotency key; empty for none. A repeated request with the same key resets nothing, and
+// returns the result of the first request.
 func (c *Client) ResetSession(ctx context.Context, name, heap, key string) (Answer[Reset], error) {
 	body := struct {
 		Heap string `json:"heap,omitempty"`

@@ -18,9 +18,9 @@ type message struct{ id, name, data string }
 // an id arrives.
 const maxBroken = 5
 
-// follow reads a stream of server-sent events until the loop over it ends. If the
-// connection breaks, it reconnects and continues after the last message. The error of
-// the last pair is that of the server, ErrNoServer, or that of ctx.
+// follow reads a stream of server-sent events until the caller ends the loop. If the
+// connection breaks, follow reconnects and continues after the last message with an id. The
+// error of the last pair is that of the server, ErrNoServer, or that of ctx.
 func (c *Client) follow(ctx context.Context, path string) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		last := ""
