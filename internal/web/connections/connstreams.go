@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// resetTime is how long a reset stream keeps its place. The time repeats while its
-	// handler may run.
+	// resetTime is how long a reset stream keeps its place. The time starts again while the
+	// handler of the stream may run.
 	resetTime = time.Second
 	// stallTimeout bounds how long a connection waits for its own streams to end, and for
 	// the rest of a header.
@@ -32,8 +32,8 @@ type stream struct {
 }
 
 // endHeader checks a header whose last byte is not yet returned to net/http. net/http
-// opens a stream for a request even if a malformed request had the same stream or a
-// later one. Such a stream would have no place.
+// opens a stream for a request even if a malformed request before it had the same stream
+// id or a higher one. Such a stream would have no place.
 func (c *frameConn) endHeader(stream uint32) error {
 	large, err := c.block.end()
 	if err == nil && c.trailer && c.block.request {
@@ -60,9 +60,10 @@ func (c *frameConn) endHeader(stream uint32) error {
 	return nil
 }
 
-// open takes a place for a stream. A connection without streams always gets one. Of the
-// streams that get no place in time, the Limiter refuses one at a time. After Close no
-// stream opens, because a server that shuts down does not wait for its handler.
+// open takes a place for a stream. A connection without places always gets one. Of the
+// streams of a connection that get no place in time, the Limiter refuses one at a time.
+// After Close no stream opens, because a server that shuts down does not wait for the
+// handler of such a stream.
 func (c *frameConn) open(id uint32) error {
 	if err := c.waitUntil(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
 		return err
@@ -165,8 +166,8 @@ func (c *frameConn) hadStream() bool {
 	return c.hasOpened
 }
 
-// releasePlace releases the place of a stream. Close releases the remaining ones. The caller
-// must hold mu.
+// releasePlace releases the place of a stream, unless the connection is closed: stopWaits
+// releases the remaining places. The caller must hold mu.
 func (c *frameConn) releasePlace(st stream) {
 	if c.closed {
 		return

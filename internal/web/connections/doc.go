@@ -8,12 +8,13 @@
 // The package bounds the lines of HTTP/1 headers, and the header fields, streams,
 // resets and buffers of HTTP/2. For HTTP/2, a frameConn follows the frames that
 // net/http reads and writes, so that each request has a counted place until its stream
-// ends. It closes connections whose frames would make net/http open or end a stream
-// without its knowledge. Clients that cause much other work take turns, by address.
+// ends. If a frame would make net/http open or end a stream without the frameConn noticing,
+// the frameConn closes the connection. Clients that cause much other work wait for turns,
+// which are given by address.
 //
 // The answer to a request does not wait for the request's body. If a request was
 // refused, its connection holds no memory for the request while the client still sends
-// it.
+// the rest of the body.
 //
 // The maximum numbers of connections are computed in embed/connections.go; httpapi/server.go
 // limits the size and the time of a header, and httpapi/progress.go the time of a body.

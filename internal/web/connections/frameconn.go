@@ -20,8 +20,8 @@ const (
 // streams of the connection among those of all connections and bounds their headers. It
 // reads nothing while the client does not read what is written to it.
 //
-// net/http treats it as a connection without TLS, because it accepts TLS only from a
-// tls.Conn.
+// net/http treats a frameConn as a connection without TLS, because net/http accepts TLS
+// only from a tls.Conn.
 type frameConn struct {
 	net.Conn // *tls.Conn
 	below    *conn
@@ -45,7 +45,7 @@ type frameConn struct {
 	writing sync.Mutex   // Read waits while it is held for long
 	since   atomic.Int64 // start of the running Write, in ns since 1970; 0 for none
 	out     frames       // guarded by writing
-	last    uint32       // stream whose end is only partly in out, or 0; guarded by writing
+	last    uint32       // stream whose last frames are not completely in out, or 0; guarded by writing
 
 	mu          sync.Mutex
 	streams     map[uint32]stream // open streams
@@ -86,7 +86,7 @@ func (c *frameConn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		c.needsPlace = false
-		c.setDeadline() // nor this one
+		c.setDeadline() // the client did not cause this wait either
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; n == 0 {
@@ -186,7 +186,7 @@ func (c *frameConn) begin(f frame) error {
 			c.trailer = f.stream <= c.newest
 			if !c.trailer {
 				if f.length == 0 && f.flags&flagEndHeaders != 0 {
-					return errEmpty // net/http would process all of it before its stream has a place
+					return errEmpty // net/http would process the frame before its stream has a place
 				}
 				c.newest, c.needsPlace = f.stream, !c.isLeaving.Load()
 				c.count(func(s *surplus, _ time.Time) { s.earn(requestFrames * earnBytes) })

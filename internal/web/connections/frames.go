@@ -76,8 +76,8 @@ type frames struct {
 }
 
 // next consumes bytes of p up to the end of a frame's header or payload, and returns
-// their number. started is true if they complete the header of a frame. Otherwise they
-// belong to a header or to the payload of the current frame.
+// their number. started is true if these bytes complete the header of a frame. Otherwise
+// they are a part of an incomplete header, or of the payload of the current frame.
 func (f *frames) next(p []byte) (used int, started bool) {
 	if f.skip > 0 {
 		used = min(f.skip, len(p))
@@ -182,9 +182,10 @@ func (b *block) begin(f frame) error {
 	return nil
 }
 
-// payload consumes a part of such a frame. It returns an error for padding that is too
-// long: net/http would not decode this header but keep the connection and decode the
-// next ones, so its HPACK table would differ from this one.
+// payload consumes a part of the payload of a HEADERS or CONTINUATION frame. It returns an
+// error for padding that is too long: net/http would not decode this header, but would keep
+// the connection and decode the next headers, so that its HPACK table would differ from the
+// table of the block.
 func (b *block) payload(p []byte) error {
 	for len(p) > 0 && b.before > 0 {
 		if b.padded { // the first byte is the length of the padding

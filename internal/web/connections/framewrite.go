@@ -60,14 +60,14 @@ func (c *frameConn) endWrite() {
 	}
 }
 
-// hasUnwrittenAnswer reports whether the end of an answer is not written yet. net/http writes it
-// after the handler returned. A stream ends before its end is written. The caller must
-// hold mu.
+// hasUnwrittenAnswer reports whether the end of an answer is not written yet. net/http writes
+// that end after the handler returned. The stream is removed from c.streams before the end is
+// written, so a running Write counts too. The caller must hold mu.
 func (c *frameConn) hasUnwrittenAnswer() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
-// Close closes the connection. If its handlers have ended during a shutdown, Close
-// returns and the connection is closed after its answers are written, at most closeTimeout
-// later: the last handler ends before the end of its answer is written.
+// Close closes the connection. During a shutdown, the last handler ends before the end of
+// its answer is written. So if all handlers have ended then, Close returns at once, and the
+// connection is closed after its answers are written, at most closeTimeout later.
 func (c *frameConn) Close() error {
 	if c.below.limiter.shutdown.Load() && c.below.limiter.countRunning(c.below) == 0 && c.closeLater() {
 		return nil

@@ -12,8 +12,8 @@ type part int
 
 const (
 	inHeader part = iota
-	// afterHeader means that the header is complete and its handler has not started
-	// yet.
+	// afterHeader means that the header is complete and the handler of the request has not
+	// started yet.
 	afterHeader
 	inBody // with a known length
 	inChunkSize

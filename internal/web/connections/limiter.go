@@ -18,8 +18,8 @@ const (
 	// spareConnections is the number of connections beyond the limit that are open at
 	// once to get a refusal or the server's health.
 	spareConnections = 64
-	// spareTime is the lifetime of such a connection. spareGrace is its lifetime
-	// without a request while others wait.
+	// spareTime is the maximum lifetime of such a connection. spareGrace is the minimum
+	// lifetime of one without a request, if a new connection needs its place.
 	spareTime  = 5 * time.Second
 	spareGrace = 100 * time.Millisecond
 	// maxStreams, frameBytes and windowBytes bound an HTTP/2 connection: its concurrent
@@ -64,8 +64,8 @@ type Stats struct {
 // which MUST then serve Listener or SecureListener. It is safe for concurrent use.
 type Limiter struct {
 	opts Options
-	// streams counts HTTP/2 streams. Its limit allows one per connection, and some for
-	// refusals.
+	// streams counts HTTP/2 streams. Its limit allows one stream per connection, including
+	// the spare connections.
 	streams streams
 	// surplus gives turns to connections whose clients cause much work.
 	surplus turnQueue
@@ -102,8 +102,8 @@ func New(opts Options) *Limiter {
 func (l *Limiter) Bind(s *http.Server) {
 	s.Handler = l.handler(s.Handler)
 	s.DisableGeneralOptionsHandler = true // the handler sees every request
-	// HTTP/2 connections are frameConns, which hide TLS from net/http. Connections
-	// without TLS are requestConns, which never pass HTTP/2.
+	// UnencryptedHTTP2 is set because HTTP/2 connections are frameConns, which hide TLS from
+	// net/http. Connections without TLS are requestConns, which pass no HTTP/2 to net/http.
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
@@ -136,9 +136,9 @@ func (l *Limiter) Bind(s *http.Server) {
 	s.RegisterOnShutdown(l.closeIdle)
 }
 
-// closeIdle closes the connections without a request. The server itself waits for those
-// that have sent a part of a request. It also closes HTTP/2 connections that had a
-// request, after their answers are written.
+// closeIdle closes the connections without a request, because the server itself would wait
+// for those that have sent a part of a request. closeIdle leaves HTTP/2 connections that
+// had a request to the server, which closes them after their answers are written.
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
@@ -312,9 +312,10 @@ func (l *Limiter) remove(c *conn) {
 }
 
 // begin and end enclose each request of a connection. begin reports whether the request
-// may be served. The first request of a connection may. Further HTTP/2 requests may
-// while the number of requests is within the limit for connections. While a stream of
-// the connection is late, new requests on it are refused.
+// may be served. A request may be served if its connection has no other request. A further
+// request, which only HTTP/2 allows, may be served while the number of all requests is
+// within the limit for connections. While a stream of the connection is late, no new request
+// may be served.
 func (l *Limiter) begin(c *conn) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -382,8 +383,8 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// net/http holds its request until the answer is sent. With a copy for the
-		// handler, its header can be dropped earlier.
+		// net/http holds its request until the answer is sent. The handler gets a copy of
+		// the request, so that the header can be dropped earlier.
 		own := r
 		r = r.WithContext(r.Context())
 		own.Header = nil

@@ -10,12 +10,13 @@ import (
 )
 
 // turnQueue gives turns to connections with surplus work, because that work takes processor
-// time from all others. A turn is one portion. Addresses take turns with each other,
-// and the connections of an address share its turns in order. So an address waits for
-// one portion of each other address, however many connections those have.
+// time from all others. In one turn a connection gets one portion. Addresses take turns
+// with each other, and the connections of an address get its turns one after the other. So
+// between two of its turns, an address waits for one portion of each other address, however
+// many connections the other addresses have.
 //
-// A connection is in the line at most once, and leaves it when it is closed. So the
-// Limiter's limits also bound the line.
+// A connection is in the line at most once, and leaves the line when the connection is
+// closed. So the Limiter's limits also bound the line.
 type turnQueue struct {
 	// connections is the number of HTTP/2 connections.
 	connections atomic.Int64
@@ -46,9 +47,9 @@ func (p *turnQueue) parts() int {
 	return min(max(1, int(p.connections.Load()+fewConnections-1)/fewConnections), maxParts)
 }
 
-// spend waits for a number of portions, or until done is closed; then it gives the
-// received portions back and returns net.ErrClosed. Connections of the same address
-// share its turns.
+// spend waits for a number of portions. If done is closed before spend has received all of
+// them, it gives the received portions back and returns net.ErrClosed. Connections of the
+// same address share the turns of the address.
 func (p *turnQueue) spend(address netip.Prefix, portions int, done <-chan struct{}) error {
 	w := &waitingTurn{portions: portions, complete: make(chan struct{})}
 	p.mu.Lock()

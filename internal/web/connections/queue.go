@@ -2,8 +2,8 @@ package connections
 
 import "container/list"
 
-// queue holds connections, those without a request in the order of their idle time. A
-// nil queue is empty.
+// queue counts connections, and holds those without a request, ordered by their idle time.
+// A nil queue is empty.
 type queue struct {
 	idle  list.List // of *conn, longest idle first
 	at    map[*conn]*list.Element

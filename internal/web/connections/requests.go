@@ -17,7 +17,8 @@ var headerTooLong = func() string {
 		"Content-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text
 }()
 
-// errHeaderTooLong looks like a network error to net/http, which then writes no answer.
+// errHeaderTooLong looks like the error of a failed network read to net/http, which then
+// writes no answer.
 var errHeaderTooLong = &net.OpError{Op: "read", Net: "tcp", Err: errors.New("the request header has too many lines")}
 
 // requestConn is the connection that net/http reads HTTP/1 requests from. A Read
@@ -35,7 +36,7 @@ type requestConn struct {
 	earlyByte []byte
 	// isRaw is true after the protocol changed from HTTP to another one.
 	isRaw bool
-	// readErr is the error of Read after the reading of a request was ended early.
+	// readErr is what Read returns after the reading of a request was ended early; nil before.
 	readErr error
 }
 

@@ -27,17 +27,18 @@ const (
 	requestFrames = 4
 	maxEarned     = 8192
 	// freeWork is the work that a connection may cause at once without waiting, and
-	// freeRate the work per second. Further work waits for its turn, in portions. If
-	// there are more than fewConnections connections, they share the free work of so
-	// many, and each one has at least one of maxParts parts of it.
+	// freeRate the work per second. Further work waits for its turn, in portions. If there
+	// are more than fewConnections connections, they share the free work of fewConnections
+	// connections: freeWork and freeRate of each one are divided by a number, which is
+	// maxParts at most.
 	freeWork       = 16 * resetWork
 	fewConnections = 64
 	maxParts       = 16
 	freeRate       = resetWork
 	freeEach       = time.Second / freeRate
 	portion        = resetWork
-	// portionTime is the time between two portions of all connections. portionBurst is
-	// the number of portions that may come at once.
+	// portionTime is the time between two portions, whichever connections get them.
+	// portionBurst is the number of portions that may come at once.
 	portionTime  = 2 * time.Millisecond
 	portionBurst = 250
 )
