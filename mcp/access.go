@@ -21,7 +21,7 @@ import (
 // identityKey is the key of a token's identity in the SDK's auth.TokenInfo.
 const identityKey = "daybook identity"
 
-// authenticate passes requests with a valid token on, with the identity in their
+// authenticate passes on the requests that have a valid token, with the identity in their
 // context. The SDK binds a session to the user of the request that opened it.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	if s.opts.Auth == nil {
@@ -78,7 +78,7 @@ func (s *Server) identify(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errUnidentified
 		}
 		ctx = access.With(ctx, id)
-		if !id.Scopes.Has(access.Run) { // notes in a context are recorded
+		if !id.Scopes.Has(access.Run) { // notes in a conversation context are recorded
 			ctx = contextstore.WithoutTrace(ctx)
 		}
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.transportSession != nil && method == "initialize" {

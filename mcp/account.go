@@ -39,8 +39,9 @@ func (a *accounts) withAccount(r *http.Request) (release func()) {
 	return func() { a.Delete(key) }
 }
 
-// accountMemory accounts for the memory of answers in the account of the request, or in
-// a new one. A call that only reads waits for memory.
+// accountMemory accounts for the memory of answers in the account of the request, or in a
+// new one. A call waits for memory only where it uses budget.Retry, as some reads do;
+// elsewhere it fails at once.
 func (s *Server) accountMemory(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if s.opts.Budget == nil {

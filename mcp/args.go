@@ -257,7 +257,8 @@ func notText(name string, err error) error {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// describe names the type of a JSON value in an error message, and adds a short value.
+// describe describes a JSON value in an error message: by its type if it is an object, a
+// list or null, otherwise by its text, shortened.
 func describe(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {

@@ -46,8 +46,9 @@ func refuseBatch(w http.ResponseWriter, where string) {
 }
 
 // admitBatch checks a batch and counts each of its messages as a request of the tenant.
-// The HTTP request counts for the first message. Each call over the rate limit is
-// answered with an error. It reports false after it has refused the whole batch.
+// The HTTP server has already counted the request, which stands for the first message.
+// Each call over the rate limit is answered with an error. It reports false after it has
+// refused the whole batch.
 func (s *Server) admitBatch(w http.ResponseWriter, r *http.Request) bool {
 	id, _ := access.From(r.Context())
 	session := r.Header.Get(transportSessionHeader)
@@ -159,9 +160,10 @@ func limitProblem(over *access.LimitError) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: codeLimited, Message: over.Error(), Data: data}
 }
 
-// rewriteBatch rewrites the messages of a batch for the SDK. It first takes the messages
-// without an answer from granted, and reports false if they exceed it. Calls over the
-// rest are replaced by refusals.
+// rewriteBatch rewrites the messages of a batch for the SDK. granted is the number of
+// messages that the rate limit permits. The messages without an answer use it first;
+// rewriteBatch reports false if there are more of them. Calls beyond the rest are replaced
+// by refusals.
 func rewriteBatch(batch []json.RawMessage, granted int, over *access.LimitError) ([]byte, bool) {
 	calls := make([]json.RawMessage, len(batch)) // the ids of calls
 	for i, m := range batch {

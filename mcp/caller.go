@@ -21,7 +21,7 @@ type caller struct {
 	principal string
 	// connection is the id of the connection; empty if the connection ends with the request.
 	connection string
-	// delivery identifies a call that a link can deliver to several servers.
+	// delivery identifies a call that a link can deliver again to a later server.
 	delivery link.Delivery
 	// listener receives notifications about the run that the call waits for.
 	listener listener
@@ -32,20 +32,20 @@ type caller struct {
 // earlierRun holds an earlier equal run. It is set when a run is submitted.
 type earlierRun struct{ before *priorRun }
 
-// transportStdio is the recorded transport of clients on a pair of streams.
+// transportStdio is the recorded transport of clients of ServeStdio.
 const transportStdio = "mcp-stdio"
 
 // origin holds the properties of a connection. The SDK derives the contexts of all calls
-// on a connection from the context of the request that opened it. So values in that
-// context hold for the connection: from initialize on in revisions with transport
-// sessions, for one request in the others. Headers of later requests of a session change
-// nothing.
+// on a connection from the context of the request that opened it. So the values in that
+// context hold for the whole connection. In revisions with transport sessions, that is
+// from initialize on; in the others, it is one request. Headers of later requests of a
+// session change nothing.
 type origin struct {
 	transport string
 	session   string
 	address   string
-	// connection is an id that the server creates for a connection that outlasts one
-	// request.
+	// connection is the id of a connection that outlasts one request. The server creates it,
+	// unless WithConnection has set it.
 	connection string
 	// identity is the caller that opened the connection. A request with a token of its own
 	// has the identity of that token.
@@ -63,9 +63,9 @@ type connectionKey struct{}
 
 // WithConnection returns a context for ServeStdio with the id of a connection that
 // outlives one server. The next server that gets the same id continues with the
-// conversation context and the session references of the client. id has 64 hex
-// characters, from events.NewSessionID; any other value is ignored. It is a secret of
-// the two ends.
+// conversation context and the refs of the client. id has 64 hex characters, from
+// events.NewSessionID; any other value is ignored. It is a secret of the two ends of the
+// link.
 func WithConnection(ctx context.Context, id string) context.Context {
 	if !events.ValidHash(id) {
 		return ctx

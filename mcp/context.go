@@ -31,7 +31,8 @@ type ContextNotes interface {
 	NoteResource(ctx context.Context, k contextstore.Key, r contextstore.Resource) error
 }
 
-// errContextsDisabled is returned by the tools for contexts if Options.Contexts is nil.
+// errContextsDisabled is returned by the tools for conversation contexts if
+// Options.Contexts is nil.
 var errContextsDisabled = &ledger.Error{Code: ledger.CodeUnavailable, Message: "this server keeps no conversation contexts"}
 
 func (s *Server) contextTools() []tool {
@@ -109,8 +110,8 @@ func (s *Server) clearContext(ctx context.Context, c caller, a arguments) (answe
 	return answer{value: clearedAnswer{"cleared", now.SessionID, "Conversation context has been reset. Starting fresh."}, seq: seq}, err
 }
 
-// contextFor returns the key of the context that a call concerns. It returns an error if
-// there is none.
+// contextFor returns the key of the conversation context that a call concerns. It returns
+// an error if the call has none.
 func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (contextstore.Key, error) {
 	if s.opts.Contexts == nil {
 		return contextstore.Key{}, errContextsDisabled
@@ -119,8 +120,8 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (context
 	case a.has("logical_session_ref") && ref == "":
 		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must not be empty; leave it out for the context of this connection")
 	case events.ValidHash(ref):
-		// A client that knows the id of a session may use the session. The context holds the
-		// calls of other clients, which it must not read.
+		// A client that knows the id of a session may use the session. But the context also
+		// holds the calls of other clients, which this client must not read.
 		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
 	}
 	logical, err := s.sessionOf(ctx, c, a)
@@ -134,9 +135,9 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (context
 	return k, nil
 }
 
-// contextKey returns the key of the context of a call: of the logical session if logical
-// is not empty, else of the session name, else of the connection. It is zero if there is
-// none of them.
+// contextKey returns the key of the conversation context of a call: of the logical session
+// if logical is not empty, else of the session name, else of the connection. It is zero if
+// the call has none of these.
 func (c caller) contextKey(tenant, logical string) contextstore.Key {
 	switch {
 	case logical != "":
@@ -150,8 +151,9 @@ func (c caller) contextKey(tenant, logical string) contextstore.Key {
 	}
 }
 
-// contextResource returns the resource for the context of a named session. Only
-// connections with this session name can read it. For others it does not exist.
+// contextResource returns the resource for the conversation context of a named session.
+// Only connections with this session name can read the resource. For others it does not
+// exist.
 func (s *Server) contextResource() resource {
 	read := func(ctx context.Context, name string) (projections.Context, error) {
 		o, _ := ctx.Value(originKey{}).(origin)

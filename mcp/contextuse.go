@@ -14,8 +14,8 @@ import (
 	"daybook/projections"
 )
 
-// contextUse is the part of one call in a conversation context. Its errors are logged
-// and never fail the call.
+// contextUse is what one call takes from its conversation context and adds to it. Errors
+// of the context are logged and never fail the call.
 type contextUse struct {
 	key       contextstore.Key
 	startedAt time.Time
@@ -49,13 +49,14 @@ const (
 	maxTriedResult = 4 << 10
 )
 
-// isNoted reports whether calls of the tool are noted in contexts: calls that change
-// something, and searches, so that a repeated search can be reported. Other reads are
-// not noted, because clients poll with them.
+// isNoted reports whether calls of the tool are noted in conversation contexts: calls that
+// change something, and searches, so that a repeated search can be reported. Other reads
+// are not noted, because clients poll with them.
 func (t tool) isNoted() bool { return !t.readOnly || t.reportsRepeats }
 
-// beginContextUse prepares the use of the context by a call: it applies the preferences
-// and looks up an earlier equal call. It returns nil if there is no context.
+// beginContextUse prepares the use of the conversation context by a call: it applies the
+// preferences and looks up an earlier equal call. It returns nil if the call uses no
+// context, or if the context cannot be read.
 func (s *Server) beginContextUse(ctx context.Context, c caller, t tool, a arguments) *contextUse {
 	if s.opts.Contexts == nil || t.skipContext || t.submit != nil {
 		return nil
@@ -120,9 +121,9 @@ type counted interface{ count() int }
 func (h heapsAnswer) count() int   { return len(h.Results) }
 func (e entriesAnswer) count() int { return len(e.Entries) }
 
-// endContextUse notes a call in its context. It returns body, with a member added if an
-// equal call returned the same answer before. Calls that only read are not noted. It is
-// not called for refused calls, so these are not noted either.
+// endContextUse notes a call in its conversation context. It returns body, with a member
+// added if an equal call returned the same answer before. Calls of tools without isNoted
+// are not noted. Refused calls are not noted either: endContextUse is not called for them.
 func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
 	if u == nil || !t.isNoted() {
 		return body
@@ -206,8 +207,8 @@ func oneLine(s string) string {
 	return collapse(s)
 }
 
-// runContext sets the context of a submission. It returns an earlier equal run in that
-// context, or nil.
+// runContext sets the conversation context of a submission. It returns an earlier equal
+// run in that conversation context, or nil.
 func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *priorRun {
 	if s.opts.Contexts == nil {
 		return nil
@@ -236,13 +237,13 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	}
 	t := toPriorRun(before)
 	t.Note = "already tried: the same code on the same heap"
-	t.Reused = before.Reusable // whether it could be reused; submitRun decides
+	t.Reused = before.Reusable // the earlier run can be reused; submitRun decides whether it is
 	s.addOutcome(ctx, t)
 	return t
 }
 
-// noteReuse notes a call that was answered with an earlier run, because no recorded
-// request shows it.
+// noteReuse notes a call that was answered with an earlier run. Other calls of run_js need
+// no note, because the recorded request shows them.
 func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *priorRun) {
 	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), contextstore.Call{
 		Tool: "run_js", Arguments: a, CalledAt: time.Now(), Summary: "answered with execution " + before.ExecutionID, Durable: true,
@@ -277,7 +278,7 @@ func beginningOf(s *string) *string {
 	return &short
 }
 
-// contextFault logs that a context could not be used. The call continues.
+// contextFault logs that a conversation context could not be used. The call continues.
 func (s *Server) contextFault(ctx context.Context, tool string, err error) {
 	if ctx.Err() == nil {
 		s.logger.WarnContext(ctx, "conversation context", "tool", tool, "err", err)
@@ -294,8 +295,8 @@ type fetchedMeta struct {
 	Unchanged *bool `json:"unchanged,omitempty"`
 }
 
-// noteRead notes a read resource in the context of the connection. It returns the report of
-// an earlier read, or nil.
+// noteRead notes a read resource in the conversation context of the connection. It returns
+// the report of an earlier read, or nil.
 func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fetchedMeta {
 	if s.opts.Contexts == nil || r.skipContext {
 		return nil

@@ -4,10 +4,11 @@
 // 2025-11-25 with transport sessions, and 2026-07-28 without.
 //
 // The package promises that each tenant has a server of its own, that no client can hold
-// memory or connections without limit, and that every failed call returns a message that
-// a model can act on. Internal errors are logged and not shown. A run continues when its
-// client disconnects or the server closes; only a client that cancels a call of the
-// stateless mode cancels the run.
+// memory or connections without limit, and that every failed call returns a message that a
+// model can act on. Internal errors are logged and not shown. A run continues when its
+// client disconnects or the server closes. Only in the stateless mode can the end of a
+// call cancel its run: if the client cancels the call, or disconnects under a revision of
+// Streamable HTTP without transport sessions.
 //
 // Each tool is one row of a table: its name, its arguments, the schema of its answer, and
 // its function. The advertised schema and the check of the arguments come from this row.
@@ -40,7 +41,7 @@
 //   - wait.go: wait_secs: limits the wait for the end of a run; decides what the answer
 //     contains; the loop that waits for the end of a run, for all tools and modes
 //   - stateless.go: run_js of the stateless mode; cancels the run of a client that has
-//     disconnected
+//     cancelled its call or disconnected
 //   - executions.go: reads, lists and cancels executions; decides which members of an
 //     execution a client sees; reads output
 //   - preview.go: decides how much of a long result or error an answer contains
@@ -48,7 +49,7 @@
 //   - sessions.go: lists named sessions and their entries
 //   - logical.go: searches the catalog and opens logical sessions; finds the session that a
 //     call names
-//   - reset.go: resets a session; finds a session by short name, name or id
+//   - reset.go: resets a session; finds a session by ref, name or id
 //   - context.go: reads, changes and clears conversation contexts; decides which context a
 //     call belongs to
 //   - contextuse.go: decides which calls are noted in a context; looks up earlier equal

@@ -43,8 +43,8 @@ func (s *Server) protocolError(ctx context.Context, what string, err error) erro
 	return &jsonrpc.Error{Code: code, Message: message}
 }
 
-// explain returns the message for an error. It reports whether the cause is internal, so
-// that the error is logged. This is the only such table.
+// explain returns the message for an error. ours is true if the cause is internal, so that
+// the caller logs the error. No other function has a table of messages by error code.
 func explain(ctx context.Context, err error) (message string, ours bool) {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, errClosing) {

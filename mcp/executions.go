@@ -88,7 +88,8 @@ type executionAnswer struct {
 	ErrorPreview    bool     `json:"error_preview,omitempty"`
 	Pristine        *bool    `json:"pristine,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
-	// cutTexts maps the texts that are already cut to their full sizes, in bytes.
+	// cutTexts holds the texts that were cut when they were read: the full size of each in
+	// bytes, by its name.
 	cutTexts map[string]int64
 }
 
@@ -127,10 +128,10 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 	return ans, nil
 }
 
-// execution reads an execution. It yields the permit that a large text may have taken,
-// so that the permit is not held while the call waits for a run or for its client. Texts
-// that exceed one answer are cut to their beginning. In stateless mode this is an error,
-// because the answer is the only place of a result.
+// execution reads an execution. It yields the permit that a large text may have taken, so
+// that the permit is not held while the call waits for a run or for its client. Texts that
+// are too large for one answer are cut to their beginnings. In stateless mode such a text
+// is an error instead, because a client can read a result only in the answer.
 func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 	reads.From(ctx).Yield()
@@ -171,8 +172,8 @@ func (s *Server) getOutput(ctx context.Context, _ caller, a arguments) (answer, 
 	return answer{value: page}, nil
 }
 
-// checkPage refuses invalid offsets and limits, each only in the mode in which it
-// applies.
+// checkPage refuses invalid offsets and limits. With byte_offset it checks those for
+// bytes, otherwise those for lines.
 func checkPage(q projections.OutputQuery) error {
 	switch {
 	case q.ByteOffset != nil && *q.ByteOffset < 0:

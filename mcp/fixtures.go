@@ -9,8 +9,8 @@ import (
 	"daybook/ledger"
 )
 
-// Fixtures are the tools, prompts and resources that a test suite expects. They run
-// behind the handlers of the product's own tools.
+// Fixtures are the tools, prompts and resources that a test suite expects. Their calls
+// pass through the same middleware as those of the product's own tools.
 type Fixtures struct {
 	// Mount is called once for each server and adds tools, prompts and resources.
 	Mount func(*sdk.Server)

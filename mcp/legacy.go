@@ -239,8 +239,8 @@ func (c *legacyConn) markRead() {
 	c.unread--
 }
 
-// remove uncounts a message with the id call, or one without an answer if call is
-// invalid. p is nil for the oldest one.
+// remove uncounts a message with the id call, or one without an answer if call is invalid.
+// If p is nil, it is the oldest such message.
 func (c *legacyConn) remove(call jsonrpc.ID, p *pendingMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -62,9 +62,9 @@ func tooManyCallsError() error {
 	return fmt.Errorf("the connection has %d requests that are not answered; wait for answers or cancel requests, then try again", maxCalls)
 }
 
-// add counts a call with a message of some bytes. It waits for capacity as long as other
-// calls are answered, and briefly for memory. It returns errEnded if ended is closed.
-// The key is empty without an account. Only one goroutine may call add.
+// add counts a call whose message has the given number of bytes. It waits for capacity as
+// long as other calls are answered, and briefly for memory. It returns errEnded if ended
+// is closed. The key is empty without an account. Only one goroutine may call add.
 func (l *lineCalls) add(ctx context.Context, ended <-chan struct{}, id jsonrpc.ID, bytes int) (key string, err error) {
 	if l.isInUse(id) {
 		return "", errSameID

@@ -281,7 +281,8 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	return msg, nil
 }
 
-// answerUnreadable answers a line whose id is unknown.
+// answerUnreadable answers a line with an error without an id: the id of the line is
+// unknown, or another call has the same one.
 func (c *lineConn) answerUnreadable(problem *jsonrpc.Error) error {
 	data, err := encode(object{{"jsonrpc", "2.0"}, {"id", nil}, {"error", object{{"code", problem.Code}, {"message", problem.Message}}}})
 	if err != nil {

@@ -120,7 +120,8 @@ type openedAnswer struct {
 	Notice string `json:"notice,omitempty"`
 }
 
-// sessionMeta reports the continuity of a session.
+// sessionMeta reports the continuity of a session: whether its state and its symbols are
+// still those that the client knows.
 type sessionMeta struct {
 	Ref            string     `json:"logical_session_ref"`
 	Continuity     continuity `json:"continuity"`
@@ -227,9 +228,9 @@ func metaOf(ref string, t ledger.ExpansionResult) sessionMeta {
 	return m
 }
 
-// holder returns the key under which the short names of sessions are assigned: that of
-// the session name if the connection has one, else of the connection, else of the
-// principal.
+// holder returns the key under which refs are assigned. It is derived from the session
+// name if the connection has one, else from the id of the connection if there is one, else
+// from the principal.
 func (c caller) holder(tenant string) string {
 	kind, value := "principal", c.actor.Principal
 	switch {

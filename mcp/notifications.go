@@ -204,8 +204,8 @@ func (s *Server) notifyTaskOutput(l listener, r ledger.Receipt) {
 		return
 	}
 	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
-	// The context of the call cannot be used: its stream ends with the answer, and later
-	// notifications belong to the stream of the session.
+	// The context.Context of the call cannot be used: the stream of the call ends with the
+	// answer, and later notifications belong to the stream of the session.
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	if s.serverCtx.Err() != nil {
@@ -216,9 +216,9 @@ func (s *Server) notifyTaskOutput(l listener, r ledger.Receipt) {
 	})
 }
 
-// level returns the level of console output that a request asks for: with its own _meta
-// in revisions without sessions, else with the level that the client has set for the
-// connection.
+// level returns a function that returns the level of console output for a request. In
+// revisions without transport sessions, the _meta of the request names the level. In the
+// others, it is the level that the client has set for the connection.
 func (o origin) level(meta sdk.Meta) func() sdk.LoggingLevel {
 	_, sessionless := meta[sdk.MetaKeyProtocolVersion]
 	return func() sdk.LoggingLevel {

@@ -77,10 +77,9 @@ func (s *Server) setResetTarget(ctx context.Context, c caller, text string, r *l
 	return nil
 }
 
-// findSession finds a session by a short name that this connection was given, by its
-// complete name or intent, or by its id. It accepts neither short names of other
-// connections nor prefixes of names, so that an agent with a typing error does not change
-// another session.
+// findSession finds a session by a ref that was assigned to this caller, by its complete
+// name or intent, or by its id. It accepts neither refs of other holders nor prefixes of
+// names, so that an agent with a typing error does not change another session.
 func (s *Server) findSession(ctx context.Context, c caller, text string) (projections.Session, error) {
 	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), text)
 	switch {

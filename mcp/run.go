@@ -58,7 +58,7 @@ type submittedAnswer struct {
 	// Status is running if the client waited, else empty.
 	Status   events.Status `json:"status,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
-	// AlreadyTried reports an earlier equal run in the same context.
+	// AlreadyTried reports an earlier equal run in the same conversation context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
@@ -72,8 +72,9 @@ func submittedSchema() object {
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
-	// For the ledger an empty text means an absent one. A model sends one by mistake: its
-	// run would lose its state, or run twice.
+	// The ledger treats an empty text as an absent one. A model sends an empty text only by
+	// mistake: without its heap or session the run would lose its state, and without its
+	// idempotency key it could run twice.
 	for _, name := range []string{"heap", "idempotency_key", "logical_session_ref"} {
 		if a.has(name) && a.text(name) == "" {
 			return ledger.Receipt{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
@@ -143,7 +144,7 @@ func (e *acceptedError) Error() string {
 // Unwrap returns the reason.
 func (e *acceptedError) Unwrap() error { return e.err }
 
-// submission returns a submission with the arguments of both modes.
+// submission returns a submission with the arguments that run_js has in both modes.
 func (s *Server) submission(c caller, a arguments) ledger.Submission {
 	return ledger.Submission{
 		Tenant:               s.tenant,

@@ -15,8 +15,8 @@ const (
 	integer kind = "integer"
 	textMap kind = "object" // of strings
 	boolean kind = "boolean"
-	// anyMap is an object with values of any type. Its name differs from the kind of
-	// textMap, and only "object" is in the schema.
+	// anyMap is an object with values of any type. Its value must differ from that of
+	// textMap. Schemas contain only "object".
 	anyMap kind = "any object"
 	// textList is an array of strings.
 	textList kind = "array"

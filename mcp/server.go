@@ -25,8 +25,7 @@ type Options struct {
 	// that Commands writes.
 	Commands Commands
 	Queries  Queries
-	// Contexts keeps the conversation contexts. If nil, the tools for contexts return an
-	// error.
+	// Contexts keeps the conversation contexts. If nil, the tools for them return an error.
 	Contexts Contexts
 	// Catalog lists the APIs that code may use. Default: the APIs that every isolate has.
 	Catalog Catalog
@@ -38,8 +37,9 @@ type Options struct {
 	Instructions string
 	// RunJSDescription replaces the description of run_js. Empty keeps the built-in text.
 	RunJSDescription string
-	// CallsServers reports whether scripts of a tenant can call MCP servers, which may
-	// change anything. The hints of run_js then declare that. Nil means that no script can.
+	// CallsServers reports whether scripts of a tenant can call tool servers, which may
+	// change anything. If they can, the hints of run_js say that it may destroy data and
+	// reach other systems. Nil means that no script can.
 	CallsServers func(tenant string) bool
 	// SessionID is the session name of stdio connections without a name of their own. Empty
 	// means that their runs are in no session log.
@@ -50,12 +50,13 @@ type Options struct {
 	// addresses, each with or without a port, such as the public name of a proxy. Requests
 	// to other hosts are refused.
 	Hosts []string
-	// Auth identifies the caller by the bearer token of an HTTP request. Nil accepts
-	// requests without a token. Streams are served to the user of this process, without a
-	// token.
+	// Auth identifies the caller by the bearer token of an HTTP request. Nil accepts requests
+	// without a token. Clients of ServeStdio need no token: they have the identity
+	// access.Anonymous.
 	Auth access.Authenticator
-	// Quotas counts the messages that the HTTP server does not count: those of a request
-	// after its first one, and those of streams. Nil means no limits.
+	// Quotas counts what the HTTP server does not count against the rate limit: the messages
+	// of a batch and the addresses of a subscriptions/listen after the first one, and all
+	// messages of ServeStdio. Nil means no limits.
 	Quotas *access.Quotas
 	// PublicURL is the URL under which clients know the service, if a proxy changes it.
 	// Empty means the URL of the request.
@@ -89,8 +90,8 @@ type Server struct {
 	transportSessions *transportSessions
 
 	watches *watches
-	// foreignReadLog limits the log lines about reads of other sessions' contexts, because
-	// clients can cause them.
+	// foreignReadLog limits the log lines about reads of the conversation contexts of other
+	// sessions, because clients can cause such lines.
 	foreignReadLog rate.Sometimes
 
 	// serverCtx ends with Close, and every call in progress with it.
@@ -211,7 +212,7 @@ func (s *Server) build() {
 	s.sdk.AddReceivingMiddleware(s.identify) // the middleware added last sees a request first
 }
 
-// callsServers reports whether scripts of the tenant can call MCP servers.
+// callsServers reports whether scripts of the tenant can call tool servers.
 func (s *Server) callsServers() bool {
 	return s.opts.CallsServers != nil && s.opts.CallsServers(s.tenant)
 }
@@ -246,8 +247,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// demotedHandler logs everything at level debug. The SDK logs mistakes of clients and
-// every connection as errors and information.
+// demotedHandler logs everything at level debug. The SDK logs mistakes of clients at level
+// error, and every connection at level info.
 type demotedHandler struct{ next slog.Handler }
 
 func (q demotedHandler) Enabled(ctx context.Context, _ slog.Level) bool {

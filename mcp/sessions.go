@@ -15,7 +15,8 @@ var entryFields = []string{"index", "input_heap", "output_heap", "code", "timest
 
 const defaultEntryFields = 5
 
-// sessionNameMissing is the documented error entry.
+// sessionNameMissing is the error in the only entry that a connection without a session
+// name gets.
 const sessionNameMissing = "no session name for this connection: send the header X-MCP-Session-Id on initialize (over stdio: start with --session-id)"
 
 func (s *Server) sessionTools() []tool {

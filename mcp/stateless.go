@@ -16,10 +16,11 @@ const statelessDescription = "Run JavaScript or TypeScript in a fresh V8 isolate
 	"A script that failed, timed out or was cancelled returns {output, error}. Top-level await works. Nothing is kept between runs."
 
 const (
-	// statelessWait is how long run_js waits for a run. After it the run continues.
+	// statelessWait is how long run_js waits for the end of a run. After that time, the run
+	// continues.
 	statelessWait    = 300 * time.Second
 	statelessTimeout = "Execution did not complete within polling timeout"
-	// abandonTimeout bounds the cancellation of a run whose client has disconnected.
+	// abandonTimeout bounds the time that cancelAbandoned takes.
 	abandonTimeout = 10 * time.Second
 )
 
@@ -49,8 +50,9 @@ type outputAnswer struct {
 }
 
 // waitForEnd returns the answer after the run has ended. If the client cancels the call,
-// it cancels the run, because the client has no other way to cancel it or to read its
-// outcome. A server that closes, or the end of the input, does not cancel the run.
+// waitForEnd cancels the run, because the client has no other way to cancel the run or to
+// read its outcome. The run is not cancelled when the server closes or the input of a
+// stdio connection ends.
 func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger.Receipt) (answer, error) {
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitTimeout)
 	defer stop()
@@ -97,7 +99,7 @@ func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
 	return b.String(), nil
 }
 
-// cancelAbandoned cancels a run whose client has disconnected.
+// cancelAbandoned cancels a run whose client has cancelled the call or disconnected.
 func (s *Server) cancelAbandoned(ctx context.Context, c caller, id string) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer stop()

@@ -110,7 +110,8 @@ type (
 // readable on return.
 func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t tool) (res sdk.Result, err error) {
 	how := taskFormOf(call.Session, call.Params.Meta)
-	// A client of revision 2025-11-25 can read only a task.
+	// A client of revision 2025-11-25 expects a task or a JSON-RPC error, and no result of a
+	// tool.
 	refuse := func(err error) (sdk.Result, error) {
 		if how == coreTasks {
 			return nil, s.protocolError(ctx, t.name, err)

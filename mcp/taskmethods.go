@@ -63,7 +63,7 @@ func (s *Server) taskMethods() []taskMethod {
 // addTaskMethods registers the methods with the SDK.
 func (s *Server) addTaskMethods() {
 	for _, m := range s.taskMethods() {
-		// Only names of the protocol's own methods fail.
+		// AddReceivingCustomMethod fails only for names of the protocol's own methods.
 		if err := sdk.AddReceivingCustomMethod(s.sdk, m.name, s.taskHandler(m)); err != nil {
 			panic(err)
 		}
@@ -154,8 +154,8 @@ func (s *Server) updateTask(ctx context.Context, p *taskParams) (sdk.Result, err
 	return &emptyAck{ResultType: "complete"}, nil
 }
 
-// cancelTask cancels the execution. It succeeds if the execution has already ended;
-// tasks/get returns how.
+// cancelTask cancels the execution. It also succeeds if the execution has already ended;
+// tasks/get then returns how it ended.
 func (s *Server) cancelTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
 	if err := s.cancelRun(ctx, p); err != nil && codeOf(err) != ledger.CodeConflict {
 		return nil, err

@@ -66,7 +66,7 @@ func taskFormOf(ss *sdk.ServerSession, meta sdk.Meta) taskForm {
 	}
 }
 
-// task has the members of both forms.
+// task has the members that both forms have.
 type task struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`

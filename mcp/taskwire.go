@@ -98,8 +98,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// setBody replaces the body of a request. After it, a reader gets err, or the rest of a
-// body that exceeds its limit.
+// setBody replaces the body of a request. A reader gets body, and after that err or, if
+// the body exceeds its limit, the rest of it.
 func setBody(r *http.Request, body []byte, err error) {
 	var rest io.Reader = r.Body
 	var from io.Closer = r.Body

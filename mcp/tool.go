@@ -34,8 +34,9 @@ type tool struct {
 	// no call. submit records the request. finish answers a call that is not a task.
 	submit func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error)
 	finish func(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error)
-	// A taskOnly tool refuses a call under the tasks extension if the client does not
-	// declare it. Clients of core tasks see in the list that a task is required.
+	// A taskOnly tool refuses the calls of a client whose revision has the tasks extension
+	// but that does not declare the extension. For clients of core tasks, tools/list says
+	// that the tool requires a task.
 	taskOnly bool
 
 	// Calls of a tool with skipContext are not noted in the conversation context.
@@ -78,9 +79,10 @@ type answer struct {
 // command recorded.
 const metaSequence = "daybook/sequence"
 
-// answerWait bounds the waits of a call that does not wait for the end of a run, but not
-// its work: usually the client has the answer within 5 s. contextWait is the part of it in
-// which the call waits for its conversation context.
+// answerWait bounds the time that a call waits for its conversation context and until
+// events are readable. It bounds neither the work of the call nor a wait for the end of a
+// run. With it, the client usually has the answer within 5 s. contextWait is the part of
+// answerWait for the conversation context.
 const answerWait, contextWait = 4500 * time.Millisecond, 2 * time.Second
 
 // timeLeft returns how long the next wait of a call may take: the rest of answerWait, but

@@ -22,7 +22,7 @@ const (
 	shortIdleTimeout = 5 * time.Minute
 	maxSessions      = 4096
 	// maxTenantSessions and maxUserSessions bound the sessions of one tenant and of one
-	// principal if the server has several.
+	// principal. They apply only if the server checks tokens.
 	maxTenantSessions = maxSessions / 4
 	maxUserSessions   = maxTenantSessions / 4
 	// maxCalls bounds the requests of one session in progress. Requests of a client with an
@@ -37,7 +37,7 @@ type transportSessions struct {
 	mu       sync.Mutex
 	count    int
 	tenants  map[string]*tenantSessions
-	sessions map[string]*transportSession // by session id; without those that are closing
+	sessions map[string]*transportSession // by session id, including those being closed
 	sweptAt  time.Time                    // time of the last sweep
 }
 
@@ -57,8 +57,8 @@ func newTransportSessions() *transportSessions {
 	return &transportSessions{tenants: map[string]*tenantSessions{}, sessions: map[string]*transportSession{}}
 }
 
-// transportSession is one counted session. It is uncounted once. A nil transportSession
-// counts nothing.
+// transportSession is one counted session. uncount has an effect only once. A nil
+// transportSession counts nothing.
 type transportSession struct {
 	parent *transportSessions
 	tenant string
@@ -135,9 +135,10 @@ func (u *userSessions) leastRecentlyUsed() *transportSession {
 	return nil
 }
 
-// victim returns the session of a tenant to close for a user that opens another one: an
-// idle one of the user with the most sessions. asking is the number of sessions of the
-// user that opens one. If every user with an idle session has fewer, victim returns nil.
+// victim returns the session of the tenant to close so that a user can open another one.
+// It is the least recently used idle session of the user with the most sessions. asking is
+// the number of sessions that the opening user has. If every user with an idle session has
+// fewer than that, victim returns nil.
 func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, u := range t.users {
@@ -148,10 +149,10 @@ func (t *tenantSessions) victim(asking int) (victim *transportSession) {
 	return victim
 }
 
-// victim returns the session of the server to close for a tenant that opens another one:
-// an idle one of the tenant with the most sessions. asking is the number of sessions of
-// the tenant that opens one. If every tenant with an idle session has fewer, victim
-// returns nil.
+// victim returns the session of the server to close so that a tenant can open another one.
+// It is an idle session of the tenant with the most sessions. asking is the number of
+// sessions that the opening tenant has. If every tenant with an idle session has fewer
+// than that, victim returns nil.
 func (p *transportSessions) victim(asking int) (victim *transportSession) {
 	most := max(asking, 1)
 	for _, t := range p.tenants {
@@ -184,7 +185,8 @@ func (p *transportSessions) sweep(now time.Time) (ending []*sdk.ServerSession) {
 	return ending
 }
 
-// attach sets the session that is counted, until forget or uncount.
+// attach sets the SDK's session that l counts. It does nothing if l has one or is no
+// longer counted.
 func (l *transportSession) attach(ss *sdk.ServerSession) {
 	id := ss.ID()
 	l.parent.mu.Lock()
@@ -290,8 +292,8 @@ func (p *transportSessions) forget(session string) {
 	}
 }
 
-// uncount stops counting the session. Its id stays known until it has ended. The caller
-// must hold mu.
+// uncount stops counting the session. The id stays in parent.sessions until the session
+// has ended. The caller must hold mu.
 func (l *transportSession) uncount() {
 	if l.released {
 		return

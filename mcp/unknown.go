@@ -12,9 +12,9 @@ import (
 // logLevels are the levels of the protocol.
 var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:staticcheck // deprecated, but clients use it
 
-// refuseUnknownNames refuses requests for unknown tools, prompts, levels and cursors,
-// and names the known ones. With Fixtures, the SDK answers for names, because the suites
-// register their own.
+// refuseUnknownNames refuses requests with unknown tools, prompts, levels and cursors, and
+// says what to send instead. With Fixtures, it leaves unknown tools and prompts to the
+// SDK, because the test suites register their own.
 func (s *Server) refuseUnknownNames(tools map[string]tool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {

@@ -21,7 +21,8 @@ type updates struct {
 	pending map[sdk.Session]map[string]func(context.Context) // by address; a session has an entry while its goroutine runs
 }
 
-// middleware returns the handler that passes these notifications to send.
+// middleware returns the handler that passes the notifications about watched addresses to
+// send.
 func (u *updates) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.ResourceUpdatedNotificationParams)
@@ -36,8 +37,8 @@ func (u *updates) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// send calls fn in the goroutine of a session, unless a later call for the same address
-// replaces it first.
+// send calls fn in the goroutine of a session. If send is called again for the same
+// address before that, only the later fn is called.
 func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn func(context.Context)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

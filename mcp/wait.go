@@ -32,7 +32,8 @@ type fullAnswer struct {
 	executionAnswer
 	// OutputHead is nil until the run has ended, and if its content is shredded.
 	*projections.OutputHead
-	// AlreadyTried belongs to run_js and reports an earlier equal run in the same context.
+	// AlreadyTried belongs to run_js and reports an earlier equal run in the same
+	// conversation context.
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 

@@ -96,8 +96,8 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	return nil
 }
 
-// limitListen counts a request with several addresses against the rate limit like as
-// many requests.
+// limitListen counts a subscriptions/listen against the rate limit as one request per
+// address.
 func (s *Server) limitListen(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		p, ok := req.GetParams().(*sdk.SubscriptionsListenParams)
@@ -145,8 +145,8 @@ func (w *watches) drop(uri string, ss *sdk.ServerSession) {
 	}
 }
 
-// wait waits for the goroutines. serverCtx must be done: after that, a subscribe that
-// gets the lock starts none.
+// wait waits for the goroutines that w.running counts. serverCtx must be done: a subscribe
+// that locks mu after that starts no goroutine.
 func (w *watches) wait() {
 	w.mu.Lock()
 	w.mu.Unlock() //nolint:staticcheck // waits for a subscribe in progress
@@ -212,7 +212,7 @@ func (s *Server) notifyIfChanged(uri string) {
 	version, err := s.version(reads.With(s.serverCtx, p), uri)
 	p.Yield()
 	if err != nil {
-		return // the object existed: the projections cannot answer now, and a commit follows
+		return // the object existed, so the projections cannot answer now; a commit follows
 	}
 	w := s.watches
 	w.mu.Lock()
