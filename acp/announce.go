@@ -14,8 +14,8 @@ import (
 	"daybook/events"
 )
 
-// problemTimeout bounds the wait of an announcement for the MCP servers of its session. A
-// server that takes longer is reported as not connected yet.
+// problemTimeout bounds the wait of an announcement for the tool servers of its
+// session. A server that takes longer is reported as not connected yet.
 const problemTimeout = 3 * time.Second
 
 // announce sends the first updates of an opened session: the directories and servers

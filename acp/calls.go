@@ -29,8 +29,8 @@ func failedCall(format string, args ...any) toolserver.Result {
 }
 
 // Servers returns the names of the tools that the runs of a session may call, by
-// server. They are tools of the servers that the client of the session named in this
-// process.
+// server. They are tools of the tool servers that the client named when it opened the
+// session in this process.
 func (s *Server) Servers(ctx context.Context, session string) map[string][]string {
 	names := map[string][]string{}
 	n := s.session(session)
@@ -51,8 +51,8 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 }
 
 // Call calls a tool of a session if the mode of the session allows it. In mode ask it
-// asks the user before it calls a destructive tool. ctx is done when the run ends. A
-// call that is refused or fails has a result with another outcome than toolserver.OK.
+// asks the user before it calls a destructive tool. ctx is done when the run ends. The
+// result of a refused or failed call has another outcome than toolserver.OK.
 func (s *Server) Call(ctx context.Context, call Call) toolserver.Result {
 	n := s.session(call.Session)
 	if n == nil || n.tools == nil {
@@ -191,7 +191,7 @@ func (n *session) recordDecision(ctx context.Context, call Call, outcome string,
 	return err
 }
 
-// callID returns the id of a tool call of a run, which is unique in its session.
+// callID returns the id of a tool call of a run. The id is unique in the session.
 func callID(execution string, number int) sdk.ToolCallId {
 	return sdk.ToolCallId(fmt.Sprintf("%s/%d", execution, number))
 }

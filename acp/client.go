@@ -34,8 +34,8 @@ const (
 	// its end. It is long enough to answer requests that were piped in, and shorter
 	// than the time after which clients kill the process.
 	eofTimeout = 1500 * time.Millisecond
-	// endTimeout bounds the wait for the end of a cancelled prompt. Its runner takes at
-	// most 2 s.
+	// endTimeout bounds the wait for the end of a cancelled prompt. The runner ends a
+	// cancelled run within 2 s.
 	endTimeout = 10 * time.Second
 	// maxPending bounds the unanswered requests of a client.
 	maxPending = 1024
@@ -61,7 +61,8 @@ type client struct {
 	turns     map[string]*turn // by session
 	resumed   map[string]bool  // sessions that were resumed without being counted
 
-	// restoring is true while the resume being handled is a line of the link.
+	// restoring is true if the session/resume that was received last is a line of the
+	// link, which restores its connection, and not of the client.
 	restoring atomic.Bool
 
 	// afterAnswer is called once the current request is answered. Only requests that
@@ -79,12 +80,13 @@ type client struct {
 
 // pendingRequest is an unanswered request.
 type pendingRequest struct {
-	// session is the session whose turn ends with the answer; "" for none.
+	// session is the session whose prompt ends with the answer; "" for none.
 	session  string
 	answered chan struct{}
 }
 
-// turn is the prompt that a session is running.
+// turn is the prompt that an ACP session is running. It is not the turn of a logical
+// session, which is a number.
 type turn struct {
 	ctx    context.Context //nolint:containedctx // a notification cancels it
 	cancel context.CancelFunc

@@ -140,8 +140,9 @@ func (c *client) setOption(ctx context.Context, p sdk.SetSessionConfigOptionRequ
 	return sdk.SetSessionConfigOptionResponse{ConfigOptions: c.server.options(config)}, nil
 }
 
-// configure sets an option of a session. It reads and writes n.config in two steps:
-// relay handles the requests that configure a session one after another.
+// configure sets an option of a session. It reads and writes n.config in two steps. No
+// other request changes n.config in between, because relay handles such requests one
+// after another.
 func (c *client) configure(ctx context.Context, id, option, value string) (events.AgentConfig, error) {
 	n, err := c.session(ctx, id)
 	if err != nil {

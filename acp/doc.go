@@ -6,8 +6,8 @@
 // The package promises that a session is recorded completely: render.go renders the
 // updates that a client receives live, and those that it receives when it loads the
 // session, from the same events. The package holds only state that ends with a
-// connection: the connection, the tool servers that the client named, and the prompts
-// that are running.
+// connection: the connection, the tool servers that the client named, the prompts that
+// are running, and decisions of the user about tools.
 //
 // It is an adapter. The rules are in package ledger, and the queries in package
 // projections. The package opens no connections to tool servers; see Toolbox.
@@ -37,7 +37,7 @@
 //   - commands.go: performs the commands of a session, such as /heap, and words their replies
 //   - render.go: writes recorded events as updates of the protocol, and cuts long texts
 //   - replay.go: sends the whole conversation of a loaded session
-//   - tools.go: reads the MCP servers that a client names for a session; decides their names
+//   - tools.go: reads the tool servers that a client names for a session; decides their names
 //     in code
 //   - calls.go: decides whether a run may call a tool of its session; asks the user, and
 //     records the decision

@@ -63,8 +63,8 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 }
 
 // open opens a session with its servers in the client, and announces it once the
-// request is answered. reattached is set for a session that the client opened at
-// another owner.
+// request is answered. reattached is set for a session that the client had open at an
+// earlier owner.
 func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, reattached bool) {
 	n := &session{
 		id: on.SessionID, client: c, config: on.Config, titleSet: on.Title != nil, unusableServers: list.unusable, decisions: map[toolKey]bool{},
@@ -78,8 +78,8 @@ func (c *client) open(ctx context.Context, on projections.AgentSession, list ser
 }
 
 // attachSession attaches a recorded session to the client. It ends a run of the
-// session, because no client receives its updates. If the client is reattached, the
-// run continues, because the client sends its prompt again.
+// session, because no client would receive the updates of the run. If the client is
+// reattached, the run continues, because the link sends the prompt again.
 func (c *client) attachSession(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
 	if err := c.makeSpace(); err != nil {
 		return projections.AgentSession{}, err
@@ -181,7 +181,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 	return sdk.CloseSessionResponse{}, c.server.opts.Queries.Wait(ctx, seq)
 }
 
-// deleteSession deletes a session. It succeeds if the session does not exist.
+// deleteSession deletes a session. It also succeeds if the session does not exist.
 func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
 	id := string(p.SessionId)
 	c.server.endSession(id, c)

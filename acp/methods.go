@@ -13,7 +13,7 @@ import (
 // handle answers a request. The SDK calls it in a new goroutine for each request.
 func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 	if method == sdk.AgentMethodSessionPrompt {
-		// Every return releases the waiters for the turn.
+		// Every return ends the turn, for which stopTurn may be waiting.
 		if t := c.turnOf(envelope{Params: params}.session()); t != nil {
 			defer t.finish()
 		}
@@ -36,7 +36,8 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 
 // count counts a request. It does not count requests that a link repeats at the next
 // owner: a prompt that an earlier owner counted, and the first session/resume of each
-// session. A client cannot avoid the count by sending the link's mark.
+// session. A client cannot avoid the count by sending the mark link.Reattached: it has
+// an effect only while the link restores its connection.
 func (c *client) count(method string, params json.RawMessage) error {
 	if c.server.opts.Count == nil {
 		return nil
@@ -172,7 +173,8 @@ func (s *Server) capabilities() sdk.AgentCapabilities {
 }
 
 // statelessRefusal returns the error of a method that a stateless server does not
-// offer, and nil for every other method and server.
+// offer. It returns nil for every other method, and for a server that is not
+// stateless.
 func (s *Server) statelessRefusal(method string) *sdk.RequestError {
 	if !s.opts.Stateless {
 		return nil

@@ -54,7 +54,8 @@ type Queries interface {
 
 // Contexts holds the conversation contexts. *contextstore.Store implements it.
 type Contexts interface {
-	// Ref returns the reference that the request of a run in context k records.
+	// Ref returns the reference to conversation context k that the request of a run
+	// records.
 	Ref(ctx context.Context, k contextstore.Key) (events.ContextRef, error)
 }
 

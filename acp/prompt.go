@@ -79,8 +79,8 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if err != nil {
 		return sdk.PromptResponse{}, err
 	}
-	// From here on the prompt is recorded to its end. A client that disconnects
-	// cancels the turn only.
+	// From here on, the prompt is recorded to its end, whatever happens to the request. A
+	// client that disconnects cancels only the turn.
 	ctx = context.WithoutCancel(ctx)
 	done, err := c.server.opts.Commands.Prompt(ctx, asking)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	return c.follow(ctx, n, t, r)
 }
 
-// earlierPrompt sets the id of a prompt that came over a link. It returns the prompt
-// if an earlier owner recorded it.
+// earlierPrompt sets the id of a prompt that came over a link. If an earlier owner
+// recorded the prompt, it sets p.Recorded and returns the recorded prompt.
 func (c *client) earlierPrompt(ctx context.Context, session string, d link.Delivery, p *ledger.AgentPrompt) (*projections.AgentPrompt, error) {
 	if d.Key == "" {
 		return nil, nil
@@ -144,9 +144,9 @@ func run(code string, globals map[string]json.RawMessage, config events.AgentCon
 	return s
 }
 
-// contextOf returns the conversation context of a session, which shows its runs to
-// other clients of the session. It logs an error and returns nil, because a prompt can
-// run without a context.
+// contextOf returns the reference to the conversation context of a session, which
+// shows the runs of the session to its other clients. If there is an error, contextOf
+// logs it and returns nil, because a prompt can run without a conversation context.
 func (c *client) contextOf(ctx context.Context, session string) *events.ContextRef {
 	if c.server.opts.Contexts == nil {
 		return nil
@@ -188,7 +188,7 @@ func (c *client) sendUpdates(ctx context.Context, session string, list []sdk.Ses
 }
 
 // follow sends the updates of a run until the run has ended. If the turn is cancelled,
-// it cancels the run.
+// follow cancels the run.
 func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
 	execution := r.prompt.ExecutionID
 	changed, stop := c.server.opts.Queries.Watch(tenant, execution)

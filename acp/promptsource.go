@@ -194,7 +194,7 @@ func fenceNote(language string) string {
 	return fmt.Sprintf("Nothing was run: the fence is marked `%s`, and prompts are JavaScript or TypeScript. Mark it `js` or `ts`, or send the code alone. See /help.", language)
 }
 
-// codeWords are the words that another word may follow in code.
+// codeWords are the words that may stand directly before another word in code.
 var codeWords = map[string]bool{
 	"abstract": true, "async": true, "await": true, "class": true, "const": true, "declare": true, "default": true, "delete": true, "do": true,
 	"else": true, "enum": true, "export": true, "extends": true, "function": true, "import": true, "interface": true, "let": true,

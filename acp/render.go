@@ -159,7 +159,7 @@ func chunks(message, s string) []sdk.SessionUpdate {
 	return list
 }
 
-// truncate shortens a text to at most n bytes and a note with its full length.
+// truncate cuts a text after at most n bytes and appends a note with its full length.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -15,9 +15,9 @@ type Options struct {
 	Queries  Queries
 	// Contexts holds the conversation contexts of runs. Nil: runs have none.
 	Contexts Contexts
-	// Connect starts to connect to the tool servers of a session. It MUST NOT wait
-	// for them. Nil: no tool server is available, and a session that names one reports
-	// that to its client.
+	// Connect starts to connect to the tool servers of a session. It MUST NOT wait for
+	// them. Nil: no tool server is available, and a client that names one for a session
+	// gets a message about it.
 	Connect func(servers []toolserver.Config) (Toolbox, error)
 	// Count is called for each request of a client. Its error refuses the request.
 	// Nil: requests are not counted.
@@ -83,6 +83,6 @@ func (s *Server) addClient() bool {
 	return true
 }
 
-// tenant owns the sessions of all clients: they connect through pipes of this machine
-// and have no identity of their own.
+// tenant owns the sessions of all clients: the clients connect through pipes of this
+// machine and have no identity of their own.
 const tenant = events.DefaultTenant

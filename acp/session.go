@@ -14,21 +14,22 @@ import (
 type session struct {
 	id     string
 	client *client
-	// tools are the MCP servers that the client named; nil for none.
+	// tools are the tool servers that the client named; nil for none.
 	tools Toolbox
-	// unusableServers holds the servers that cannot be connected to, with the reason, by
-	// the client's name.
+	// unusableServers holds the reason for each server that cannot be connected to. The
+	// key is the client's name of a server that toolServers refused, and the name in code
+	// of one that Options.Connect refused.
 	unusableServers map[string]string
-	// answered is closed when the request that opened the session is answered,
-	// announced when the first updates of the session are sent. cancelAnnounce ends the
-	// announcement without these updates.
+	// answered is closed when the request that opened the session is answered. announced
+	// is closed when announce has sent the first updates of the session, or when
+	// cancelAnnounce has ended it before that.
 	answered, announced chan struct{}
-	// reattached is set for a session that the client opened at another owner.
+	// reattached is set for a session that the client had open at an earlier owner.
 	reattached     bool
 	cancelAnnounce context.CancelFunc
 
-	// lastUse is the time at which the session was opened or prompted last. Guarded by
-	// Server.mu.
+	// lastUse is the time at which the session was opened, or at which a request of its
+	// client last used it. Guarded by Server.mu.
 	lastUse time.Time
 
 	mu     sync.Mutex // guards the fields below
@@ -37,7 +38,8 @@ type session struct {
 	titleSet bool
 	// offeredTools are the tools that the newest run may call.
 	offeredTools []toolserver.Tool
-	// decisions holds the permanent decisions of the user: true allows a tool.
+	// decisions holds the decisions of the user that apply until the session is closed or
+	// opened again: true allows a tool.
 	decisions map[toolKey]bool
 }
 

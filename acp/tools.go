@@ -15,7 +15,7 @@ import (
 	"daybook/internal/tools/toolserver"
 )
 
-// serverList is the list of the MCP servers that a client names.
+// serverList is the list of the tool servers that a client names.
 type serverList struct {
 	servers []toolserver.Config
 	// unusable holds the servers that cannot be connected to, with the reason, by
