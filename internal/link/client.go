@@ -134,8 +134,10 @@ func (c *client) isDone() bool {
 	return c.inputEnded && len(c.held) == 0
 }
 
-// serveWith serves the client with one owner. ended is true if the connection is to end.
-// err is then the refusal of the owner, or the failure of a write to the client.
+// serveWith serves the client with one owner. progress is true if the owner reported a
+// line as done or sent a message about one. ended is true if no further owner is
+// tried; err is then the error of the owner, the failure of a write to the client, or
+// nil.
 func (c *client) serveWith(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
 	defer conn.Close()
 	release := context.AfterFunc(ctx, func() { conn.Close() })

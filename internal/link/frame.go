@@ -12,8 +12,8 @@ import (
 type header struct {
 	// Line is the number of the client's line in the frame, counted from 1.
 	Line uint64 `json:"line,omitempty"`
-	// Again marks a line that was sent to an owner before. Seen is the number of
-	// messages about it that the client has received since then.
+	// Again marks a line that was sent to an owner before. Seen is the number of messages
+	// about the line that the client has received so far.
 	Again bool `json:"again,omitempty"`
 	Seen  int  `json:"seen,omitempty"`
 	// State marks a line that an earlier owner asked the client's end to keep.
@@ -21,7 +21,8 @@ type header struct {
 
 	// Done lists lines that need not be sent again.
 	Done []uint64 `json:"done,omitempty"`
-	// About is the line that the frame's message belongs to without ending it.
+	// About is the number of the line that the frame's message belongs to, if the message
+	// does not answer the line.
 	About uint64 `json:"about,omitempty"`
 	// Keep is the name of a slot of the connection's state. Its line of Kept bytes
 	// precedes the message. With 0 bytes the slot is emptied.

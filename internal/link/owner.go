@@ -38,7 +38,7 @@ type Conn struct {
 
 	mu           sync.Mutex
 	calls        map[string][]*call         // by id, the oldest first
-	serverIDs    map[string]json.RawMessage // ids of the server by the ids that the client knows
+	serverIDs    map[string]json.RawMessage // the server's ids of its requests, by the ids that the client knows
 	refusedLines []uint64                   // lines that the server did not accept as requests; the next frames report them as done
 }
 
@@ -78,10 +78,9 @@ type Options struct {
 	// closed. nil does nothing.
 	Pace    Pace
 	OnStall func()
-	// HoldLine waits until n bytes of memory may be used for a line, which is read
-	// after that. The owner calls release when the server has the line. An error ends
-	// the connection. nil never waits. HoldLine is not called for lines of at most 64
-	// KiB.
+	// HoldLine waits until n bytes of memory may be used for a line, which is read after
+	// that. Conn calls release when the server has the line. An error ends the
+	// connection. nil never waits. HoldLine is not called for lines of at most 64 KiB.
 	HoldLine func(n int64) (release func(), err error)
 }
 
@@ -110,9 +109,9 @@ func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
 	}
 }
 
-// Serve calls server, which serves the client until it returns. The server MUST return
-// when in ends or ctx is done. Serve then closes the connection and returns the
-// server's error, which the client gets too.
+// Serve calls server to serve the client. The server MUST return when in ends or ctx
+// is done. After that, Serve closes the connection and returns the server's error,
+// which it also sends to the client's end.
 func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io.Reader, out io.Writer) error) error {
 	in, toServer := io.Pipe()
 	read := make(chan struct{})
@@ -137,14 +136,15 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 	return err
 }
 
-// Hold stops the reading of lines. The client sends the unread ones to the next owner.
+// Hold stops the reading of lines. The client's end sends the unread ones to the next
+// owner.
 func (c *Conn) Hold() {
 	c.isHolding.Store(true)
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 // Cut closes the connection. Further messages of the server are not sent, and the
-// client attaches to the next owner.
+// client's end attaches to the next owner.
 func (c *Conn) Cut() {
 	c.isHolding.Store(true)
 	c.isCut.Store(true)
@@ -179,7 +179,7 @@ func (c *Conn) read(to *io.PipeWriter) {
 		if err != nil {
 			release()
 			if c.isHolding.Load() {
-				return // the server must not take this for the end of the client
+				return // the server must not take this for the end of the client's input
 			}
 			to.Close()
 			return
@@ -432,9 +432,10 @@ func (c *Conn) takeRefused() []uint64 {
 	return list
 }
 
-// refuseBefore removes the calls before a line for which the server has not called
-// NextDelivery. The server reads lines in order, so it did not accept them as requests,
-// and its answers to them have no id. The caller must hold c.mu.
+// refuseBefore removes each call whose line is before line number, unless the server
+// has called NextDelivery for it. The server reads lines in order, so it did not
+// accept the removed ones as requests, and its answers to them have no id. The caller
+// must hold c.mu.
 func (c *Conn) refuseBefore(number uint64) {
 	for id, list := range c.calls {
 		list = slices.DeleteFunc(list, func(r *call) bool {
@@ -461,9 +462,9 @@ type Delivery struct {
 
 type connKey struct{}
 
-// NextDelivery identifies the next request with an id that came over the link of ctx. It
-// reports false if there is none. A server MUST call it for each request that it
-// accepts, in the order of their lines.
+// NextDelivery identifies the next request that has the given id and came over the
+// link of ctx. It reports false if there is none. A server MUST call it for each
+// request that it accepts, in the order of their lines.
 func NextDelivery(ctx context.Context, id any) (Delivery, bool) {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	raw, err := json.Marshal(id)
@@ -502,8 +503,9 @@ func IsRestoring(ctx context.Context) bool {
 	return false
 }
 
-// Forget leaves a session of the Agent Client Protocol to another client: the next
-// owner will not resume it for the client of the link of ctx.
+// Forget removes a session of the Agent Client Protocol from the link of ctx, because
+// another client has taken or closed the session. The next owner then does not resume
+// it for the client of the link.
 func Forget(ctx context.Context, session string) {
 	if c, _ := ctx.Value(connKey{}).(*Conn); c != nil {
 		_ = c.send(frame{header: header{Keep: sessionSlot(session)}}) // a client that has left has no next owner

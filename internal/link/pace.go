@@ -44,7 +44,7 @@ type progress struct {
 	moved  int64
 }
 
-// pacedWriter extends the deadline of a connection with the progress of its client.
+// pacedWriter writes to the client with deadlines at the end of the current window.
 type pacedWriter struct{ c *Conn }
 
 // Write writes p piece by piece, with a new deadline for each.

@@ -9,18 +9,20 @@ import (
 
 // Protocol describes which lines of a protocol set up a connection.
 type Protocol struct {
-	// keep returns the slot that a successful request, or a notification, sets, and the
-	// line that sets it at another owner. No line means that the slot is emptied, and
-	// no slot that nothing changes.
+	// keep returns the slot that a successful request or a notification changes, and the
+	// line that restores the slot at another owner. Without a line, the slot is emptied.
+	// Without a slot, the message changes nothing that is kept.
 	keep func(m message, result json.RawMessage) (slot string, line []byte)
 	// restored returns messages for the client after a line was sent to another owner
 	// to restore the connection.
 	restored func(m message) [][]byte
 	// withdrawnID returns the id of the request that a notification cancels.
 	withdrawnID func(m message) json.RawMessage
-	// subject returns the subject of a request's notifications, and about the subject
-	// of a notification, or "". Only a protocol whose notifications are the same at
-	// each repetition may have subjects.
+	// subject and about relate notifications to requests: a notification belongs to the
+	// unanswered request for which subject returns the same text as about does for the
+	// notification. Both return "" if there is no such text. The text is not a NATS
+	// subject. Only a protocol that sends the same notifications each time a request is
+	// repeated may use them.
 	subject, about func(m message) string
 }
 
@@ -79,8 +81,8 @@ func withdrawsMCP(m message) json.RawMessage {
 	return p.RequestID
 }
 
-// Reattached is the member of _meta that marks a session/resume for a client that
-// already has the session open, because its owner has ended.
+// Reattached is the member of _meta that marks a session/resume that a link sends to
+// the next owner, for a client that had the session open when its owner ended.
 const Reattached = "daybook/reattached"
 
 // Announced is the member of _meta that marks an update that is sent when a session is
@@ -163,7 +165,7 @@ func updatedACP(m message) string {
 	return p.SessionID
 }
 
-// stateLine returns a request that restores a slot in the client's name.
+// stateLine returns a request that restores a slot on behalf of the client.
 func stateLine(slot, method string, params json.RawMessage) []byte {
 	m := map[string]any{"jsonrpc": "2.0", "id": "daybook restores " + slot, "method": method}
 	if params != nil {
