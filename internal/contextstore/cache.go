@@ -216,7 +216,8 @@ func (s *Store) evictUnderPressure() (dropped int) {
 	return dropped
 }
 
-// readYourWritesTimeout is the maximum time until readers find a recorded note.
+// readYourWritesTimeout is the time within which readers are expected to find a
+// recorded run or note.
 const readYourWritesTimeout = 5 * time.Second
 
 // readWait returns how long a reader waits until recorded notes can be read: 3 s, or

@@ -7,10 +7,10 @@
 // idle contexts, and caches contexts in memory within bounds. An evicted context is
 // read again from the projections without loss.
 //
-// The server decides which context a call uses (mcp/context.go). It builds a Key from the
-// connection, the session and the token of the call, never from an argument that names a
-// context. How many calls a context lists, and when they are summarized, is decided in
-// projections/context_fold.go.
+// The adapters decide which context is used: mcp/context.go for a call, acp/prompt.go
+// for the run of a prompt. They build a Key from the connection, the session and the
+// token, never from an argument that names a context. How many calls a context lists,
+// and when they are summarized, is decided in projections/context_fold.go.
 //
 // The files, in reading order:
 //

@@ -9,14 +9,15 @@ import (
 	"daybook/ledger"
 )
 
-// ErrNone is returned for a call that belongs to no session.
+// ErrNone is returned for the zero Key, of a call that has neither a session nor a
+// lasting connection.
 var ErrNone error = &ledger.Error{
 	Code:    ledger.CodeInvalid,
 	Message: "this call has no session, so it has no context: send the header X-MCP-Session-Id, or use a persistent connection or a logical session",
 }
 
-// errMismatch is returned if the context stored under a key has another key. Such a
-// context is never served.
+// errMismatch is returned if the context that Views returns for a Key has another key,
+// kind or session id. Such a context is never served.
 var errMismatch = errors.New("the context stored under this key belongs to another key")
 
 // clientError converts err to the error that a client gets. Errors about damage or a

@@ -4,7 +4,7 @@ import (
 	"daybook/events"
 )
 
-// Key selects a context. The server builds it; see the package comment. The zero Key
+// Key selects a context. The adapters build it; see the package comment. The zero Key
 // selects no context.
 type Key struct {
 	Tenant string
@@ -13,7 +13,7 @@ type Key struct {
 	// connection.
 	ID string
 	// Principal is the user of the token if Kind is events.ContextSession, or empty.
-	// Contexts of other kinds ignore it, because their ids are secrets.
+	// Principal is ignored for other kinds, because their ids are secrets.
 	Principal string
 }
 
@@ -30,8 +30,8 @@ func (k Key) String() string {
 	return events.ContextKey(k.Tenant, k.Kind, k.ID+"\x00"+k.Principal)
 }
 
-// sessionID returns the id under which clients know a new context. If the id of the key
-// is random, it is used unchanged. A session name gets a new random id.
+// sessionID returns the id under which clients know a new context. A random id in the
+// key is used unchanged. For a session name, the context gets a new random id.
 func (k Key) sessionID() string {
 	if k.Kind != events.ContextSession && events.ValidHash(k.ID) {
 		return k.ID

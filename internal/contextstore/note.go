@@ -119,9 +119,9 @@ func (s *Store) unavailableOrNil(doing string, err error) error {
 }
 
 // flush records the notes of a context. With wait, it returns after they can be read.
-// An event that may or may not be recorded is sent again unchanged. The server drops
-// the duplicate by its id, which it remembers for two minutes. The caller must hold
-// e.mu.
+// An event that may or may not be recorded is sent again unchanged. The NATS server
+// drops the duplicate by its id, which it remembers for two minutes. The caller must
+// hold e.mu.
 func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	p, again := &e.pending, e.pending.inFlight != nil
 	if p.isEmpty() {

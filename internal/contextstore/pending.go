@@ -9,8 +9,8 @@ import (
 	"daybook/internal/redact"
 )
 
-// maxPending is the number of unrecorded notes from which a context is flushed at once,
-// and which it keeps if they cannot be recorded.
+// maxPending is the number of unrecorded notes of a context from which they are
+// flushed at once. If they cannot be recorded, the newest maxPending of them are kept.
 const maxPending = 32
 
 // pending holds the notes of a context that are not yet recorded.
@@ -38,7 +38,8 @@ func (p *pending) unsentCount() int {
 	return len(p.calls) - p.inFlightCalls + len(p.resources) - p.inFlightResources
 }
 
-// addCall adds a call. It merges consecutive calls with the same arguments.
+// addCall adds a call. It merges consecutive calls of one tool with the same
+// arguments.
 func (p *pending) addCall(c events.NotedCall) {
 	if last := len(p.calls) - 1; last >= p.inFlightCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
 		c.Times = max(p.calls[last].Times, 1) + 1
@@ -76,7 +77,8 @@ func (p *pending) setInFlight(e events.Event) {
 	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = &e, len(p.calls), len(p.resources), false
 }
 
-// resetInFlight resets the state after an event that is certainly not recorded.
+// resetInFlight makes the notes of the event in flight unsent again, after the event
+// was certainly not recorded.
 func (p *pending) resetInFlight() {
 	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = nil, 0, 0, true
 }

@@ -42,7 +42,8 @@ func New(opts Options) (*Store, error) {
 // maxEditTries bounds the tries of an edit that conflicts with other edits.
 const maxEditTries = 16
 
-// touchEvery is the maximum delay of the recorded time of the last use.
+// touchEvery is the age of the recorded time of the last use from which a use is
+// recorded again.
 const touchEvery = time.Minute
 
 // warnInterval is the minimum time between two warnings about notes that cannot be
@@ -55,8 +56,8 @@ func (s *Store) warnUnrecorded(ctx context.Context, contexts int, err error) {
 	})
 }
 
-// Ref returns the reference of a context, which a requested run carries. The context
-// need not be recorded yet.
+// Ref returns the reference to a context that the request of a run records. The
+// context need not be recorded yet.
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
@@ -393,8 +394,9 @@ func (s *Store) looksClear(e *entry) bool {
 	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.lastRefAt) >= readYourWritesTimeout
 }
 
-// edit records the edit that next derives from the last one; a nil edit records
-// nothing. It records unrecorded notes first. The caller must hold e.mu.
+// edit records the edit that next derives from the content after the last edit. If
+// next returns nil, edit records no edit. Before that, it records the unrecorded
+// notes. The caller must hold e.mu.
 func (s *Store) edit(ctx context.Context, e *entry, next func(have events.ContextContent) (events.Data, error)) (uint64, error) {
 	if err := s.flush(ctx, e, false); err != nil {
 		return 0, err
@@ -433,8 +435,9 @@ func same(a, b events.ContextContent) bool {
 
 type tracelessKey struct{}
 
-// WithoutTrace returns a context under which the Store records nothing: no use, no
-// notes, no new contexts and no expiry. It is for callers that may only read.
+// WithoutTrace returns a context.Context under which the Store records nothing:
+// neither the use of a conversation context nor notes, new conversation contexts and
+// expiries. It is for callers that may only read.
 func WithoutTrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tracelessKey{}, true)
 }
