@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxChars bounds a text in Excerpt, in characters. MaxBytes bounds its whole result,
-// in bytes.
+// MaxChars bounds a text in Excerpt, in characters. MaxBytes bounds all names and
+// values of its result together, in bytes.
 const (
 	MaxChars = 200
 	MaxBytes = 1 << 10
@@ -26,13 +26,13 @@ const redactedJSON = `"[redacted]"`
 // Names recognizes names that look like secrets. The zero value recognizes the common
 // ones.
 type Names struct {
-	// More lists further parts of names.
+	// More lists further parts of names that mark a secret, in upper or lower case.
 	More []string
 }
 
-// Hide returns arguments without the values, at any depth, whose names look like
-// secrets. The values MUST be those that encoding/json decodes to. Hide modifies the
-// maps and slices in args.
+// Hide returns args with a fixed text in place of each value, at any depth, whose name
+// looks like a secret's. The values MUST be those that encoding/json decodes to. Hide
+// modifies the maps and slices in args.
 func (n Names) Hide(args map[string]any) map[string]any {
 	whole := make(map[string]any, len(args))
 	for name, v := range args {
@@ -58,8 +58,10 @@ func (n Names) hide(name string, v any) any {
 	return v
 }
 
-// Excerpt returns arguments with long texts cut, and with only the sizes of values that
-// do not fit into MaxBytes. It modifies the maps and slices in args.
+// Excerpt returns args with long texts cut. A value that does not fit into MaxBytes is
+// replaced by its size. At the first argument whose size does not fit either, Excerpt
+// leaves out this one and all after it, in the order of their names. It modifies the
+// maps and slices in args.
 func Excerpt(args map[string]any) map[string]json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	room := MaxBytes
@@ -104,7 +106,8 @@ func Cut(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-// Words, and joined words, that mark a name as a secret's.
+// A name looks like a secret's if one of its words is in secretWords, or if its words,
+// joined, contain one of secretPairs.
 var (
 	secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "credential", "credentials", "cookie", "bearer"}
 	secretPairs = []string{"apikey", "privatekey", "accesskey", "secretkey", "signingkey", "authkey"}
@@ -125,7 +128,8 @@ func (n Names) IsSecret(name string) bool {
 		slices.ContainsFunc(secretPairs, func(p string) bool { return strings.Contains(joined, p) })
 }
 
-// splitWords splits a name at case changes and at all characters that are no letters.
+// splitWords splits a name before each capital letter that follows a small one, and at
+// all characters that are not letters. The words are in lower case.
 func splitWords(name string) []string {
 	var list []string
 	var word []rune
