@@ -50,8 +50,8 @@ func New(aliases map[string]string, sources ...Source) *Catalog {
 	return &Catalog{sources: sources, aliases: aliases}
 }
 
-// Snapshot returns the entries that the sources offer to a tenant now. Of two entries
-// with one id, it returns that of the first source.
+// Snapshot returns the entries that the sources offer to a tenant now. If several sources
+// offer an entry with the same id, it returns the entry of the first of these sources.
 func (c *Catalog) Snapshot(ctx context.Context, tenant string) *Snapshot {
 	s := &Snapshot{byID: map[string]Entry{}, bySource: map[string][]Entry{}, aliases: c.aliases}
 	for _, source := range c.sources {
@@ -93,8 +93,8 @@ func (s *Snapshot) hashes() map[string]string {
 	return m
 }
 
-// sourceHashes returns the hash of each source by name: the hash of the ids and hashes of its
-// entries, ordered by id.
+// sourceHashes returns the hash of each source by name. It is computed from the ids and
+// hashes of the entries of the source, ordered by id.
 func (s *Snapshot) sourceHashes() map[string]string {
 	m := make(map[string]string, len(s.bySource))
 	for name, list := range s.bySource {
@@ -123,10 +123,10 @@ func (e *UnknownError) Error() string {
 const MaxSeeds = 256
 
 // Resolve returns the entries of seeds, ordered by id and without repetition. A seed is
-// the id of an entry, or the name of a source for all its entries. If it is neither,
-// Resolve applies aliases to the whole seed, or otherwise to its beginning up to a dot.
-// The aliases given take precedence over those of the operator. The error is an
-// *UnknownError.
+// the id of an entry, or the name of a source for all entries of that source. If a seed is
+// neither, Resolve applies aliases to the whole seed, or otherwise to its longest beginning
+// up to a dot that has an alias. The argument aliases takes precedence over the aliases of
+// the operator. The error is an *UnknownError.
 func (s *Snapshot) Resolve(seeds []string, aliases map[string]string) ([]Entry, error) {
 	var found []Entry
 	for _, seed := range seeds {
@@ -163,8 +163,8 @@ func (s *Snapshot) find(name string) ([]Entry, bool) {
 	return list, ok
 }
 
-// resolveAlias replaces an alias. An alias may stand for a whole name, or for the beginning
-// of a name up to a dot.
+// resolveAlias replaces an alias in a seed. An alias may stand for a whole seed, or for the
+// beginning of a seed up to a dot.
 func (s *Snapshot) resolveAlias(seed string, aliases map[string]string) string {
 	lookUp := func(name string) (string, bool) {
 		if to, ok := aliases[name]; ok {

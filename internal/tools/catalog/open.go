@@ -19,8 +19,7 @@ type Snapshots interface {
 	Snapshot(ctx context.Context, tenant string) *Snapshot
 }
 
-// Opening holds the arguments of Open, which opens a logical session or expands it with
-// the entries of seeds.
+// Opening holds the arguments of Open.
 type Opening struct {
 	ledger.Opening
 	// Seeds and Aliases are the arguments of Snapshot.Resolve. There MUST be 1 to
@@ -47,9 +46,9 @@ func (e *SeedsError) Error() string {
 	return fmt.Sprintf("%d seeds: give 1 to %d", e.Count, MaxSeeds)
 }
 
-// Open opens a session and expands it with entries of a catalog. The error is a
-// *SeedsError or an *UnknownError, and then nothing is recorded, or an error of the
-// ledger.
+// Open opens a logical session and expands it with the entries of seeds. If the session of
+// the intent exists, it only expands that session. The error is a *SeedsError or an
+// *UnknownError, and then nothing is recorded, or an error of the ledger.
 func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (OpenResult, error) {
 	if n := len(o.Seeds); n == 0 || n > MaxSeeds {
 		return OpenResult{}, &SeedsError{Count: n}

@@ -26,7 +26,8 @@ const (
 	ofIntent  = 1.0
 	// similarWeight is the weight of a word that only starts like the word of the search.
 	similarWeight = 0.5
-	// minScoreShare is the part of the best score below which a match is dropped as accidental.
+	// minScoreShare is the fraction of the best score below which a match is dropped as
+	// accidental.
 	minScoreShare = 0.1
 )
 
@@ -89,7 +90,8 @@ func (s *Snapshot) rank(wanted map[string]float64) []Entry {
 	return found
 }
 
-// weights returns the weight of each word of a search in an entry.
+// weights returns, for each word of a search, its weight in an entry; 0 if the entry does
+// not have the word.
 func weights(e Entry, search []string) []float64 {
 	name := strings.TrimPrefix(e.ID, e.Source)
 	places := []struct {
@@ -134,7 +136,8 @@ func similarity(a, b string) float64 {
 
 func isASCII(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
 
-// maxWords limits the words of a search, so that a hostile text does not cost more.
+// maxWords is the maximum number of words that are taken from a text, so that a hostile text
+// does not cost more.
 const maxWords = 64
 
 // words returns the first words of a text or of a name in lower case, without
