@@ -40,9 +40,9 @@ const (
 	answerCopies = 4
 )
 
-// answer is the answer to one call, which bypasses the SDK. The SDK would turn each
-// value in it into a Go value and so need many times its length. The SDK gets a message
-// without content instead.
+// answer receives the answer to one call. The content of the answer bypasses the SDK, which
+// would decode each value of the content into a Go value and so need many times the length
+// of the answer. The SDK gets a message without content instead.
 type answer struct {
 	tenant string
 	memory Memory // nil if memory is not limited
@@ -124,8 +124,9 @@ type noMemoryHeld struct{}
 func (noMemoryHeld) Shrink(int64) {}
 func (noMemoryHeld) Release()     {}
 
-// maxOtherRequests is the maximum number of waiting requests other than tool calls whose
-// answers may be large. Some requests are never answered.
+// maxOtherRequests is the maximum number of waiting requests other than tool calls. Beyond
+// it, the oldest one is forgotten, and a large answer to it is dropped. Some requests are
+// never answered.
 const maxOtherRequests = 64
 
 // answerRouter holds the state of the requests of one connection that wait for an answer.
@@ -142,7 +143,8 @@ type answerRouter struct {
 // no response.
 const maxServerRequests = 32
 
-// accept reports whether the SDK gets a request of the server.
+// accept counts a request of the server. It reports whether the SDK gets the request, or
+// false if there are too many.
 func (b *answerRouter) accept() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +155,8 @@ func (b *answerRouter) accept() bool {
 	return true
 }
 
-// noteSent notes that a message is sent or never will be.
+// noteSent is called when a message was sent or could not be sent. It ends the count of a
+// request of the server if the message is the response to it.
 func (b *answerRouter) noteSent(m jsonrpc.Message) {
 	if _, ok := m.(*jsonrpc.Response); !ok {
 		return
@@ -171,13 +174,13 @@ type waitTime struct {
 }
 
 const (
-	// maxSharedWait is the maximum time for which answers of one tenant that wait for memory
-	// may delay later answers on the same stream, in one series.
+	// maxSharedWait is the maximum total time for which answers of one tenant that wait for
+	// memory may delay later answers on the same stream. The total decreases with time.
 	maxSharedWait = 2 * time.Second
-	// waitDecay is the divisor of the elapsed time that is subtracted from the time
-	// waited.
+	// waitDecay is the ratio of the elapsed time to the decrease of the total.
 	waitDecay = 10
-	// maxWaitTimes is the maximum number of tenants whose waits are known.
+	// maxWaitTimes is the maximum number of tenants whose totals are kept. At the maximum,
+	// all totals are dropped.
 	maxWaitTimes = 1000
 )
 
@@ -203,7 +206,7 @@ func (b *answerRouter) addWait(tenant string, d time.Duration) {
 
 func newAnswerRouter() *answerRouter { return &answerRouter{waiting: map[string]*answer{}} }
 
-// expect registers a request before it is sent. It returns a for a tool call, and
+// expect registers the request m before it is sent. It returns a if m is a tool call, and
 // otherwise nil.
 func (b *answerRouter) expect(a *answer, m jsonrpc.Message) *answer {
 	r, ok := m.(*jsonrpc.Request)
@@ -316,9 +319,9 @@ func isMessage(message []byte) bool {
 
 // divert stores the result of a call in its answer and returns the message that the SDK
 // gets instead. It returns nil for a large message that is not JSON or that no request
-// waits for, and for a request of the server that accept refuses. only is the answer to
-// the call of a response, or nil on a stream that calls share. With only set, divert
-// drops answers to other calls.
+// waits for, and for a request of the server that accept refuses. If the message is from a
+// response or stream of a single call, only is the answer to that call, and divert drops
+// answers to other calls. On a stream that calls share, only is nil.
 func (b *answerRouter) divert(ctx context.Context, message []byte, only *answer) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -348,7 +351,7 @@ func (b *answerRouter) divert(ctx context.Context, message []byte, only *answer)
 	case m.Method != nil || !expected:
 		asks := m.Method != nil && len(m.ID) > 0 && string(m.ID) != "null"
 		if large || asks && !b.accept() {
-			return nil // a notification, or an answer to a cancelled call
+			return nil // if large: a notification, or an answer to a cancelled call
 		}
 		return message
 	case a == nil:

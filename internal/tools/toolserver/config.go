@@ -33,14 +33,15 @@ type Config struct {
 	Transport Transport
 	// Command is the program of a Stdio server, Args its arguments and Dir its working
 	// directory (empty: that of this process). The program gets Env and, from the
-	// environment of this process, only the variables for the user, the locale and the
-	// path of programs.
+	// environment of this process, only a few variables such as HOME, LANG and PATH: see
+	// inheritedVariables.
 	Command string
 	Args    []string
 	Env     map[string]string
 	Dir     string
 	// URL is the address of an HTTP or SSE server. Headers are sent with every request to
-	// it. A user and password in the URL become a header.
+	// it. A user and a password in the URL are sent as an Authorization header, unless
+	// Headers has one.
 	URL     string
 	Headers map[string]string
 	// Roots are absolute paths of directories that the server gets as its roots, in this
@@ -51,7 +52,8 @@ type Config struct {
 	// Timeout limits one call. Default: Options.CallTimeout.
 	Timeout time.Duration
 
-	// secrets are the values of references in a file.
+	// secrets are the values that replaced references, such as ${NAME}, in the
+	// configuration file.
 	secrets []string
 }
 
@@ -170,8 +172,8 @@ type entry struct {
 }
 
 // ParseFile parses the {"mcpServers": {name: {...}}} object of MCP clients. It replaces
-// ${NAME} and ${NAME:-default} in command, args, env, url and headers with values from
-// lookup, so that a file need not contain secrets. An unknown member is an error.
+// ${NAME} and ${NAME:-default} in command, args, env, cwd, url and headers with values
+// from lookup, so that a file need not contain secrets. An unknown member is an error.
 func ParseFile(text []byte, lookup func(string) (string, bool)) ([]Config, error) {
 	var file struct {
 		MCPServers map[string]json.RawMessage `json:"mcpServers"`
@@ -259,7 +261,8 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-// expander replaces references to variables.
+// expander replaces references to variables. It collects the values that it inserted in
+// used, and the names of variables without a value in missing.
 type expander struct {
 	lookup  func(string) (string, bool)
 	used    []string

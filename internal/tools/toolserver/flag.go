@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseFlag parses "name=command with arguments" or "name=https://host/path". Arguments
-// with spaces are in single or double quotes. A URL whose path ends in /sse selects the
-// SSE transport.
+// ParseFlag parses "name=command with arguments" or "name=https://host/path". An argument
+// with spaces needs single or double quotes, or backslashes. A URL whose path ends in /sse
+// selects the SSE transport.
 func ParseFlag(s string) (Config, error) {
 	name, rest, ok := strings.Cut(s, "=")
 	if !ok {

@@ -11,8 +11,8 @@ import (
 )
 
 // httpTransport sends requests to a server over HTTP. It sends headers and credentials
-// only to the configured origin, and no request to any other host. A server that
-// redirects, or that names another host for its messages, gets an error.
+// only to the configured origin, and no request to any other host. If a server redirects,
+// or names another host for its messages, the request fails.
 type httpTransport struct {
 	origin  *url.URL
 	headers map[string]string

@@ -165,8 +165,8 @@ func checkKeys(text []byte) error {
 	}
 }
 
-// hasLongString reports whether JSON has a string of more than maxKey bytes as written.
-// It costs much less than decoding each value.
+// hasLongString reports whether JSON has a string of more than maxKey bytes, counted with
+// its escapes. This costs much less than decoding each value.
 func hasLongString(text []byte) bool {
 	for len(text) > maxKey {
 		start := bytes.IndexByte(text, '"')

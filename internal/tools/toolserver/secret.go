@@ -17,9 +17,9 @@ const redacted = "[hidden]"
 type scrubber struct{ words *strings.Replacer }
 
 // newScrubber returns a scrubber for every value of the environment and the headers, the
-// values of references in the file, and all of a URL but its host. It ignores values of
-// less than four characters: they are no secrets, and hiding them would make texts
-// unreadable.
+// values of references in the file, and the user, the password, the query and a long path
+// of the URL. It ignores values of less than four bytes: they are no secrets, and hiding
+// them would make texts unreadable.
 func newScrubber(c Config) scrubber {
 	var secrets []string
 	add := func(s string) {
@@ -71,7 +71,8 @@ func newScrubber(c Config) scrubber {
 // maxMessage is the maximum length in bytes of foreign text in an error.
 const maxMessage = 2 << 10
 
-// scrubLine returns s without secrets, on one line of printable characters.
+// scrubLine returns text without secrets, on one line without control characters, cut
+// after maxMessage bytes.
 func (s scrubber) scrubLine(text string) string {
 	text = s.words.Replace(strings.ToValidUTF8(text, "\ufffd"))
 	text = strings.Map(func(r rune) rune {
@@ -94,7 +95,7 @@ func truncate(s string, n int) string {
 	return s[:n] + "..."
 }
 
-// scrubText returns s without secrets for a script, up to maxFailure bytes.
+// scrubText returns text without secrets, cut after maxFailure bytes, for a script.
 func (s scrubber) scrubText(text string) string {
 	return truncate(s.words.Replace(strings.ToValidUTF8(text, "\ufffd")), maxFailure)
 }

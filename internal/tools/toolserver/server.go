@@ -64,8 +64,9 @@ func (s *server) allows(tenant string) bool {
 var errClosed = errors.New("it was closed")
 
 // connection returns the connection, and connects if there is none. During the pause
-// after a failure it returns the error of the last attempt. It waits until ctx is done,
-// and at most patience from the start of the attempt; 0 means no limit.
+// after a failure it returns the error of the last attempt. It waits until ctx is done. If
+// patience is not 0, it waits at most that long, or retryWait if the server has failed
+// before, both counted from the start of the attempt.
 func (s *server) connection(ctx context.Context, patience time.Duration) (*conn, error) {
 	for {
 		s.mu.Lock()
@@ -100,7 +101,7 @@ func (s *server) connection(ctx context.Context, patience time.Duration) (*conn,
 	}
 }
 
-// retryWait is the maximum time that a run waits for a server that has failed
+// retryWait is the maximum time that a list of tools waits for a server that has failed
 // before, so that a server that hangs does not delay every run.
 const retryWait = 250 * time.Millisecond
 
@@ -202,8 +203,8 @@ func (s *server) connect() (*conn, error) {
 		client.AddSendingMiddleware(boundDiscovery(s.opts.ConnectTimeout / 3))
 	}
 	s.config.declareRoots(client)
-	// If a child never answers, the time limit kills it; the library would wait for its
-	// output.
+	// If a child does not answer within the time limit, it is killed: the SDK would wait for
+	// its output.
 	stop := context.AfterFunc(ctx, func() {
 		if l.child != nil {
 			killChild(l.child.cmd)
@@ -231,8 +232,8 @@ func (s *server) connect() (*conn, error) {
 var errNoDiscovery = errors.New("no answer to server/discover")
 
 // boundDiscovery limits the time of the first request of a connection. Servers of
-// revisions before 2026-07-28 do not know server/discover, and some ignore it and send
-// no error. If the request fails, the SDK sends initialize.
+// revisions before 2026-07-28 do not know server/discover, and some ignore the request
+// and send no error. If the request fails, the SDK sends initialize.
 func boundDiscovery(wait time.Duration) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -283,7 +284,7 @@ func (s *server) refreshAfterChange(l *conn) {
 	})
 }
 
-// refresh reads the tool list again. If it fails, the old list stays.
+// refresh reads the tool list again. If that fails, the old list is kept.
 func (s *server) refresh(l *conn) {
 	ctx, cancel := context.WithTimeout(s.lifeCtx, s.opts.ConnectTimeout)
 	defer cancel()
@@ -420,7 +421,7 @@ func (c Config) capabilities() *sdk.ClientCapabilities {
 }
 
 // declareRoots sets the roots that a server may ask for: with roots/list, or since
-// 2026-07-28 in the result of a call.
+// revision 2026-07-28 in the result of a call.
 func (c Config) declareRoots(client *sdk.Client) {
 	if len(c.Roots) == 0 {
 		return
@@ -430,7 +431,7 @@ func (c Config) declareRoots(client *sdk.Client) {
 		list[i] = &sdk.Root{Name: filepath.Base(dir), URI: (&url.URL{Scheme: "file", Path: dir}).String()}
 	}
 	client.AddRoots(list...)
-	// The library answers in the order of the URIs. This answer keeps the order of Roots,
+	// The SDK would answer in the order of the URIs. This answer keeps the order of Roots,
 	// with the working directory first.
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {

@@ -11,9 +11,9 @@ import (
 
 // Options configures a Set. The zero value is valid.
 type Options struct {
-	// ConnectTimeout limits the start of a server until its tools are known. A server
-	// over stdio that does not answer server/discover in a third of it gets initialize.
-	// Default: 30 s.
+	// ConnectTimeout is the maximum time from the start of a connection until the tools of
+	// the server are known. If a server over stdio has not answered server/discover after a
+	// third of this time, initialize is sent. Default: 30 s.
 	ConnectTimeout time.Duration
 	// ListWait is the maximum time that Servers and Tools wait for a server that is being
 	// connected, counted from the start of the attempt. Default: 5 s. For a server that
@@ -24,7 +24,7 @@ type Options struct {
 	// Backoff is the pause after a server has failed. It doubles with each consecutive
 	// failure, up to 32 times its value. Default: 1 s.
 	Backoff time.Duration
-	// Version is the version of this program for servers. Default: "devel".
+	// Version is the version of this program that servers receive. Default: "devel".
 	Version string
 	// Memory limits the memory of answers; nil means no limit.
 	Memory Memory
@@ -83,9 +83,9 @@ func Connect(configs []Config, opts Options) (*Set, error) {
 	return s, nil
 }
 
-// Servers returns the names of the tools of every server that a tenant may call, by
-// server. A server whose tools are not known, because it failed or is not connected
-// within Options.ListWait, has none.
+// Servers returns a list of tool names for each server that a tenant may call, by the name
+// of the server. The list is empty if the tools of the server are not known, because the
+// server failed or is not connected within Options.ListWait.
 func (s *Set) Servers(ctx context.Context, tenant string) map[string][]string {
 	names := map[string][]string{}
 	for i, tools := range s.lists(ctx, tenant) {

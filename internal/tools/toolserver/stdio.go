@@ -36,11 +36,12 @@ type child struct {
 	life       context.Context
 	log        *slog.Logger
 	scrub      scrubber
-	strayError atomic.Pointer[error] // the reason if its output ended
+	strayError atomic.Pointer[error] // why its output ended the connection; nil if it did not
 }
 
-// startChild starts the program on a separate thread. The kernel kills a child when the
-// thread that started it exits, so that no child outlives this process.
+// startChild starts the program on a thread that does nothing else and exists until the
+// child has exited. The kernel kills a child when the thread that started it exits (see
+// childAttributes), so that no child outlives this process.
 func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber, b *answerRouter) (*child, error) {
 	cmd := exec.Command(c.Command, c.Args...)
 	cmd.Dir = c.Dir
@@ -77,7 +78,8 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 		}
 		_ = cmd.Wait() // only the end matters
 		close(p.exited)
-		// A process that the child left may hold the pipe. Its output is not read.
+		// A process that the child started may still have the pipe open. The pipe is read
+		// only for this time.
 		_ = out.SetReadDeadline(time.Now().Add(childExitTimeout))
 	}()
 	if err := <-started; err != nil {

@@ -15,8 +15,9 @@ const maxStray = 64
 // line.
 const maxStrayBytes = 64 << 10
 
-// isReadable reports whether the SDK can read an object. The result is left out: the SDK
-// does not get the result of a call, which may be nested more deeply than it can read.
+// isReadable reports whether the SDK can read an object. The member result is not checked:
+// the SDK does not get the result of a call, which may be nested more deeply than the SDK
+// can read.
 func isReadable(text []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -50,7 +51,7 @@ func (s *strayLines) has(line []byte) bool {
 		switch text[0] {
 		case '[':
 			return len(text) <= maxStrayBytes && !isBatch(text)
-		case '{': // otherwise a log line, or an answer to no request
+		case '{': // an object that is no message is a log line, or an answer to no request
 			return len(text) <= maxStrayBytes && !isReadable(text)
 		default:
 			return true

@@ -22,8 +22,8 @@ type Tool struct {
 	// InputSchema and OutputSchema are JSON Schemas, at most 64 KiB each, or nil.
 	InputSchema, OutputSchema json.RawMessage
 	// ReadOnly reports that, according to the server, the tool changes nothing.
-	// Destructive reports that it may destroy data; it is also true if the server gives
-	// no hint.
+	// Destructive reports that the tool may destroy data. If the server gives no hint,
+	// Destructive is true.
 	ReadOnly, Destructive bool
 }
 

@@ -55,8 +55,8 @@ func (b *jsonBody) read() ([]byte, error) {
 
 var errNoMessage = errors.New("the server's answer is not a JSON-RPC message about this call")
 
-// sizeOf returns the maximum memory that a body may take; the largest if its length is
-// not known.
+// sizeOf returns the number of bytes to reserve for a body of the given length. For an
+// unknown or too large length it returns maxMessageBytes.
 func sizeOf(length int64) int64 {
 	if length < 0 || length > maxMessageBytes {
 		return maxMessageBytes
@@ -100,7 +100,7 @@ type eventBody struct {
 	reader *bufio.Reader
 	router *answerRouter
 	ctx    context.Context // of the request
-	answer *answer         // of the call of the stream
+	answer *answer         // of the only call of the stream; nil if calls share the stream
 	resume bool            // the SDK asks for the rest if the stream breaks off
 	next   bytes.Buffer    // the next bytes for the SDK
 	err    error
@@ -126,8 +126,8 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	return b.next.Read(p)
 }
 
-// refuses reports whether the call fails with the error. It does not if the SDK can ask
-// for the rest of a stream that broke off.
+// refuses reports whether b.err fails the call. A stream that broke off does not fail the
+// call if the SDK can ask for the rest.
 func (b *eventBody) refuses() bool {
 	switch {
 	case b.err == nil, b.answer == nil, b.ctx.Err() != nil, errors.Is(b.err, io.EOF):
@@ -144,7 +144,8 @@ type connectionError struct{ error }
 // Unwrap returns the cause.
 func (e connectionError) Unwrap() error { return e.error }
 
-// event reads one event. It drops unused fields.
+// event reads one event and writes it to next. It drops comments, lines without a colon,
+// and fields other than data that exceed the length of a small message.
 func (b *eventBody) event() error {
 	var fields, data bytes.Buffer
 	read := 0
@@ -227,8 +228,9 @@ func (b *eventBody) write(data []byte) {
 	b.next.WriteByte('\n')
 }
 
-// readLine reads a line with its end. Its maximum length is most bytes. It calls reserve
-// before read plus the length of the line exceeds a small message.
+// readLine reads a line with its end, of at most most bytes. read is the number of bytes
+// of the same message before the line. readLine calls reserve before both together exceed
+// the length of a small message.
 func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, error) {
 	var line []byte
 	for {
@@ -340,9 +342,9 @@ func (w *httpTransport) divertResponse(r *http.Request, resp *http.Response, a *
 	return nil
 }
 
-// refuses returns why a response is no answer to a call, or nil. Other client errors
-// mean that the session has ended or that the credentials are wrong, which concerns all
-// calls.
+// refuses returns why a response fails only its call, or nil. It returns nil for the other
+// client errors (4xx): they mean that the session has ended or that the credentials are
+// wrong, which concerns all calls.
 func (w *httpTransport) refuses(resp *http.Response, media string) error {
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError, code == http.StatusRequestEntityTooLarge, code == http.StatusTooManyRequests:
