@@ -36,8 +36,7 @@ const maxChanged = 16
 // planOutsideRecovery is planRecovery for a ledger on an outside NATS server. There
 // only two kinds of messages can be accepted as lost: those that are no events, and
 // events that do not match their hash. They stay in their stream, and no reader receives
-// them. The operator of the outside server must repair
-// any other damage.
+// them. The operator of the outside server must repair any other damage.
 func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error) {
 	store, done, err := d.openOutside(ctx, jetstream.Options{Client: jet.Options{ReadExisting: true}})
 	if err != nil {
@@ -169,8 +168,8 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 	return store, done, nil
 }
 
-// applyOutsideRecovery is applyRecovery for a ledger on an outside server. It keeps the
-// tree of hashes, and the lost positions keep their hashes in it.
+// applyOutsideRecovery is applyRecovery for a ledger on an outside server. It does not reset
+// the tree of hashes: the lost positions keep their hashes in the tree.
 func (d *Daybook) applyOutsideRecovery(ctx context.Context, a recoveryPlan) error {
 	store, done, err := d.openOutside(ctx, jetstream.Options{
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},

@@ -49,8 +49,8 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 // asks the next owner for the answer if this server drains.
 type agentGate struct{ admission.Commands }
 
-// Prompt submits a prompt. A prompt that came over a link has an id, and its client is
-// such a client.
+// Prompt submits a prompt. A prompt with an id came over a link, so its client asks the next
+// owner for the answer.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.PromptReceipt, error) {
 	if p.ID != "" {
 		ctx = admission.WithNextOwner(ctx)

@@ -31,7 +31,7 @@ import (
 var ErrNotServing = errors.New("no process serves the data directory")
 
 // ErrOwnerEnded is returned by Attach if the owner of the data directory ended while
-// its client was attached, and no other owner was to be started.
+// the client was attached, and Client.StartOwner is nil.
 var ErrOwnerEnded = errors.New("the process that owned the data directory has ended; recorded runs continue when another is started")
 
 // Client configures a client of the process that owns a data directory.
@@ -49,9 +49,9 @@ type Client struct {
 	Settings []string
 	// StartOwner starts an owner and returns nil once it serves. It returns ErrLocked
 	// if another process owns the directory, and ErrNotServing if the owner exited
-	// without a report or a signal interrupted its start; Attach then tries again. After
-	// any other error Attach returns it. If StartOwner is nil, the client needs a
-	// running owner and ends with it.
+	// without a report or a signal interrupted its start; Attach then tries again. Attach
+	// returns any other error. If StartOwner is nil, the client needs a running owner, and
+	// ends when that owner ends.
 	StartOwner func(ctx context.Context) error
 	// Notice, if set, is called with each message to the user. A message is one line.
 	Notice func(text string)

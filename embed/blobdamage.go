@@ -138,7 +138,8 @@ type blobFindings struct {
 	Findings []damage.Finding `json:"findings"`
 }
 
-// writeBlobDamage replaces the file by the findings about blobs that have not ended.
+// writeBlobDamage replaces the content of the file by the findings about blobs that have not
+// ended. It leaves out findings about the blob store that name no blob.
 func (d *Daybook) writeBlobDamage() error {
 	d.describing.Lock()
 	defer d.describing.Unlock()

@@ -31,8 +31,8 @@ type hello struct {
 	Protocol string `json:"protocol"`
 	// Session is the named session of the runs. Empty means that of the owner.
 	Session string `json:"session,omitempty"`
-	// Connection is the id of the client's connection. Generation is the number of
-	// owners that the connection had before.
+	// Connection is the id of the client's connection. Generation is the number of times
+	// that the client attached before, to this owner or to others.
 	Connection string `json:"connection"`
 	Generation int    `json:"generation"`
 	// Settings are the flags of the client, as --name=value.
@@ -48,10 +48,11 @@ const (
 	differsHeader = "Daybook-Differs"
 	// versionHeader is the version of the owner.
 	versionHeader = "Daybook-Version"
-	// answerGrace is the time for requests in progress to be answered after the last
-	// run has ended. The next owner answers the others.
+	// answerGrace is the time in which requests in progress can be answered after the last
+	// run has ended. The next owner answers the other requests.
 	answerGrace = 300 * time.Millisecond
-	// endWait is the maximum time that a client waits for its former connection to end.
+	// endWait is the maximum time that a new connection of a client waits for the end of
+	// the former one.
 	endWait = 10 * time.Second
 )
 
@@ -227,7 +228,7 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	})
 	defer d.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
 	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
-		defer detach(nil) // a line that waits for memory has no reader now: its wait ends
+		defer detach(nil) // ends the wait of a line for memory: the line has no reader now
 		return server(ctx, in, out)
 	})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"daybook/internal/web/access"
 )
 
-// startContexts starts the conversation contexts. Before the task contextsRunning ends,
-// it tries for up to 10 s to record the remaining notes. In stateless mode there are no
-// contexts.
+// startContexts starts the conversation contexts. When the task contextsRunning is stopped,
+// the task tries for up to 10 s to record the remaining notes before it ends. In stateless
+// mode there are no contexts.
 func (d *Daybook) startContexts(ctx context.Context) error {
 	if d.opts.Runs.Stateless {
 		return nil

@@ -21,7 +21,8 @@ import (
 	"daybook/ledger"
 )
 
-// marks are the high-water marks of the streams, stored apart from them.
+// marks are the high-water marks of the ledger and of the blob store. They are stored apart
+// from the streams.
 type marks struct{ ledger, blobs *damage.HighWaterMark }
 
 // blobStream is the stream of heaps and texts.
@@ -147,9 +148,9 @@ func (d *Daybook) highestKnown() (uint64, error) {
 	return max(signed, d.marks.ledger.Position()), nil
 }
 
-// diagnose returns the findings about the streams of a ledger and its blob store. reach
-// and blobs are the highest known positions of the two. Ranges that are recorded as
-// lost are no findings.
+// diagnose returns the findings about the streams of a ledger and its blob store. reach is
+// the highest known position of the ledger, and blobs that of the blob store. Ranges that
+// are recorded as lost are no findings.
 func diagnose(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
 	var found []damage.Finding
 	report := func(stream string, first, last uint64, format string, args ...any) {
@@ -254,8 +255,8 @@ func missingRanges(streams []streamfiles.Stream, lost events.Lost, reach uint64)
 	return list
 }
 
-// makeSalvageCopy creates the directory on which a server may be started if the streams
-// are damaged.
+// makeSalvageCopy creates a salvage copy and returns its directory. A NATS server can be
+// started on the copy if the streams are damaged.
 func (d *Daybook) makeSalvageCopy(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(d.salvageDir()); err != nil {
 		return "", err
@@ -391,8 +392,8 @@ func (d *Daybook) checkAnswers(last uint64) error {
 	return nil
 }
 
-// failOrGoReadOnly ends the Daybook, unless err is damage: the intact events can still
-// be read.
+// failOrGoReadOnly ends the Daybook with err, unless the ledger is damaged or err reports
+// damage: then the intact events can still be read.
 func (d *Daybook) failOrGoReadOnly(err error) {
 	if errors.Is(err, events.ErrDamaged) {
 		d.reportDamage(err)

@@ -81,7 +81,7 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	k.floor = k.reserve / floorPart
 	k.ballast = min(max(k.reserve/ballastPart, leastBallast), mostBallast)
 	d.disk = k
-	_ = k.isLow() // reads the free space, which isOut judges
+	_ = k.isLow() // reads the free space, which isOut and keepBallast use
 	if k.isOut() != nil && k.dropBallast() {
 		d.opts.Logger.WarnContext(ctx, "too little of the disk is free; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
 	}
@@ -103,9 +103,10 @@ func diskSpace(dir string) (size, free int64, err error) {
 }
 
 // refresh reads the free space, unless it was read within diskFresh and little was
-// written since. A limit that was passed stays passed until an eighth more is free. A
-// file system can be slow to answer, so concurrent callers use the former value
-// meanwhile. The caller MUST hold mu, which is released while the free space is read.
+// written since. Once the free space was below a limit, it counts as below until it is an
+// eighth above the limit. A file system can be slow to answer, so concurrent callers use
+// the former value meanwhile. The caller MUST hold mu, which is released while the free
+// space is read.
 func (k *disk) refresh() {
 	if !k.reads && (time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen) {
 		before := k.unseen
@@ -161,7 +162,7 @@ func (k *disk) isOut() error {
 	return k.reason()
 }
 
-// reason returns the error for a passed limit. The caller MUST hold mu.
+// reason returns the error for free space below a limit. The caller MUST hold mu.
 func (k *disk) reason() error {
 	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again automatically; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
 	if k.reserve > k.size-k.size/reservePart {
@@ -174,8 +175,8 @@ func (k *disk) reason() error {
 	}
 }
 
-// ceilMiB returns bytes in MiB, rounded up. Free space is rounded down. A reserve is
-// therefore never printed as less than a free space that is below it.
+// ceilMiB returns bytes in MiB, rounded up. Messages round a reserve up and free space
+// down, so free space below the reserve is never printed as more than the reserve.
 func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
 // keepBallast creates the ballast if it does not exist and there is plenty of space.
@@ -214,7 +215,7 @@ func (k *disk) dropBallast() bool {
 	return os.Remove(filepath.Join(k.dir, ballastName)) == nil
 }
 
-// probe writes to the disk as a server would, and returns the error.
+// probe writes a file as the embedded server would, deletes it, and returns the error.
 func (k *disk) probe() error {
 	path := filepath.Join(k.dir, "probe")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -323,7 +324,7 @@ func channelUnless(not bool, c <-chan struct{}) <-chan struct{} {
 }
 
 // reopen restarts the embedded server if its writes failed for lack of a resource that
-// is available again. It reports whether it did.
+// is available again. It reports whether it restarted the server.
 func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 	_, passes := exhausted.Of(cause)
 	if !passes {

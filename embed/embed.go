@@ -82,7 +82,8 @@ type Daybook struct {
 	use         *use
 	watchingUse *backgroundTask
 
-	// draining is true while runs in progress finish and new ones are refused.
+	// draining is true from the start of Close on: runs in progress finish, and new ones are
+	// refused.
 	draining                  atomic.Bool
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}

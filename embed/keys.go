@@ -20,10 +20,10 @@ import (
 // keyDirFile is the file of a data directory that records the directory of its keys.
 const keyDirFile = "key-dir"
 
-// openKeys opens the content keys if there are or should be any. If the data
-// directory records a directory of keys and the one to open is missing, openKeys returns an
-// error: encrypted content would seem shredded, and further content would be encrypted
-// under other keys.
+// openKeys opens the content keys if their directory exists or Content.Erasable is set. If
+// the data directory records a directory of keys and the directory to open is missing,
+// openKeys returns an error: encrypted content would seem shredded, and further content
+// would be encrypted under other keys.
 func (d *Daybook) openKeys() error {
 	dir, known, err := d.opts.keyDir()
 	if err != nil {
@@ -71,8 +71,9 @@ func (o Options) keyDir() (dir, known string, err error) {
 }
 
 // writeKeyDir records the directory of the keys durably, because a start without the
-// record and without --key-dir uses the default directory. A directory below the data directory is recorded relative
-// to it, so both can be moved together.
+// record and without --key-dir uses the default directory. The path of a directory below
+// the data directory is recorded relative to the data directory, so both can be moved
+// together.
 func (o Options) writeKeyDir(dir string) error {
 	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
 		dir = rel
@@ -99,7 +100,8 @@ func (o Options) forgetKeys() error {
 	return nil
 }
 
-// knownKeys returns the keys that readers use. Without a directory of keys it holds none.
+// knownKeys returns the keys that readers use. Without a directory of keys it returns an
+// empty set of keys.
 func (d *Daybook) knownKeys() events.Keys {
 	if d.keys == nil {
 		return noKeys{}
@@ -111,8 +113,8 @@ type noKeys struct{}
 
 func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }
 
-// warnMissingKeys logs that the ledger has runs whose content cannot be read because
-// their keys are missing and were not shredded.
+// warnMissingKeys logs a warning if the ledger has runs whose content cannot be read,
+// because the keys of the content are missing although they were not shredded.
 func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 	lost, err := d.projections.FindLostKeys(ctx, d.knownKeys())
 	if err != nil {

@@ -53,9 +53,9 @@ func (d *Daybook) openHTTP() error {
 	return nil
 }
 
-// whenReleased calls open, and calls it again while the address is in use and the owner
-// of the data directory is ending: the owner may use the address. It returns ErrLocked
-// if the owner does not hand over the directory.
+// whenReleased calls open. While the address is in use and the owner of the data directory
+// is ending, it calls open again: the owner may use the address. It returns ErrLocked if the
+// owner does not hand over the directory.
 func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
 	for deadline := time.Now().Add(takeOverWait); ; {
 		err := open()

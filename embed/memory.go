@@ -69,11 +69,12 @@ func (o Options) outputRate() fairness.Rate {
 }
 
 // toolMemory accounts for the results of host calls. They share the memory for answers,
-// because tools decide their size and their time.
+// because the tools decide how large the results are and when they arrive.
 type toolMemory struct{ budget *budget.Budget }
 
-// Take waits for memory until ctx is done: the call was performed, so its result is
-// kept while a caller waits for it.
+// Take waits for memory until ctx is done: the tool has performed the call, so the result is
+// not refused while a caller waits for it. An answer for which memory can never be enough is
+// refused at once.
 func (m toolMemory) Take(ctx context.Context, tenant string, n int64) (toolserver.Held, error) {
 	account := m.budget.Answer(tenant, 1)
 	n = account.Limit(n)

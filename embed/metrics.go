@@ -81,7 +81,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: while other tenants made changes (share), or until earlier changes of the tenant were applied (projections).", "by"), prometheus.CounterValue, float64(n.Waited), by)
 		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
 	}
-	// Other queries may block the next two. After a second these metrics are left out.
+	// Other queries may block the next two queries. After a second their metrics are left out.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	c.anomalyMetrics(ctx, out)

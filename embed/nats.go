@@ -25,7 +25,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	connect := func(name string) (*jet.Conn, error) {
 		return jet.Connect(d.opts.NATS.URL, name, d.opts.Logger)
 	}
-	var sync func() error // an outside server syncs its own files
+	var sync func() error // nil with an outside server, which syncs its own files
 	var writable func() context.Context
 	var keeper func(string) (*jet.Conn, error)
 	var offer func(string) error

@@ -59,8 +59,8 @@ func boundText(bound any) string {
 	}
 }
 
-// Largest values of options. They are far above any use and keep sums and products of
-// them within their types.
+// Bounds of options. The largest values are far above any use, and keep sums and products of
+// options within their types.
 const (
 	maxCount       = 1_000_000_000
 	maxProcesses   = 10_000

@@ -73,7 +73,8 @@ type StorageOptions struct {
 	SealEvery string
 	SealBytes int64
 	// CheckBytes is how much of the newest part of each stream's files is checked for
-	// damage before they are used. Default: 16 GiB. A negative number checks all.
+	// damage before the NATS server uses the files. Default: 16 GiB. A negative number
+	// checks all.
 	CheckBytes int64
 	// AcceptDamage starts although the ledger is damaged: the first event of a new
 	// volume names the loss, and the damaged files are quarantined. It has no

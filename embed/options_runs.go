@@ -158,11 +158,11 @@ func (o WorkerOptions) validate() error {
 type ResourceOptions struct {
 	// MemoryMB is the memory for answers, heaps of runs and cached heaps together, in
 	// MiB, from MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs,
-	// the rest for the cache. Answers above it are refused with 503 and Retry-After;
-	// runs wait. With the embedded NATS server it also limits the recorded output of
-	// all runs: a sixteenth of it at once, then a thirty-second of it per second.
-	// Default: 512, or half of the memory limit of the Go runtime if that is less. A
-	// value above that limit is lowered to it.
+	// the rest for the cache. Answers for which there is no memory are refused with 503
+	// and Retry-After; runs wait. With the embedded NATS server, MemoryMB also limits the
+	// recorded output of all runs: a sixteenth of MemoryMB at once, then a thirty-second
+	// per second. Default: 512, or half of the memory limit of the Go runtime if that is
+	// less. A value above the memory limit of the Go runtime is lowered to that limit.
 	MemoryMB int
 	// LimitMemory adjusts the memory limit of the Go runtime (debug.SetMemoryLimit) to
 	// the budget and to the memory in use, never above the limit that the process had.
@@ -189,7 +189,7 @@ func (o ResourceOptions) validate() error {
 }
 
 // withDefaults sets the default of MemoryMB, which depends on the memory limit of the Go
-// runtime, and lowers it to that limit.
+// runtime. It lowers a larger MemoryMB to that limit.
 func (o ResourceOptions) withDefaults(log *slog.Logger) ResourceOptions {
 	limit := debug.SetMemoryLimit(-1)
 	setDefault(&o.MemoryMB, memoryMB(limit))

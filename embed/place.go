@@ -30,9 +30,9 @@ const outsideFile = "outside-server"
 // a new directory.
 type place struct {
 	dir string
-	// own reports that the directory holds the streams of a ledger, or their
-	// configurations, which remain if the streams are lost, or that its damage is being
-	// accepted.
+	// own reports that the directory holds a ledger of its own: there are streams, or stream
+	// configurations, which remain if the streams are lost, or an acceptance of damage was
+	// interrupted.
 	own bool
 	// outside reports that the ledger is on an outside NATS server. server is the
 	// recorded address of that server, or empty if none is recorded.
@@ -87,8 +87,8 @@ func highestKnownIn(dir string) (uint64, error) {
 	return max(marked, signed), nil
 }
 
-// isQuarantining reports whether damage of a ledger in the directory is being accepted.
-// Between two steps of that, the directory of the streams does not exist.
+// isQuarantining reports whether an acceptance of damage of a ledger in the directory was
+// interrupted. Between two steps of it, the directory of the streams does not exist.
 func isQuarantining(dir string) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
 	var a recoveryPlan
@@ -208,9 +208,9 @@ func (p place) checkFound(server string, compared comparison, last, reach uint64
 }
 
 // readableIn returns an error if the ledger of a directory cannot be read without a
-// server: there is none, or it is on an outside NATS server. For these two it returns
-// ErrLocked while a process owns the directory, because that process can be asked. It
-// writes nothing.
+// server: there is no ledger, or the ledger is on an outside NATS server. In both cases the
+// error is ErrLocked while a process owns the directory, because that process can be asked.
+// readableIn writes nothing.
 func readableIn(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return asOption(fmt.Errorf("%s is a file; name the data directory of a server", dir))

@@ -52,9 +52,10 @@ const acceptanceName = "accepting.json"
 func (d *Daybook) acceptanceFile() string { return filepath.Join(d.opts.DataDir, acceptanceName) }
 func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir, "accepted") }
 
-// acceptDamage continues a damaged ledger after the loss, if that was requested: it
-// quarantines the streams as found, puts their intact records in their place, and opens
-// a new volume whose first event names every lost position.
+// acceptDamage continues a damaged ledger after the loss, if Storage.AcceptDamage is set or
+// an earlier acceptance was interrupted. It opens a new volume whose first event names every
+// lost position. With the embedded server it first moves the streams as found to quarantine,
+// and replaces them by their intact records.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
 	plan, carryOut := d.planRecovery, d.applyRecovery
 	if d.opts.NATS.URL != "" {
@@ -194,9 +195,9 @@ type comparison struct {
 	same, changed int
 }
 
-// isIntact reports whether a message is an event, and matches its hash if that is
-// known. A message that is no event may have a hash too: messages are hashed before
-// they are decoded.
+// isIntact reports whether a message is an event that matches its hash, or whose hash is
+// not known. It also counts events for checkSameLedger. A message that is no event may have
+// a hash too: messages are hashed before they are decoded.
 func (c *comparison) isIntact(m events.Stored) bool {
 	if _, err := events.Decode(m.Seq, m.Message()); err != nil {
 		return false
@@ -214,7 +215,7 @@ func (c *comparison) isIntact(m events.Stored) bool {
 }
 
 // checkSameLedger returns an error if the hashes contradict more events than they
-// confirm: then they belong to another ledger, and no event was changed.
+// confirm: then the hashes belong to another ledger, and no event was changed.
 func (c *comparison) checkSameLedger(dir string) error {
 	if c.changed <= c.same {
 		return nil
@@ -247,7 +248,8 @@ func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, 
 	return last, nil
 }
 
-// applyRecovery performs the plan. Each step detects whether it was done before.
+// applyRecovery performs the plan. Each step detects whether an interrupted acceptance has
+// done it before.
 func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	if err := d.quarantine(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
 		return err
@@ -284,8 +286,8 @@ func (d *Daybook) resetMark(name string, mark **damage.HighWaterMark) error {
 	return err
 }
 
-// quarantine moves the streams aside as found and puts their intact records in their
-// place.
+// quarantine moves the streams as found to the directory kept, and replaces them by their
+// intact records.
 func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
 		if err := os.RemoveAll(d.acceptedDir()); err != nil {
@@ -293,7 +295,7 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 		}
 		how := streamfiles.SalvageOptions{
 			IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
-			// Files of volumes may be linked: these volumes are not written again.
+			// Only files of volumes may be hard links: these volumes are not written again.
 			CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
 		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.streamConfigsDir(), how); err != nil {
@@ -392,8 +394,8 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 
 // fileScan collects facts besides damage while the files are checked.
 type fileScan struct {
-	// checkpoint is the position of the newest recorded checkpoint, and origin its
-	// origin.
+	// checkpoint is the position of the newest recorded checkpoint, and origin the origin
+	// of that checkpoint.
 	checkpoint uint64
 	origin     string
 }
@@ -422,7 +424,7 @@ func (d *Daybook) diagnoseProofs(l *fileScan) []damage.Finding {
 	dir := auditDir(d.opts.DataDir)
 	origin, err := translog.ReadOrigin(dir, d.opts.Proof.KeyFile)
 	if err != nil || origin == l.origin {
-		return nil // the code that opens the key reports an unreadable one
+		return nil // after an error: the step that opens the key reports it
 	}
 	what := "are missing"
 	if origin != "" {
@@ -438,7 +440,8 @@ func (d *Daybook) warnOfProofs(found []damage.Finding) {
 	}
 }
 
-// lostAfter returns the position of the event that records events after seq as lost.
+// lostAfter returns the position of the event that records the first lost range that ends
+// after seq.
 func (d *Daybook) lostAfter(seq uint64) (namedAt uint64, lost bool) {
 	r, lost := spans.After(d.store.Lost(), seq)
 	return r.NamedAt, lost

@@ -29,9 +29,9 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 	return nil
 }
 
-// scrubFiles checks the files of the ledger before the server reads them: the server
-// may loop forever over a position that does not exist. The checked blocks are never
-// written again.
+// scrubFiles checks the files of the ledger before the NATS server reads them: that server
+// may loop forever over a position that does not exist. The block of each stream that may
+// still be written to is not checked. The checked blocks are never written again.
 func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error {
 	isVolume := func(stream string) bool {
 		_, ok := events.VolumeOf(stream)

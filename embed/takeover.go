@@ -55,8 +55,8 @@ func takeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lo
 	}
 }
 
-// askHandOver asks an owner to release its directory. It reports false for an owner
-// that does not.
+// askHandOver asks an owner to release its directory. background is false if the owner is
+// not a background owner and therefore refuses.
 func askHandOver(ctx context.Context, dir string) (background bool, err error) {
 	conn, err := dialSocket(ctx, dir)
 	if err != nil {
@@ -81,7 +81,8 @@ func askHandOver(ctx context.Context, dir string) (background bool, err error) {
 	}
 }
 
-// waitStart is datadir.TakeStartLock, but waits for the lock. It reports a longer wait to notice.
+// waitStart is datadir.TakeStartLock, but waits for the lock. It calls notice if the wait
+// takes longer than startNotice.
 func waitStart(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
 	report := time.NewTimer(startNotice)
 	defer report.Stop()

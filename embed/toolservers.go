@@ -60,8 +60,8 @@ func ReadMCPServers(flags []string, file string) ([]ToolServer, error) {
 	return configs, nil
 }
 
-// startToolServers creates the tool servers. It connects to them when the first run may
-// need them.
+// startToolServers creates the tool servers. They are connected when the first run may need
+// them.
 func (d *Daybook) startToolServers(context.Context) error {
 	if len(d.opts.Tools.Servers) == 0 || d.opts.Runs.Elsewhere {
 		return nil
@@ -76,8 +76,9 @@ func (d *Daybook) callsServers(tenant string) bool {
 	return slices.ContainsFunc(d.opts.Tools.Servers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
 }
 
-// callables lets the runner call tools: those of the server, or for a prompt of an ACP
-// session only those that its client configured.
+// callables lets the runner call tools: for a prompt of an ACP session only the tools of the
+// servers that the client of the session configured, and for other runs those of the
+// configured tool servers.
 type callables struct {
 	set   *toolserver.Set // nil without tool servers
 	agent *acp.Server

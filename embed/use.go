@@ -45,7 +45,7 @@ func (u *use) release(why string) {
 	}
 }
 
-// releaseIdle releases the directory if it was not used for after.
+// releaseIdle releases the directory if it was not used for the given duration.
 func (u *use) releaseIdle(after time.Duration) {
 	u.mu.Lock()
 	idle := u.active == 0 && time.Since(u.last) >= after

@@ -96,7 +96,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	defer lock.Release() //nolint:errcheck // the end of the process releases it in any case
 	keys := newDaybook(Options{DataDir: opts.DataDir, Content: ContentOptions{KeyDir: opts.KeyDir}})
-	if !opts.SkipBlobs { // nothing else is decrypted
+	if !opts.SkipBlobs { // only heaps and texts are decrypted
 		if err := keys.openKeys(); err != nil {
 			return nil, fmt.Errorf("%w; or verify without heaps and texts, with --skip-blobs", err)
 		}

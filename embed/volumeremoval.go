@@ -17,12 +17,13 @@ import (
 	"daybook/internal/store/streamfiles"
 )
 
-// preserveTimeout is the maximum time to hash the events of a volume before it is
-// removed.
+// preserveTimeout is the maximum time to make the hashes of a volume durable before the
+// volume is removed.
 const preserveTimeout = time.Minute
 
-// removeVolume removes the oldest volume. The caller proves that it has an export by
-// the hash of its file of events, which removeVolume computes again. It returns
+// removeVolume removes volume n, which must be the oldest one. The argument export is the
+// hash of the file of events in an export of the volume: with it, the caller proves that it
+// has the export. removeVolume computes the hash again from the ledger. It returns
 // *events.NotRemovableError with the reasons if the volume cannot be removed.
 func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
 	refuse := func(reasons ...string) error { return &events.NotRemovableError{Volume: n, Reasons: reasons} }

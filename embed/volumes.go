@@ -20,8 +20,9 @@ const (
 const (
 	// sealCheck is the interval of checks of the active volume.
 	sealCheck = 10 * time.Second
-	// signPendingTimeout and closeWait are the maximum times to sign the events before
-	// a volume is sealed: first while appends continue, then while they wait.
+	// signPendingTimeout and closeWait are the maximum times to sign the events before a
+	// volume is sealed: signPendingTimeout while appends continue, then closeWait while
+	// they wait.
 	signPendingTimeout = time.Minute
 	closeWait          = 10 * time.Second
 )
@@ -86,7 +87,8 @@ func (o Options) sealReason(v events.VolumeInfo, now time.Time) events.VolumeRea
 	}
 }
 
-// monthOf numbers the months in order: with a clock that was set back, no volume is due.
+// monthOf returns the number of a month. Later months have higher numbers, so no volume is
+// due if the clock was set back to an earlier month.
 func monthOf(t time.Time) int {
 	t = t.UTC()
 	return t.Year()*12 + int(t.Month())
