@@ -1,12 +1,12 @@
-// Package typescript turns TypeScript into JavaScript without changing what the source does
-// or its positions.
+// Package typescript turns TypeScript into JavaScript that does the same and has the same
+// positions, or a source map of them.
 //
-// JavaScript first tries to erase the types: it replaces them by white space, so statements,
-// their values, lines and columns stay the same. Some constructs have no JavaScript of the
-// same layout: enums, namespaces with values, parameter properties, decorators and using
-// declarations. A source with one of them is lowered: esbuild rewrites it, the value of the
-// last expression statement is kept, and the result has a source map. SplitLiterals cuts
-// literals that are too long for V8.
+// The function JavaScript first tries to erase the types: it replaces them by white space,
+// so statements, their values, lines and columns stay the same. Some constructs have no
+// JavaScript of the same layout: enums, namespaces with values, parameter properties,
+// decorators and using declarations. A source with one of them is lowered: esbuild rewrites
+// the source, the value of the last expression statement is kept, and the result has a
+// source map. SplitLiterals cuts literals that are too long for V8.
 //
 // Functions take UTF-8 without NUL bytes and return new slices. They have no state and are
 // safe for concurrent use. Sources are hostile: a source can make the parsers use memory and

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// notErasable is a construct that cannot be erased, because it is not only types, and its
-// position. line and column are 1-based; column counts UTF-16 units.
+// notErasable describes a construct that cannot be erased, because it consists not only of
+// types. line and column are its position, 1-based; column counts UTF-16 units.
 type notErasable struct {
 	construct    string
 	line, column int
@@ -143,8 +143,8 @@ func (e *eraser) blank(start, end int) {
 	}
 }
 
-// afterMember returns the node after an erased statement or member and after the semicolon or
-// comma that ends it, which member erases as well.
+// afterMember returns the node after an erased statement or member. In a class, this is the
+// node after the semicolon or comma that ends the member, which eraseMember erases as well.
 func (e *eraser) afterMember(i int) int {
 	if n := e.next(i); n != none && e.parentKind(i) == "class_body" && (e.kind(n) == ";" || e.kind(n) == ",") {
 		return e.last(n)
@@ -169,7 +169,8 @@ func (e *eraser) eraseMember(i int) (erased bool, err error) {
 	return true, nil
 }
 
-// needsEnd reports whether a statement or member that ends at an offset could continue after it.
+// needsEnd reports whether a statement or member that ends at an offset could continue after
+// that offset.
 func (e *eraser) needsEnd(end int) bool {
 	if end == 0 {
 		return false
@@ -243,7 +244,8 @@ func (e *eraser) isTypeNamespace(i int) bool {
 	return true
 }
 
-// eraseNode erases the types of node i. It reports whether its children need not be visited.
+// eraseNode erases the types of node i. skip reports that the children of the node need not be
+// visited.
 func (e *eraser) eraseNode(i int) (skip bool, err error) {
 	parent := e.parentKind(i)
 	switch e.kind(i) {
@@ -385,8 +387,8 @@ func (e *eraser) closeParameters(annotation int) {
 	e.noteNotErasable("a type before an arrow", e.start(annotation))
 }
 
-// canEraseAssertion reports whether "<T>x" can be replaced by x. It cannot where x alone has
-// another meaning.
+// canEraseAssertion reports whether "<T>x" can be replaced by x. It reports false, and notes the
+// construct, where x alone has another meaning.
 func (e *eraser) canEraseAssertion(i int) (safe bool, err error) {
 	types := e.child(i, "type_arguments")
 	if types == none || e.breaksLine(e.start(types), e.end(types)) {

@@ -115,9 +115,9 @@ func nesting(source []byte) int {
 func transform(source []byte, loader api.Loader, lowering bool) api.TransformResult {
 	code := string(source)
 	if strings.Contains(code, "sourceMappingURL") {
-		// esbuild would read a source map that the script refers to, and report a damaged
-		// one as a syntax error. It uses the last such comment, and it cannot load the map
-		// of this one.
+		// esbuild would read the source map that the last sourceMappingURL comment refers to,
+		// and report a damaged map as a syntax error. The comment added here becomes the last
+		// one, and esbuild cannot load its map.
 		code += "\n//# sourceMappingURL=."
 	}
 	options := api.TransformOptions{
@@ -179,7 +179,7 @@ func withoutEmpty(printed []byte) []byte {
 // lowerLoosely lowers a source that esbuild accepts and the grammar reads in another way. The
 // value of such a source is certain only if it is the value of the last statement, and if no
 // statement follows that the grammar may have read as a part of another one. A source that
-// esbuild reads in another way than JavaScript is refused.
+// esbuild may read in another way than JavaScript engines is refused: see updatedBefore.
 func lowerLoosely(source []byte) (*Program, error) {
 	if updatedBefore.Match(source) {
 		return nil, asSyntaxError(errSyntax)

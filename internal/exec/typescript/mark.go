@@ -77,8 +77,9 @@ func (t *tree) ends() []insertion {
 	return ends
 }
 
-// isAddedTo reports whether esbuild added a statement with this expression to source: it calls or
-// assigns a name that source does not contain, or it is the call that fills a namespace.
+// isAddedTo reports whether esbuild added the statement with this expression to source. That is so
+// if the expression calls or assigns a name that source does not contain, or is the call that
+// fills a namespace.
 func (t *tree) isAddedTo(source []byte, expression int) bool {
 	isNew := func(i int) bool {
 		return i != none && t.kind(i) == "identifier" && !bytes.Contains(source, []byte(t.text(i)))
@@ -121,8 +122,9 @@ func (t *tree) endsInMark(name string) bool {
 	return t.kind(call) == "call_expression" && t.text(t.first(call)) == name
 }
 
-// directives returns the statements of the directive prologue. It ends at a string with an escape:
-// esbuild prints the string without the escape, which would make it a directive.
+// directives returns the statements of the directive prologue. The prologue ends before a string
+// with an escape: esbuild prints that string without the escape, which would make the string a
+// directive.
 func (t *tree) directives() map[int]bool {
 	found := map[int]bool{}
 	for c := t.first(0); c != none; c = t.next(c) {
@@ -140,7 +142,8 @@ func (t *tree) directives() map[int]bool {
 
 // holdsFunction reports whether the argument of a mark is an arrow function, with or without
 // parentheses. esbuild prints parentheses around an arrow function if the source has them. It
-// takes those of the mark for such ones, so unmark has to remove them.
+// would take the parentheses that remain of the mark for such parentheses, so unmark has to remove
+// them.
 func (t *tree) holdsFunction(arguments int) bool {
 	if arguments == none || t.kind(arguments) != "arguments" {
 		return false

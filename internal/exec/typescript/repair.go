@@ -13,7 +13,7 @@ type candidate struct {
 	await int // offset of the "await" before it, or none
 }
 
-// usingCandidates returns every "using" that is followed by a name on its line. It may be in a
+// usingCandidates returns every "using" that is followed by a name on its line. Some may be in a
 // comment or a string; constantsAt selects those that start a declaration.
 func usingCandidates(source []byte) []candidate {
 	var found []candidate
@@ -175,8 +175,8 @@ func (t *tree) nextToken(i int) int {
 	return n
 }
 
-// endsOperand reports whether an expression like p cannot start with node i in JavaScript. Node i
-// is x++ or an arrow function with a body in braces.
+// endsOperand reports whether, in JavaScript, an expression of the kind of node p cannot start
+// with node i, which is x++ or an arrow function with a body in braces.
 func (t *tree) endsOperand(i, p int) bool {
 	switch t.kind(p) {
 	case "call_expression", "subscript_expression", "member_expression":
@@ -248,10 +248,11 @@ var continuesType = map[string]bool{
 // first one. maxRepaired is the maximum size in bytes of a source that is repaired.
 const maxRepairs, maxRepaired = 16, 1 << 18
 
-// repair parses a source that the grammar does not accept after small changes. It ends statements at
-// line ends, because the grammar reads a sign, a star or a template at the start of a line as a
-// continuation even after a type. It also hides imported types, the variance of type parameters,
-// decorators in parentheses and comments. The error is errSyntax if that is not enough.
+// repair makes small changes to a source that the grammar does not accept, and parses it again. It
+// ends statements at line ends, because the grammar reads a sign, a star or a template at the start
+// of a line as a continuation even after a type. It also hides imported types, the variance of type
+// parameters, decorators of the form @(...), and line comments. The error is errSyntax if that is
+// not enough.
 func repair(source []byte) (*tree, error) {
 	if len(source) > maxRepaired {
 		return nil, errSyntax
