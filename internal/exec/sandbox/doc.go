@@ -1,10 +1,10 @@
 // Package sandbox has the layers that confine a worker process, the system call filter,
 // and the proofs that the layers are in force.
 //
-// The constructor in package v8 sets most layers before the process has a second thread.
-// Prove then checks each of them with the kernel. The last layer, the filter, is installed
-// with Filter.Install when V8 is warm and before the worker receives user code.
-// Filter.Prove checks it.
+// A constructor in the C code of package v8 sets most layers, before Go starts and the
+// process has a second thread. Prove then checks these layers with the kernel. The last
+// layer, the filter, is installed with Filter.Install when V8 is warm and before the worker
+// receives user code. Filter.Prove checks the filter.
 //
 // The package does not depend on V8, frames or pools.
 //

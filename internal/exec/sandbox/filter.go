@@ -96,9 +96,9 @@ func (f Filter) rules() []rule {
 	add(unix.SYS_CLONE, []test{equals(0, threadFlags)})
 	add(unix.SYS_TGKILL, []test{equals(0, uint64(f.ProcessID))}) // Go's preemption, abort
 	add(unix.SYS_PRCTL, []test{equals(0, prSetVMA)}, []test{equals(0, unix.PR_SET_NAME)}, []test{equals(0, unix.PR_GET_SECCOMP)})
-	// Code that sets the handler of SIGSYS tries to survive a violation, or it is that
-	// handler, which ends the process this way. The kernel ignores the upper half of the
-	// number, the filter does not.
+	// A call that sets the handler of SIGSYS ends the process: it comes from code that tries
+	// to survive a violation, or from the handler itself, which ends the process in this way.
+	// The kernel ignores the upper half of the signal number, the filter does not.
 	rules = append(rules, rule{unix.SYS_RT_SIGACTION, [][]test{
 		{atMost(0, uint64(unix.SIGSYS)-1)},
 		{between(0, uint64(unix.SIGSYS)+1, 64)},

@@ -110,8 +110,9 @@ func (r rule) body() []bpf.Instruction {
 	return append(body, bpf.RetConstant{Val: uint32(r.otherwise)})
 }
 
-// instructions returns the instructions of the test. Execution continues after them if the test
-// passes. If it fails, it skips as many further instructions as skip says.
+// instructions returns the instructions of the test. If the test passes, execution continues
+// directly after them. If the test fails, execution skips as many further instructions as skip
+// says.
 func (t test) instructions(skip int) []bpf.Instruction {
 	low := uint32(offArguments + 8*t.argument)
 	high := low + 4

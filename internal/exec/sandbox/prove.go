@@ -19,7 +19,8 @@ type Claims struct {
 // Prove checks each claimed layer with the kernel and returns those that are in force, sorted.
 // It does not check the layers of the filter. ClosedFiles cannot be checked and is returned if
 // it is claimed. Prove must be called on the first thread of the process, which has the
-// parent-death signal, and before Filter.Install: the filter answers some of its system calls.
+// parent-death signal, and before Filter.Install: the filter answers some of the system calls
+// that Prove makes.
 func Prove(c Claims) []string {
 	proofs := map[string]func() bool{
 		// The kernel creates all namespaces in one call or none, so it is enough to check

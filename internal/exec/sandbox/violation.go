@@ -17,7 +17,8 @@ const (
 )
 
 // Violation returns the name of the system call that a process was killed for, from its standard
-// error. The process may have written another name, so no decision may depend on it.
+// error. The process may have written the number of another call, so no decision may depend on
+// the name.
 func Violation(stderr string) string {
 	const unknown = "an unknown system call"
 	i := strings.LastIndex(stderr, violationHead)
