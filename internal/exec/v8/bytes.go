@@ -18,8 +18,8 @@ func cBytes(b []byte) C.daybook_bytes {
 	return C.daybook_bytes{data: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), size: C.size_t(len(b))}
 }
 
-// toMillis converts t to milliseconds since 1970. A float64 resolves a quarter of a microsecond
-// there, so microseconds are kept.
+// toMillis converts t to milliseconds since 1970. For present times, a float64 of milliseconds
+// resolves a quarter of a microsecond, so microseconds are kept.
 func toMillis(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 
 func fromMillis(ms float64) time.Time { return time.UnixMicro(int64(math.Round(ms * 1000))).UTC() }

@@ -47,8 +47,8 @@ type Engine struct {
 	Platform string `json:"platform"`
 }
 
-// ID returns a short name of the engine. Equal engines have equal names, and other engines have
-// other names.
+// ID returns a short name of the engine. Equal engines have equal names, and different engines
+// have different names.
 func (e Engine) ID() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%t\n%s\n%d\n%d\n%s\n", e.V8Version, e.Flags, e.JIT, e.PreludeSHA256, e.SnapshotFormat, e.ExternalReferences, e.Platform))
 	return "v8-" + e.V8Version + "-" + hex.EncodeToString(sum[:8])

@@ -85,7 +85,8 @@ type Answer struct {
 	// message of an error.
 	OK   bool
 	Text []byte
-	// At is the time of the answer. The script's clock advances to it, unless it is ahead.
+	// At is the time of the answer. The script's clock advances to At, unless the clock is
+	// ahead of it.
 	At time.Time
 }
 
@@ -258,10 +259,10 @@ type Result struct {
 	// memory beyond it, and did not free that memory. The heap of the run must then not be
 	// kept if it is larger than the input heap.
 	BeyondLimit bool
-	// AboveLimit is set if the heap is also larger than Config.HeapLimit. It must not be
-	// kept: a run that starts from it runs out of memory. The saved size does not show
-	// that, because many equal values in a row, such as the empty parts of tables, are
-	// saved as one.
+	// AboveLimit is set if the heap is also larger than Config.HeapLimit. Such a heap must
+	// not be kept: a run that starts from it runs out of memory. The size of the saved heap
+	// does not show that the heap is too large, because many equal values in a row, such as
+	// the empty parts of tables, are saved as one.
 	AboveLimit bool
 	// Clock is the time of the script's clock at the end.
 	Clock time.Time
@@ -336,8 +337,8 @@ func (i *Isolate) Run(script Script) (Result, error) {
 }
 
 // Terminate ends a run soon. Before Run it makes Run return without running the script; after
-// Run it has no effect. Some loops inside V8 do not notice it, so a caller that must end a run in
-// time has to kill the process. It is safe for concurrent use.
+// Run it has no effect. Some loops inside V8 do not notice the request, so a caller that must end
+// a run in time has to kill the process. Terminate is safe for concurrent use.
 func (i *Isolate) Terminate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -52,8 +52,8 @@ func LockdownLayers() []string {
 // ReportViolations installs a handler of SIGSYS for the calls that the filter traps. The handler
 // writes "daybook-sandbox: refused NUMBER ARCH" to standard error and ends the process. NUMBER
 // is the number of the call, ARCH its AUDIT_ARCH in the kernel. Calls at ProbeAddress do not end
-// the process. Call it directly before the filter is installed. The filter MUST kill the process
-// on rt_sigaction of SIGSYS.
+// the process. ReportViolations MUST be called directly before the filter is installed. The filter
+// MUST kill the process on rt_sigaction of SIGSYS.
 func ReportViolations() error {
 	if C.daybook_report_violations() != 0 {
 		return errors.New("catch SIGSYS: not possible on this platform")

@@ -37,8 +37,8 @@ var preludeSource = sync.OnceValue(func() []byte {
 	return []byte(b.String())
 })
 
-// stripLine removes the indentation of a line, and the line's text if it is a comment, because
-// every saved heap contains the source. Line ends are kept, so that lines keep their numbers.
+// stripLine removes the indentation of a line, and the whole text of a comment line, because every
+// saved heap contains the source. Line ends are kept, so that lines keep their numbers.
 // No literal of the prelude spans lines, which a test checks.
 func stripLine(line string) string {
 	line = strings.TrimLeft(line, " ")

@@ -30,11 +30,11 @@ type Isolated struct {
 
 // Start starts the program and returns its process. The caller MUST wait for the process. Start
 // works like os.StartProcess for a process with a user namespace, but does not copy the page
-// tables of this process. If the process asks for a signal at the death of its parent, Start
-// must be called from a thread that lives as long as the process may.
+// tables of this process. If the new process asks for a signal at the death of its parent, Start
+// must be called from a thread that exists for as long as the new process may run.
 //
-// The new process maps its own user and group. Some systems permit that only to its parent, so
-// os.StartProcess may succeed after an error of Start.
+// The new process itself maps its user and its group. Some systems permit only the parent to map
+// them, so os.StartProcess may succeed after an error of Start.
 func (i Isolated) Start() (*os.Process, error) {
 	for _, s := range append([]string{i.Path, i.Dir}, i.Args...) {
 		if strings.IndexByte(s, 0) >= 0 {
