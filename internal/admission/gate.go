@@ -29,19 +29,19 @@ type Gate struct {
 	ended endedCount
 }
 
-// nextOwnerKey marks the context of a request whose client asks the next owner when this
-// one ends, if link.IsLinked cannot report that.
+// nextOwnerKey marks the context of a request whose client asks the next owner of the data
+// directory when this owner ends, and for which link.IsLinked cannot report that.
 type nextOwnerKey struct{}
 
 // WithNextOwner returns the context of a request whose client asks the next owner of the
-// data directory for the answer if this one ends.
+// data directory for the answer if this owner ends.
 func WithNextOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, nextOwnerKey{}, true)
 }
 
-// Admit is ledger.Options.Admit. It refuses runs while the server drains, unless the
-// next owner answers the client, while free disk space is below the reserve, and of
-// tenants above a quota.
+// Admit is ledger.Options.Admit. It refuses a run in three cases: the server drains and the
+// next owner does not answer the client, free disk space is below the reserve, or the
+// tenant is above a quota.
 func (g *Gate) Admit(ctx context.Context, s *ledger.Submission) (done func(seq uint64), err error) {
 	if g.IsDraining() && !link.IsLinked(ctx) && ctx.Value(nextOwnerKey{}) == nil {
 		return nil, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}

@@ -27,13 +27,14 @@ type Log struct {
 // CodeExhausted if the event adds a session, a short name, a context or tagged heaps
 // above the limit of the tenant, or if too many earlier changes of the tenant are not
 // applied. It returns *events.UnwritableError while free disk space is below the reserve
-// or the projections cannot be written. If an event of a command is recorded already,
-// its further events are not held back: the error could not say that nothing was
+// or the projections cannot be written. If an event of a command is recorded already, the
+// further events of the command are not held back: an error could not say that nothing was
 // recorded. If no event of a command was sent, Append returns *events.NoAnswerError
 // within 200 ms while an outside server is silent.
 func (l Log) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if l.Entered {
-		// A note is recorded later, and the client of an edit gets the reason at once.
+		// Notes are recorded later. The client of an edit of a conversation context gets the
+		// reason at once.
 		if err := l.Silent(); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
@@ -114,9 +115,9 @@ func (l Log) append(ctx context.Context, e events.Event, after int64) (uint64, e
 	return l.record(ctx, e, after, appended)
 }
 
-// record appends an event and notes its position. It does so also if the append panics:
-// otherwise its tenant would count as waiting until the server ends, and other tenants
-// would wait for it.
+// record appends an event and passes its position to appended. It also calls appended if
+// the append panics: otherwise the tenant of the event would count as waiting until the
+// server ends, and other tenants would wait for that tenant.
 func (l Log) record(ctx context.Context, e events.Event, after int64, appended func(seq uint64)) (seq uint64, err error) {
 	defer func() { appended(seq) }()
 	return l.Store.Append(ctx, e, after)
