@@ -117,7 +117,7 @@ type holding struct {
 	held     int64 // guarded by mu
 	released bool  // guarded by mu
 
-	waiter *waiter // guarded by b.mu; set while the answer waits for memory, and until it has it
+	waiter *waiter // guarded by b.mu; set from the first wait for memory in Retry until Retry returns
 
 	retries atomic.Int64 // running calls of Retry, which count a refusal themselves
 }
@@ -135,9 +135,9 @@ func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding,
 // not wait, because the caller may hold memory that others need; see Retry.
 //
 // One tenant cannot take the whole share. Several answers of a tenant together never
-// hold more than what stays free, and its only answer leaves an eighth of the share
-// free. That eighth is for tenants that hold at most a quarter of it. So a large answer
-// of one tenant does not cause the refusal of a small answer of another one.
+// hold more than what stays free. A tenant with a single answer leaves an eighth of the
+// share free. That eighth is for tenants that hold at most a quarter of the eighth. So a
+// large answer of one tenant does not cause the refusal of a small answer of another one.
 func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
 // TakeOnce is Take without the factor, for memory that is held once, such as a buffer.
@@ -211,13 +211,13 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 }
 
 // Limit returns n bytes, or half the share if that is less. Two answers that need more
-// than that never fit at the same time. One of them leaves space for a smaller answer
-// of another tenant.
+// than half the share never fit at the same time. One such answer, counted as half the
+// share, leaves space for a smaller answer of another tenant.
 func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers/2) }
 
 // Drop returns all memory, like Shrink(0). It is for a large request of n bytes that
 // nothing refers to any longer. If the memory of another request would not fit beside
-// it, the garbage collector runs first.
+// the dropped request, the garbage collector runs first.
 func (a *holding) Drop(n int64) { a.drop(n, 0) }
 
 // DropTo is Drop for all but n bytes.
@@ -239,8 +239,8 @@ func (b *Budget) answersUsed() int64 {
 	return b.used
 }
 
-// fits reports whether a tenant that holds own bytes may take n of free bytes, for its
-// only answer or for one of several.
+// fits reports whether a tenant that holds own bytes may take n of the free bytes. only
+// reports that the bytes are for the only answer of the tenant.
 func (b *Budget) fits(own, n, free int64, only bool) bool {
 	if own+n <= b.smallLimit() {
 		return n <= free
@@ -334,8 +334,8 @@ func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Release returns the memory of the account. The caller MUST NOT keep references to it.
-// Release MAY be called more than once.
+// Release returns the memory of the account. The caller MUST NOT keep references to the
+// heap in that memory. Release MAY be called more than once.
 func (a *RunAccount) Release() {
 	n := a.held
 	if n == 0 {
@@ -380,8 +380,8 @@ type (
 	runKey     struct{}
 )
 
-// WithRun returns a context that carries the account of a run: Take reserves memory in
-// it.
+// WithRun returns a context that carries the account of a run. Take with this context
+// reserves memory in the account.
 func WithRun(ctx context.Context, a *RunAccount) context.Context {
 	return context.WithValue(ctx, runKey{}, a)
 }

@@ -3,9 +3,9 @@ package budget
 import "sync"
 
 // garbage counts the memory of returned heaps or requests that the garbage collector
-// may not have freed yet. Without it, the collector would let the process grow to twice
-// the memory in use. Running the collector after each return would slow down everything
-// else on the server.
+// may not have freed yet, and decides by this count when to run the collector. Otherwise
+// the collector would let the process grow to twice the memory in use. Running the
+// collector after each return would slow down everything else on the server.
 type garbage struct {
 	collect func()        // runs the garbage collector
 	cycles  func() uint64 // counts its completed cycles

@@ -40,8 +40,8 @@ func (a *holding) queue(w *waiter, n int64) {
 	a.waiter, b.waitLine.isNextKnown = w, false
 }
 
-// leave removes a waiter that got its memory or was refused. The next turn is that of
-// another tenant.
+// leave removes a waiter that got its memory or was refused. The other tenants that wait
+// have their turns before the tenant of this waiter has another one.
 func (a *holding) leave(w *waiter) {
 	b := a.b
 	b.mu.Lock()
