@@ -15,8 +15,7 @@ type Rate struct {
 	Burst int64
 	// Reserve is the part of Burst that only tenants with little use get.
 	Reserve int64
-	// Little is the maximum number of bytes that a tenant requests in ten seconds to
-	// count as one with little use.
+	// Little is the maximum number of bytes in ten seconds for a tenant with little use.
 	Little int64
 }
 
@@ -51,8 +50,8 @@ func (r Rate) Check() error {
 // those, the following requests wait longer.
 //
 // Tenants with little use get the reserve before the others, until they are Rate.Little
-// ahead of the tenant whose turn it is. So many of them together cannot keep that
-// tenant waiting.
+// ahead of the tenant whose turn it is. Therefore even many such tenants together cannot
+// keep that tenant waiting.
 //
 // A Pace is not safe for concurrent use.
 type Pace struct {
@@ -69,8 +68,8 @@ type Pace struct {
 // pacedTenant is a tenant that requested bytes recently.
 type pacedTenant struct {
 	clock   int64
-	used    float64 // bytes, decreasing to 0 over littleTime
-	at      time.Time
+	used    float64   // bytes, decreasing to 0 over littleTime
+	at      time.Time // time that used refers to
 	waiting list.List // of *Claim
 }
 

@@ -60,8 +60,8 @@ type Scheduler struct {
 	floor time.Duration
 	// takenSlots is the number of occupied slots.
 	takenSlots int
-	// fullSince is the time when the last slot that is not an extra one was taken or
-	// released.
+	// fullSince is the latest time at which a normal slot, which is not an extra one, was
+	// released, or at which the last free normal slot was taken.
 	fullSince time.Time
 	// served counts the slots taken so far. It orders tenants with equal clocks.
 	served uint64
@@ -70,8 +70,8 @@ type Scheduler struct {
 type tenant struct {
 	weight time.Duration
 	clock  time.Duration
-	// waiting is the number of requests that are expected to wait. since is the time
-	// from which the first of them waits without any slot taken for the tenant.
+	// waiting is the number of requests that are expected to wait. since is the time at
+	// which the tenant began to wait, or at which it last got a slot if that is later.
 	waiting int
 	since   time.Time
 	// starts maps each slot of the tenant to the start of its run.
@@ -135,7 +135,8 @@ func (s *Scheduler) SetWaiting(name string, n int, now time.Time) {
 	s.forget(name, t)
 }
 
-// forget drops a tenant that has no requests and runs and is not ahead of any other.
+// forget drops a tenant that has neither requests nor runs, if its clock is not above the
+// floor or if there is no other tenant.
 func (s *Scheduler) forget(name string, t *tenant) {
 	if t.waiting == 0 && len(t.starts) == 0 && (t.clock <= s.floor || len(s.tenants) == 1) {
 		delete(s.tenants, name)
