@@ -2,8 +2,8 @@ package gomemory
 
 import "runtime/metrics"
 
-// leastGarbage is the minimum of garbage below the limit of the Go runtime, however
-// little the collector has to scan: each collection also empties pools.
+// leastGarbage is the minimum amount of garbage that fits below the limit of the Go
+// runtime, however little the collector has to scan: each collection also empties pools.
 const leastGarbage = 32 << 20
 
 // Limit is the limit of the Go runtime that fits the memory in use. Below it the
@@ -25,10 +25,10 @@ func NewLimit(least, most int64) *Limit { return &Limit{most: most, least: least
 // scans, plus the overhead that no collection frees, and at least the need of the budget.
 // Memory in use that is not scanned, such as heaps of runs and output that the NATS
 // server keeps, costs the collector nothing, so it adds no garbage to the limit. The
-// overhead may be a quarter of a heap of small objects; without it the collector of
-// such a heap would take more time than the server. A small difference does not change
-// the limit: a limit that is too low may lack at most a quarter of the garbage, or the
-// collector would not stop.
+// overhead may be a quarter of a heap of small objects; if the limit did not include the
+// overhead, the collector of such a heap would take more time than the server. A small
+// difference does not change the limit. If the limit is too low, it may lack at most a
+// quarter of the garbage, because otherwise the collector would not stop.
 func (l *Limit) Adjust(live, scanned, overhead int64) (limit int64, changed bool) {
 	garbage := max(min(scanned, live)/3, leastGarbage)
 	want := min(max(l.least, live+garbage+min(overhead, live/3)), l.most)

@@ -36,9 +36,9 @@ type Trimmer struct {
 	stuck int64
 }
 
-// Check trims everything if little was allocated in the last idleChecks checks but more
-// since the last trim. It trims everything but the caches if much memory is unused
-// under a light load.
+// Check trims everything if less than idleBytes was allocated in the last idleChecks checks,
+// and at least idleBytes since the last such trim. It trims everything but the caches if
+// much memory is unused under a light load.
 func (t *Trimmer) Check() {
 	now, unused := t.Allocated(), t.Unused()
 	t.stuck = min(t.stuck, unused)
