@@ -100,7 +100,7 @@ type Permit struct {
 	gate   *Gate
 	tenant string
 	// Guarded by gate.mu.
-	wasHeld   bool // it was held before
+	wasHeld   bool // whether the permit is held or was held before
 	isHeldNow bool
 	isCounted bool // in gate.running
 	since     time.Time
@@ -287,7 +287,8 @@ func (g *Gate) dispatch() {
 	}
 }
 
-// uncount lets another read run. The caller must hold gate.mu.
+// uncount ends the count of the permit against Options.Running, so that another read can
+// run. The caller must hold gate.mu.
 func (p *Permit) uncount() {
 	if !p.isCounted {
 		return
