@@ -87,8 +87,8 @@ func (e *RefusedError) Error() string { return e.Message }
 // Shred destroys the content of a session's runs. It records an event, collects the
 // heaps that the runs left, and destroys the keys. It returns a *RefusedError if a run of
 // the session has not ended or has no session entry yet, if other runs used or left one of
-// the heaps and force is not set, or if no content was recorded under a key. It returns
-// events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
+// the heaps and force is not set, or if no content is left that was recorded under a key. It
+// returns events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
 // destroyed, but the keys are retired.
 //
 // A run that is requested during the call is recorded under a new key, and its content
@@ -111,6 +111,10 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
 	switch {
+	case len(f.encrypted) == 0 && len(f.shredded) > 0 && f.kept > 0:
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded, except that of %d runs, which were recorded without a key: their content cannot be shredded", session, f.kept)}
+	case len(f.encrypted) == 0 && len(f.shredded) > 0:
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded", session)}
 	case len(f.encrypted) == 0 && f.kept > 0:
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be shredded", f.kept, session)}
 	case len(f.encrypted) == 0:
@@ -205,9 +209,10 @@ func firstOf(list []string) string {
 type sessionScan struct {
 	// decided is the position of the last event that was read.
 	decided uint64
-	// encrypted holds the runs that were recorded under the keys; kept counts the others.
-	encrypted map[string]bool
-	kept      int
+	// encrypted holds the runs that were recorded under the keys, shredded those whose key
+	// is already destroyed. kept counts the runs that were recorded without a key.
+	encrypted, shredded map[string]bool
+	kept                int
 	// open lists the runs without a session entry.
 	open  []string
 	heaps map[string]*sessionHeap
@@ -234,7 +239,7 @@ func (f *sessionScan) outsideUsers() []string {
 
 // scanSession reads the ledger for a session.
 func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
-	f := &sessionScan{encrypted: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
+	f := &sessionScan{encrypted: map[string]bool{}, shredded: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
 	open := map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
 		typ := typeOf(m)
@@ -249,17 +254,22 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 			return err
 		}
 		use := func(id, hash string) {
-			if hash != "" && !f.encrypted[id] {
+			if hash != "" && !f.encrypted[id] && !f.shredded[id] {
 				f.others[hash] = append(f.others[hash], id)
 			}
 		}
 		switch d := e.Data.(type) {
 		case *events.ExecutionRequested:
-			switch {
-			case d.SessionID == session && slices.Contains(keys, events.ContentKeyID(d)):
-				f.encrypted[d.ExecutionID], open[d.ExecutionID] = true, true
-			case d.SessionID == session:
-				f.kept++
+			if d.SessionID == session {
+				key := events.ContentKeyID(d)
+				switch _, exists := s.opts.Keys.ContentKey(key); {
+				case slices.Contains(keys, key):
+					f.encrypted[d.ExecutionID], open[d.ExecutionID] = true, true
+				case key == "":
+					f.kept++
+				case !exists: // the key of a run that was requested during this call exists
+					f.shredded[d.ExecutionID] = true
+				}
 			}
 			use(d.ExecutionID, d.Heap)
 		case *events.ExecutionStarted:

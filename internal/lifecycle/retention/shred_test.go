@@ -128,6 +128,31 @@ func TestShredRefuses(t *testing.T) {
 	}
 }
 
+// Runs that are shredded already are neither runs without a key nor runs outside of the
+// session.
+func TestShredAgain(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	v.leaves("s", "", "x")
+	s := v.shredder(v.keys)
+	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 || done.Kept != 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	_, err := s.Shred(t.Context(), tenant, "s", false, actor)
+	var refused *retention.RefusedError
+	if !errors.As(err, &refused) || !strings.HasSuffix(refused.Message, "already shredded") {
+		t.Errorf("a session without other runs: %v", err)
+	}
+	v.leaves("s", "", "x") // a heap that the shredded run left too
+	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	v.ran(tenant, 0, events.ExecutionRequested{Session: "s"}, "y")
+	if _, err := s.Shred(t.Context(), tenant, "s", false, actor); !errors.As(err, &refused) || !strings.Contains(refused.Message, "already shredded, except that of 1 runs") {
+		t.Errorf("a session with a run without a key: %v", err)
+	}
+}
+
 // crashing are keys whose process dies before it destroys the first one.
 type crashing struct{ retention.Keys }
 
