@@ -186,8 +186,8 @@ func (c *deliverer) attempt(ctx context.Context, m message) outcome {
 }
 
 // deliver tries an event until the receiver accepts it or it is a recorded dead letter,
-// and then returns true. It returns false if the receiver wants no more deliveries or
-// ctx is done.
+// and then returns true. It returns false if the receiver wants no more deliveries, which
+// it may also answer to a retry of a dead letter during a pause, or if ctx is done.
 func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 	start := time.Now()
 	for n := 1; ; n++ {
@@ -207,7 +207,7 @@ func (c *deliverer) deliver(ctx context.Context, p parcel) (bool, error) {
 		}
 		d := max(c.s.opts.backoff(n), min(o.retryAfter, c.s.opts.BackoffMax))
 		c.report(n, o, time.Now().Add(d))
-		if !c.pause(ctx, d) {
+		if !c.pause(ctx, d) || c.isDisabled() {
 			return false, nil
 		}
 	}
