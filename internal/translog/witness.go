@@ -17,7 +17,7 @@ import (
 
 const (
 	// witnessTries is the maximum number of attempts to send a checkpoint. A newer checkpoint
-	// replaces it at once, and the attempts for both are counted together.
+	// replaces it at once and gets as many attempts.
 	witnessTries = 3
 	// witnessWait is the maximum time of one attempt.
 	witnessWait = 10 * time.Second
@@ -31,6 +31,7 @@ type witness struct {
 	client *http.Client
 	next   chan []byte
 	pause  time.Duration // before the second attempt; doubled after each attempt
+	failed int           // attempts that failed since the last success; used by run only
 }
 
 // CheckWitness returns an error unless address is a valid witness URL or empty.
@@ -63,22 +64,17 @@ func (w *witness) offer(signed []byte) {
 
 func (w *witness) run(ctx context.Context) {
 	defer w.client.CloseIdleConnections()
-	failing := false
 	for {
 		select {
 		case signed := <-w.next:
-			err := w.send(ctx, signed)
-			if err != nil && ctx.Err() == nil && !failing {
-				w.logFailure(ctx, err)
-			}
-			failing = err != nil
+			w.send(ctx, signed)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// logFailure logs an error of send, without the secrets in the address of the witness. The
+// logFailure logs an error of post, without the secrets in the address of the witness. The
 // text of a *url.Error has the whole address.
 func (w *witness) logFailure(ctx context.Context, err error) {
 	if of, ok := errors.AsType[*url.Error](err); ok {
@@ -88,13 +84,24 @@ func (w *witness) logFailure(ctx context.Context, err error) {
 }
 
 // send tries to send a checkpoint until the witness accepts it or witnessTries attempts have failed.
-// If a newer checkpoint is offered meanwhile, send continues with that one.
-func (w *witness) send(ctx context.Context, signed []byte) error {
+// If a newer checkpoint is offered meanwhile, send continues with that one. It logs the error of the
+// witnessTries-th failed attempt since the last success, whichever checkpoints were sent.
+func (w *witness) send(ctx context.Context, signed []byte) {
 	pause := w.pause
 	for try := 1; ; try++ {
 		err := w.post(ctx, signed)
-		if err == nil || try == witnessTries {
-			return err
+		if err == nil {
+			w.failed = 0
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if w.failed++; w.failed == witnessTries {
+			w.logFailure(ctx, err)
+		}
+		if try == witnessTries {
+			return
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -102,9 +109,10 @@ func (w *witness) send(ctx context.Context, signed []byte) error {
 			pause *= 2
 		case signed = <-w.next:
 			timer.Stop()
+			try, pause = 0, w.pause
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return
 		}
 	}
 }

@@ -2,9 +2,10 @@ package translog
 
 import (
 	"bytes"
-	"context"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,60 @@ func TestWitnessLogHasNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.pause = time.Millisecond
-	err = w.send(t.Context(), []byte("a checkpoint"))
-	if err == nil {
-		t.Fatal("a witness that does not exist accepted a checkpoint")
+	w.send(t.Context(), []byte("a checkpoint"))
+	if w.failed != witnessTries {
+		t.Fatalf("%d attempts failed", w.failed)
 	}
-	w.logFailure(context.Background(), err)
 	if text := log.String(); !strings.Contains(text, address) || strings.Contains(text, "TOKEN") || strings.Contains(text, "SECRET") {
 		t.Errorf("the log is %s", text)
+	}
+}
+
+type transport func(body string) (status int)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: f(string(body)), Body: http.NoBody, Request: r}, nil
+}
+
+// A checkpoint that replaces another gets all its attempts. A witness that fails is logged also
+// while each checkpoint is replaced before its last attempt.
+func TestWitnessTriesNewerCheckpoint(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w, err := newWitness("http://192.0.2.1/", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pause = time.Millisecond
+	var sent []string
+	w.client.Transport = transport(func(body string) int {
+		sent = append(sent, body)
+		switch len(sent) {
+		case witnessTries - 1:
+			w.offer([]byte("new"))
+		case 2*witnessTries - 1:
+			return http.StatusOK
+		}
+		return http.StatusBadGateway
+	})
+	w.send(t.Context(), []byte("old"))
+	if got := strings.Join(sent, " "); got != "old old new new new" || w.failed != 0 {
+		t.Errorf("sent %s; %d attempts failed since the last success", got, w.failed)
+	}
+	log.Reset()
+	sent = nil
+	w.client.Transport = transport(func(body string) int {
+		if sent = append(sent, body); len(sent) < 10 {
+			w.offer([]byte("new"))
+		}
+		return http.StatusBadGateway
+	})
+	w.send(t.Context(), []byte("old"))
+	if n := strings.Count(log.String(), "does not accept checkpoints"); n != 1 || len(sent) != 9+witnessTries {
+		t.Errorf("%d lines in the log after %d attempts", n, len(sent))
 	}
 }
