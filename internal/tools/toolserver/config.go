@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/url"
@@ -215,6 +216,7 @@ func decodeStrict(text []byte, v any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	var kind *json.UnmarshalTypeError
+	_, rest := d.Token() // More would return false before "}" and "]"
 	switch {
 	case errors.As(err, &kind):
 		return fmt.Errorf("%q must not be %s", kind.Field, strings.SplitN(kind.Value, " ", 2)[0])
@@ -222,7 +224,7 @@ func decodeStrict(text []byte, v any) error {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
 	case err != nil:
 		return errors.New("it is not well-formed JSON")
-	case d.More():
+	case !errors.Is(rest, io.EOF):
 		return errors.New("unexpected text follows the JSON")
 	}
 	return nil

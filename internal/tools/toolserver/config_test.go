@@ -52,6 +52,8 @@ func TestParseFileProblems(t *testing.T) {
 		{`{"mcpServers": {"a": {"url": "http://h", "headers": {"X": "a\nb ` + secret + `"}}}}`, "a header is malformed"},
 		{`{"mcpServers": {"a": {"type": "carrier pigeon", "url": "http://h"}}}`, "the transport must be"},
 		{`{"mcpServers": {}} {}`, "unexpected text follows"},
+		{`{"mcpServers": {}} }`, "unexpected text follows"},
+		{`{"mcpServers": {}}]`, "unexpected text follows"},
 	} {
 		_, err := toolserver.ParseFile([]byte(test.text), environment)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
