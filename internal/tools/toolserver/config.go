@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -232,6 +233,10 @@ func decodeStrict(text []byte, v any) error {
 
 func (e entry) config(name string, lookup func(string) (string, bool)) (Config, error) {
 	x := expander{lookup: lookup}
+	const maxSecs = math.MaxInt64 / int(time.Second)
+	if e.TimeoutSecs > maxSecs || e.TimeoutSecs < -maxSecs {
+		return Config{}, fmt.Errorf("MCP server %.80q: timeout_secs must be at most %d", name, maxSecs)
+	}
 	c := Config{
 		Name:      name,
 		Transport: Transport(cmpOr(e.Transport, e.Type)),
