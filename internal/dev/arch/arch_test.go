@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"runner":                         {"events", "ledger", "internal/resources/fairness"},
 	"internal/webhook":               {"events", "internal/durable"},
 	"internal/contextstore":          {"events", "ledger", "projections", "internal/redact", "internal/web"},
-	"internal/tools/toolserver":      {},
+	"internal/tools/toolserver":      {"internal/redact"},
 	"internal/lifecycle/retention":   {"events"},
 	"internal/tools/catalog":         {"events", "ledger"},
 	"httpapi":                        {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof", "internal/web"},
