@@ -19,7 +19,7 @@ import (
 type serverList struct {
 	servers []toolserver.Config
 	// unusable holds the servers that cannot be connected to, with the reason, by
-	// the client's name.
+	// the client's name, with a number if another server has that name.
 	unusable map[string]string
 }
 
@@ -54,11 +54,11 @@ func toolServers(list []sdk.McpServer, where events.AgentWorkspace) serverList {
 		case s.Sse != nil:
 			t = toolserver.Config{Name: s.Sse.Name, Transport: toolserver.SSE, URL: s.Sse.Url, Headers: headers(s.Sse.Headers)}
 		default:
-			l.unusable[fmt.Sprintf("server %d", len(l.unusable)+1)] = "its transport is none of stdio, http and sse"
+			l.unusable[uniqueName(fmt.Sprintf("server %d", len(l.unusable)+1), taken)] = "its transport is none of stdio, http and sse"
 			continue
 		}
 		if len(l.servers) == maxServers {
-			l.unusable[t.Name] = fmt.Sprintf("a session has at most %d servers", maxServers)
+			l.unusable[uniqueName(t.Name, taken)] = fmt.Sprintf("a session has at most %d servers", maxServers)
 			continue
 		}
 		t.Roots = roots(where)

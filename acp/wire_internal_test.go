@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -177,5 +179,21 @@ func TestToolServers(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "a_b a.b a_b_2 server "+strings.Repeat("_", 60) || len(l.unusable) != 1 {
 		t.Errorf("the servers are called %s; %v cannot be used", got, l.unusable)
+	}
+}
+
+// Each server that cannot be used is reported, also if other servers have its name.
+func TestUnusableServersOfTheSameName(t *testing.T) {
+	t.Parallel()
+	var list []sdk.McpServer
+	for range maxServers {
+		list = append(list, sdk.McpServer{Stdio: &sdk.McpServerStdio{Name: "files", Command: "/x"}})
+	}
+	for _, name := range []string{"server 1", "web", "web", "files"} {
+		list = append(list, sdk.McpServer{Http: &sdk.McpServerHttpInline{Name: name, Url: "http://x"}})
+	}
+	l := toolServers(append([]sdk.McpServer{{}}, list...), events.AgentWorkspace{})
+	if got := strings.Join(slices.Sorted(maps.Keys(l.unusable)), ", "); got != "files_65, server 1, server 1_2, web, web_2" || len(l.names()) != len(list)+1 {
+		t.Errorf("%s cannot be used, of %d servers", got, len(l.names()))
 	}
 }
