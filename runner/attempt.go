@@ -194,18 +194,18 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	res.Pristine, res.Warnings = outcome.Pristine, outcome.Warnings
 	res.Usage = usage(&outcome)
 	res.Usage.WallMillis = time.Since(startedAt).Milliseconds()
-	answerErr, _ := errors.AsType[*answerError](workErr)
+	recordErr, _ := errors.AsType[*recordError](workErr)
 	notStarted, _ := errors.AsType[*NotStartedError](workErr)
 	switch cause := context.Cause(runCtx); {
-	case answerErr != nil && answerErr.isPermanent():
+	case recordErr != nil && recordErr.isPermanent():
 		res.Reason = ledger.ReasonInterrupted
-		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", answerErr.number)
+		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", recordErr.number)
 		return a.complete(run, events.StatusFailed, res)
-	case cause == nil && (answerErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxNotStartedTries):
+	case cause == nil && (recordErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxNotStartedTries):
 		// A run that is handed back costs no attempt: the runner did not die.
 		var reason string
-		if answerErr != nil {
-			reason = answerErr.Error()
+		if recordErr != nil {
+			reason = recordErr.Error()
 		} else {
 			reason = notStarted.reason()
 		}

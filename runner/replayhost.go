@@ -15,20 +15,20 @@ import (
 // errDiverged is returned for a script whose host calls differ from the recorded ones.
 var errDiverged = errors.New("the calls of the script differ from the recorded calls")
 
-// answerError reports a recorded answer that cannot be read.
-type answerError struct {
+// recordError reports a recorded answer that cannot be read.
+type recordError struct {
 	number int
 	err    error
 }
 
 // Error returns the error text of the ledger, which names the call.
-func (e *answerError) Error() string { return e.err.Error() }
+func (e *recordError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
-func (e *answerError) Unwrap() error { return e.err }
+func (e *recordError) Unwrap() error { return e.err }
 
 // isPermanent reports whether another read would fail too.
-func (e *answerError) isPermanent() bool {
+func (e *recordError) isPermanent() bool {
 	return errors.Is(e.err, events.ErrNotFound) || errors.Is(e.err, events.ErrShredded) || errors.Is(e.err, events.ErrDamaged)
 }
 
@@ -82,7 +82,7 @@ func (f *recordedAnswers) nextAnswer(ctx context.Context, due time.Time) (a Host
 	}
 	text, err := c.Answer.Text(ctx)
 	if err != nil {
-		return HostAnswer{}, true, &answerError{c.Number, err}
+		return HostAnswer{}, true, &recordError{c.Number, err}
 	}
 	f.answers = f.answers[1:]
 	return HostAnswer{Number: c.Number, OK: c.Answer.OK, Text: text, At: c.Answer.AnsweredAt}, true, nil
