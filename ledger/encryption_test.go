@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +14,15 @@ import (
 	"daybook/ledger"
 )
 
-// openEncryptedTestLedger returns a testLedger with encrypted sessions.
-func openEncryptedTestLedger(t *testing.T, opts ledger.Options) *testLedger {
+// openEncryptedTestLedger returns a testLedger with encrypted sessions, and their keys.
+func openEncryptedTestLedger(t *testing.T, opts ledger.Options) (*testLedger, *keyring.Ring) {
 	t.Helper()
 	keys, err := keyring.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Keys, opts.EncryptNamedSessions = keys, true
-	return openTestLedgerOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1, Keys: keys}), opts)
+	return openTestLedgerOn(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{BlobGracePeriod: -1, Keys: keys}), opts), keys
 }
 
 // The host calls of an encrypted run can be replayed with the content key. Without it,
@@ -33,7 +34,7 @@ func TestEncryptedHostCalls(t *testing.T) {
 	for name, opts := range map[string]ledger.Options{"with bodies": {}, "with hashes only": {HostCallHashes: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := openEncryptedTestLedger(t, opts)
+			b, keys := openEncryptedTestLedger(t, opts)
 			run := b.start(b.submit(ledger.Submission{Code: "call()", Session: "s"}), false)
 			texts := [][2]string{{`{"of":"` + secret + `"}`, `"` + secret + `"`}, {long, long}}
 			for i, text := range texts {
@@ -60,8 +61,12 @@ func TestEncryptedHostCalls(t *testing.T) {
 				t.Fatalf("%d calls, %v", len(calls), err)
 			}
 			for i, c := range calls {
-				if !c.MatchesArguments([]byte(texts[i][0])) || c.MatchesArguments([]byte(`{}`)) {
-					t.Errorf("call %d does not match its arguments", c.Number)
+				same, err := c.HashArguments([]byte(texts[i][0]))
+				if err != nil || same != c.ArgumentsSHA256 {
+					t.Errorf("call %d does not match its arguments: %v", c.Number, err)
+				}
+				if other, err := c.HashArguments([]byte(`{}`)); err != nil || other == c.ArgumentsSHA256 {
+					t.Errorf("call %d matches other arguments: %v", c.Number, err)
 				}
 				want := texts[i][1]
 				if opts.HostCallHashes {
@@ -70,6 +75,21 @@ func TestEncryptedHostCalls(t *testing.T) {
 				if text, err := c.Answer.Text(t.Context()); err != nil || string(text) != want {
 					t.Errorf("answer %d: %.60q, %v", c.Number, text, err)
 				}
+			}
+			// Without the key, arguments cannot be compared.
+			keyless, err := ledger.New(b.store, ledger.Options{}).HostCalls(t.Context(), tenant, run.Plan.Request.ExecutionID)
+			if err != nil || len(keyless) != len(texts) {
+				t.Fatalf("%d calls, %v", len(keyless), err)
+			}
+			var answer *ledger.Error
+			if hash, err := keyless[0].HashArguments([]byte(texts[0][0])); hash != "" || !errors.As(err, &answer) || answer.Code != ledger.CodeUnavailable {
+				t.Errorf("without keys: %s, %v", hash, err)
+			}
+			if err := keys.Destroy(run.Plan.Request.ContentKeyID()); err != nil {
+				t.Fatal(err)
+			}
+			if hash, err := calls[0].HashArguments([]byte(texts[0][0])); hash != "" || !errors.Is(err, events.ErrShredded) {
+				t.Errorf("after the key was destroyed: %s, %v", hash, err)
 			}
 		})
 	}
@@ -80,7 +100,7 @@ func TestEncryptedHostCalls(t *testing.T) {
 func TestEncryptedGlobals(t *testing.T) {
 	t.Parallel()
 	const secret = "an-account-number"
-	b := openEncryptedTestLedger(t, ledger.Options{})
+	b, _ := openEncryptedTestLedger(t, ledger.Options{})
 	long := `"` + strings.Repeat(secret+" ", 2*events.InlineBytes/len(secret)) + `"`
 	for _, value := range []string{`"` + secret + `"`, long} {
 		body := b.submit(ledger.Submission{Code: "a", Session: "s", Globals: globals("a", value)}).Content.Value().Globals

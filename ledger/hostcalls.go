@@ -39,7 +39,7 @@ type RecordedCall struct {
 	Number       int
 	Server, Tool string
 	// ArgumentsSHA256 is the recorded hash. It is a keyed hash if the content of the run
-	// is encrypted; see MatchesArguments.
+	// is encrypted; see HashArguments.
 	ArgumentsSHA256 string
 	// Answer is nil if the answer is not recorded, or if the call was cancelled and its
 	// answer was never given to the script.
@@ -50,17 +50,17 @@ type RecordedCall struct {
 	keyedHash func(hash string) (string, error)
 }
 
-// MatchesArguments reports whether the call was made with these arguments, given as JSON
-// text. It returns false if the content key is not available.
-func (c RecordedCall) MatchesArguments(arguments []byte) bool {
+// HashArguments returns the hash of arguments, given as JSON text, in the form of
+// ArgumentsSHA256: it differs from ArgumentsSHA256 if the call was made with other
+// arguments. It returns an error if the content key is not available, because the
+// arguments can then not be compared: events.ErrShredded if the key is destroyed, and an
+// *Error with CodeUnavailable if this process has no keys.
+func (c RecordedCall) HashArguments(arguments []byte) (string, error) {
 	hash := events.Hash(arguments)
-	if c.keyedHash != nil {
-		var err error
-		if hash, err = c.keyedHash(hash); err != nil {
-			return false
-		}
+	if c.keyedHash == nil {
+		return hash, nil
 	}
-	return hash == c.ArgumentsSHA256
+	return c.keyedHash(hash)
 }
 
 // RecordedAnswer is the recorded answer to a host call.

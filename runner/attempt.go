@@ -198,8 +198,12 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	notStarted, _ := errors.AsType[*NotStartedError](workErr)
 	switch cause := context.Cause(runCtx); {
 	case recordErr != nil && recordErr.isPermanent():
+		why := "the answer to call %d is damaged or no longer in the blob store"
+		if errors.Is(recordErr, events.ErrShredded) {
+			why = "the content of call %d is shredded"
+		}
 		res.Reason = ledger.ReasonInterrupted
-		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", recordErr.number)
+		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: "+why+".", recordErr.number)
 		return a.complete(run, events.StatusFailed, res)
 	case cause == nil && (recordErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxNotStartedTries):
 		// A run that is handed back costs no attempt: the runner did not die.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
 	"daybook/ledger"
@@ -147,6 +148,41 @@ func TestHostCallsAndReplay(t *testing.T) {
 	other := replayTask(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewReplayHost(calls))
 	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "differ from the recorded calls") {
 		t.Errorf("another script: %v", err)
+	}
+}
+
+// A call of an encrypted run is compared by its keyed hash. Without the key it cannot be
+// compared, which does not mean that it differs.
+func TestReplayOfEncryptedCalls(t *testing.T) {
+	keys, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openTestLedger(t, jetstream.Options{Keys: keys}, ledger.Options{Keys: keys, EncryptNamedSessions: true})
+	opts := b.options(newProcesses(t))
+	opts.Servers = &servers{call: answers}
+	b.startRunner(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Code, s.Session = `await mcp.shop.price({ of: "tea" })`, "s" })
+	if status, end := b.waitForEnd(id); status != events.StatusCompleted {
+		t.Fatalf("%s %s", status, errorText(end))
+	}
+	replay := func(l *ledger.Ledger, arguments string) error {
+		calls, err := l.HostCalls(t.Context(), events.DefaultTenant, id)
+		if err != nil || len(calls) != 1 {
+			t.Fatalf("%d calls, %v", len(calls), err)
+		}
+		return runner.NewReplayHost(calls).Call(t.Context(), 1, "shop", "price", []byte(arguments))
+	}
+	if err := replay(b.ledger, `{"of":"tea"}`); err != nil {
+		t.Error(err)
+	}
+	milk := `{"of":"milk"}`
+	if err := replay(b.ledger, milk); err == nil || !strings.Contains(err.Error(), "differ from the recorded calls") || strings.Contains(err.Error(), events.Hash([]byte(milk))[:12]) {
+		t.Errorf("other arguments: %v", err)
+	}
+	var answer *ledger.Error
+	if err := replay(ledger.New(b.store, ledger.Options{}), `{"of":"tea"}`); !errors.As(err, &answer) || answer.Code != ledger.CodeUnavailable {
+		t.Errorf("without keys: %v", err)
 	}
 }
 
@@ -347,6 +383,7 @@ func TestInterruptedWithUnreadableAnswers(t *testing.T) {
 		{errors.New("no store"), ledger.MaxAttempts + 2, events.StatusCompleted, ""},
 		{events.ErrNotFound, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
 		{events.ErrDamaged, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
+		{events.ErrShredded, 1000, events.StatusFailed, "the content of call 1 is shredded"},
 	} {
 		b := newTestLedger(t)
 		store := &lostTexts{Store: b.store, err: test.err}

@@ -15,7 +15,8 @@ import (
 // errDiverged is returned for a script whose host calls differ from the recorded ones.
 var errDiverged = errors.New("the calls of the script differ from the recorded calls")
 
-// recordError reports a recorded answer that cannot be read.
+// recordError reports that a recorded answer cannot be read, or that the arguments of a
+// recorded call cannot be compared.
 type recordError struct {
 	number int
 	err    error
@@ -52,15 +53,19 @@ func newRecordedAnswers(calls []ledger.RecordedCall) *recordedAnswers {
 }
 
 // matchCall reports whether a call is recorded. It returns errDiverged if the recorded
-// call with this number is a different one.
+// call with this number is a different one, and a *recordError if it cannot be compared.
 func (f *recordedAnswers) matchCall(number int, server, tool string, arguments []byte) (recorded bool, err error) {
 	c, ok := f.calls[number]
 	if !ok {
 		return false, nil
 	}
-	if c.Server != server || c.Tool != tool || !c.MatchesArguments(arguments) {
+	hash, err := c.HashArguments(arguments)
+	if err != nil {
+		return true, &recordError{number, err}
+	}
+	if c.Server != server || c.Tool != tool || hash != c.ArgumentsSHA256 {
 		return true, fmt.Errorf("%w: recorded call %d is %s.%s with arguments of SHA-256 %.12s, but the script called %s.%s with arguments of SHA-256 %.12s",
-			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
+			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, hash)
 	}
 	f.matchedCalls[number] = true
 	return true, nil
