@@ -106,7 +106,11 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
-	f, err := s.scanSession(ctx, tenant, id, keys)
+	destroyed, err := s.destroyedKeys(ctx, tenant, id)
+	if err != nil {
+		return ShredResult{}, fmt.Errorf("shred session: %w", err)
+	}
+	f, err := s.scanSession(ctx, tenant, id, keys, destroyed)
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
@@ -117,6 +121,8 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded", session)}
 	case len(f.encrypted) == 0 && f.kept > 0:
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be shredded", f.kept, session)}
+	case len(f.encrypted) == 0 && f.unreadable > 0:
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they can be destroyed", f.unreadable, session)}
 	case len(f.encrypted) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
@@ -151,7 +157,7 @@ func (s *Shredder) Finish(ctx context.Context) error {
 	}
 	for _, e := range unfinished {
 		d := e.Data.(*events.SessionShredded)
-		f, err := s.scanSession(ctx, e.Tenant, d.SessionID, d.KeyIDs)
+		f, err := s.scanSession(ctx, e.Tenant, d.SessionID, d.KeyIDs, nil)
 		if err == nil {
 			_, err = s.finish(ctx, e.Tenant, d.SessionID, d.KeyIDs, f, d.Actor)
 		}
@@ -209,10 +215,11 @@ func firstOf(list []string) string {
 type sessionScan struct {
 	// decided is the position of the last event that was read.
 	decided uint64
-	// encrypted holds the runs that were recorded under the keys, shredded those whose key
-	// is already destroyed. kept counts the runs that were recorded without a key.
+	// encrypted holds the runs that were recorded under the keys, shredded those of earlier
+	// calls. kept counts the runs that were recorded without a key, unreadable those whose
+	// key is missing although no event records that it was destroyed.
 	encrypted, shredded map[string]bool
-	kept                int
+	kept, unreadable    int
 	// open lists the runs without a session entry.
 	open  []string
 	heaps map[string]*sessionHeap
@@ -237,8 +244,24 @@ func (f *sessionScan) outsideUsers() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// scanSession reads the ledger for a session.
-func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string) (*sessionScan, error) {
+// destroyedKeys returns the ids of the keys of a session that were destroyed according to the
+// ledger.
+func (s *Shredder) destroyedKeys(ctx context.Context, tenant, session string) (map[string]bool, error) {
+	ids := map[string]bool{}
+	err := s.opts.Store.EachMatching(ctx, events.ShredSubjects(), func(e events.Event) error {
+		if d, ok := e.Data.(*events.SessionShredded); ok && e.Tenant == tenant && d.SessionID == session {
+			for _, id := range d.KeyIDs {
+				ids[id] = true
+			}
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// scanSession reads the ledger for a session. keys are the keys to destroy, destroyed those
+// that earlier calls destroyed.
+func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string, destroyed map[string]bool) (*sessionScan, error) {
 	f := &sessionScan{encrypted: map[string]bool{}, shredded: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
 	open := map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
@@ -267,8 +290,10 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 					f.encrypted[d.ExecutionID], open[d.ExecutionID] = true, true
 				case key == "":
 					f.kept++
-				case !exists: // the key of a run that was requested during this call exists
+				case destroyed[key]:
 					f.shredded[d.ExecutionID] = true
+				case !exists: // the key of a run that was requested during this call exists
+					f.unreadable++
 				}
 			}
 			use(d.ExecutionID, d.Heap)

@@ -153,6 +153,22 @@ func TestShredAgain(t *testing.T) {
 	}
 }
 
+// A key that is missing is not taken for a destroyed one.
+func TestShredWithoutKey(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	v.leaves("s", "", "x")
+	other, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.shredder(other).Shred(t.Context(), tenant, "s", false, actor)
+	var refused *retention.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "keys of 1 runs") || len(v.shreds()) != 0 {
+		t.Errorf("%v, %d events", err, len(v.shreds()))
+	}
+}
+
 // crashing are keys whose process dies before it destroys the first one.
 type crashing struct{ retention.Keys }
 
