@@ -79,7 +79,7 @@ func (d *Daybook) openAccess(context.Context) error {
 		Quotas:     d.quotas,
 		Changes:    new(access.Changes),
 		Applied:    func() access.Applied { return d.projections },
-		DiskLow:    func() error { return d.disk.isLow() },
+		DiskLow:    func() error { return d.disk.Low() },
 		IsDraining: d.draining.Load,
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"daybook/internal/resources/disk"
 )
 
 // logLines receives the lines of a log.
@@ -33,12 +35,6 @@ func TestRunningServerKeepsItsBallast(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	limit := func(bytes int64) {
-		book.disk.mu.Lock()
-		defer book.disk.mu.Unlock()
-		book.disk.reserve, book.disk.floor = bytes, bytes
-		book.disk.looked, book.disk.low, book.disk.out = time.Time{}, false, false
-	}
 	logged := func(text string) {
 		t.Helper()
 		for late := time.After(30 * time.Second); ; {
@@ -52,15 +48,15 @@ func TestRunningServerKeepsItsBallast(t *testing.T) {
 			}
 		}
 	}
-	limit(1)
-	path := filepath.Join(dir, ballastName)
+	book.disk.SetReserve(1)
+	path := filepath.Join(dir, disk.BallastName)
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Skipf("the disk of this machine is full: %v", err)
 	}
-	limit(1 << 60)
+	book.disk.SetReserve(1 << 60)
 	logged("no new runs are accepted")
-	limit(1)
+	book.disk.SetReserve(1)
 	// This log record comes after all actions of the server on a full disk.
 	logged("new runs are accepted")
 	after, err := os.Stat(path)

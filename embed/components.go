@@ -88,7 +88,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), DiskFull: d.disk.isLow() != nil, Logger: d.opts.Logger}
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), DiskFull: d.disk.Low() != nil, Logger: d.opts.Logger}
 	built, err := projections.Prepare(ctx, opts, d.store, d.readableEnd(last))
 	if errors.Is(err, events.ErrDamaged) { // the store has reported the event
 		if readable := d.readableEnd(last); readable < last {

@@ -49,10 +49,7 @@ func TestBaseHeapIsStoredLater(t *testing.T) {
 	if base := sizes("base/"); len(base) != 0 {
 		t.Errorf("a full disk took base heaps of %d bytes", base)
 	}
-	book.disk.mu.Lock()
-	book.disk.reserve, book.disk.floor, book.disk.looked = 1, 1, time.Time{}
-	book.disk.low, book.disk.out = false, false
-	book.disk.mu.Unlock()
+	book.disk.SetReserve(1)
 	late := time.Now().Add(40 * time.Second)
 	for len(sizes("base/")) == 0 {
 		if time.Now().After(late) {
@@ -65,21 +62,5 @@ func TestBaseHeapIsStoredLater(t *testing.T) {
 	}
 	if heaps := sizes("heap/"); len(heaps) != 1 || heaps[0] > 64<<10 {
 		t.Errorf("the heap of a run takes %d bytes", heaps)
-	}
-}
-
-// The error about a low disk never prints a reserve that is below the free space.
-func TestLowDiskNamesSizesThatDiffer(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		k     *disk
-		words string
-	}{
-		{&disk{size: 24 << 20, reserve: 24 << 20 / 20, free: 1100 << 10}, "too little of the disk is free: 1 MiB, and the reserve is 2 MiB (--disk-reserve); free some space: with 2 MiB free"},
-		{&disk{size: 1 << 40, reserve: 256 << 20, free: 256<<20 - 1}, "too little of the disk is free: 255 MiB, and the reserve is 256 MiB (--disk-reserve); free some space: with 288 MiB free"},
-	} {
-		if err := test.k.reason(); !strings.Contains(err.Error(), test.words) {
-			t.Errorf("%v: want %q", err, test.words)
-		}
 	}
 }

@@ -18,7 +18,8 @@
 //
 // The package connects the parts, and these decide: internal/admission what a client may
 // record, internal/store/streamfiles which files are damaged, internal/translog when a
-// checkpoint is signed, and internal/resources/gomemory when memory is returned.
+// checkpoint is signed, internal/resources/disk when disk space is too low, and
+// internal/resources/gomemory when memory is returned.
 //
 // The files, in reading order:
 //
@@ -70,8 +71,8 @@
 //   - keys.go: opens the content keys; starts shredding and the collection of heaps
 //   - volumes.go: decides when the active volume is sealed, and rotates it
 //   - volumeremoval.go: decides whether a volume can be removed, and removes it
-//   - disk.go: decides when disk space is too low for runs, and for everything; restarts the
-//     NATS server after its writes failed
+//   - disk.go: frees disk space at the start, acts when it runs out or is free again;
+//     restarts the NATS server after its writes failed
 //   - memory.go: decides the memory budget, and what follows from it: the rate of output, the
 //     minimum speed of clients
 //   - trim.go: adjusts the memory limit of the Go runtime, and returns memory, as package

@@ -19,6 +19,7 @@ import (
 	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/resources/budget"
+	"daybook/internal/resources/disk"
 	"daybook/internal/resources/reads"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
@@ -68,7 +69,7 @@ type Daybook struct {
 	handler      http.Handler
 	http         *http.Server // nil without a listener
 	listener     net.Listener
-	disk         *disk // nil without a reserve
+	disk         *disk.Space // nil without a reserve
 	gate         *admission.Gate
 	lateReads    atomic.Uint64 // reads over HTTP that waited too long for the projections
 	// baseHeapOf is the engine whose base heap could not be stored at the start, or

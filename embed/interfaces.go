@@ -155,7 +155,7 @@ func (d *Daybook) Ready(ctx context.Context) error {
 			return err
 		}
 	}
-	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.StallError())
+	return cmp.Or(d.store.Health(ctx), d.disk.Low(), d.projections.StallError())
 }
 
 // APIHeader is a header of every answer of Handler. An answer without it is from

@@ -90,14 +90,14 @@ type webhookGate struct {
 }
 
 func (g webhookGate) Register(ctx context.Context, r webhook.Registration) (webhook.RegisterResult, error) {
-	if err := g.d.disk.isLow(); err != nil {
+	if err := g.d.disk.Low(); err != nil {
 		return webhook.RegisterResult{}, fmt.Errorf("register a webhook: %w", err)
 	}
 	return g.Service.Register(ctx, r)
 }
 
 func (g webhookGate) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
-	if err := g.d.disk.isLow(); err != nil {
+	if err := g.d.disk.Low(); err != nil {
 		return 0, 0, fmt.Errorf("retry webhook %s: %w", id, err)
 	}
 	return g.Service.Retry(ctx, tenant, id, seqs, actor)
