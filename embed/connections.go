@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/httpapi"
+	"daybook/internal/owner"
 	"daybook/internal/web/connections"
 )
 
@@ -64,7 +65,7 @@ func (d *Daybook) boundConnections(context.Context) error {
 		})
 	}
 	d.httpConns = limiter("HTTP", b.http, d.opts.HTTP.MaxConnectionsPerAddress)
-	d.socketConns = limiter(socketName, b.socket, 0)
+	d.socketConns = limiter(owner.SocketName, b.socket, 0)
 	return nil
 }
 

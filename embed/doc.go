@@ -18,8 +18,9 @@
 //
 // The package connects the parts, and these decide: internal/admission what a client may
 // record, internal/store/streamfiles which files are damaged, internal/translog when a
-// checkpoint is signed, internal/resources/disk when disk space is too low, and
-// internal/resources/gomemory when memory is returned.
+// checkpoint is signed, internal/owner when a background owner ends,
+// internal/resources/disk when disk space is too low, and internal/resources/gomemory when
+// memory is returned.
 //
 // The files, in reading order:
 //
@@ -30,7 +31,6 @@
 //   - embed.go: Daybook; the order of the steps of a start and of an end
 //   - place.go: decides where the ledger of a directory is, and refuses a server with another
 //     ledger
-//   - takeover.go: asks the owner of a directory to release it, and waits for its lock
 //   - nats.go: starts the embedded NATS server or connects to an outside one; opens the
 //     ledger
 //   - connections.go: decides how many connections each listener accepts
@@ -54,13 +54,9 @@
 //     name
 //   - contexts.go: starts the conversation contexts, and refuses new ones at the limit of a
 //     tenant
-//   - socket.go: serves processes of the same user, and refuses other users; answers a
-//     request for a takeover
-//   - clients.go: the owner's end of links: accepts clients, and decides when they are left
-//     to the next owner
-//   - attach.go: the client's end: connects to the owner, or starts one, and gives up after
-//     several ended
-//   - use.go: decides when a background owner is idle, and ends it
+//   - owner.go: serves processes of the same user, as package owner decides; reports whether
+//     runs keep a background owner
+//   - attach.go: Attach, for a process that is a client of the owner
 //   - subscribers.go: follows the credentials of NATS subscribers
 //   - webhooks.go: starts the deliveries of webhooks; refuses their changes while disk space
 //     is low

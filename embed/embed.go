@@ -18,6 +18,7 @@ import (
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/lifecycle/keyring"
 	"daybook/internal/lifecycle/retention"
+	"daybook/internal/owner"
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/disk"
 	"daybook/internal/resources/reads"
@@ -79,8 +80,7 @@ type Daybook struct {
 	httpConns   *connections.Limiter
 	socketConns *connections.Limiter
 	socket      *http.Server // in the data directory, for processes of the same user
-	clients     *clients     // attached through the socket
-	use         *use
+	owner       *owner.Server
 	watchingUse *backgroundTask
 
 	// draining is true from the start of Close on: runs in progress finish, and new ones are
@@ -173,7 +173,9 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
+	d := &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), done: make(chan struct{})}
+	d.owner = d.newOwner()
+	return d
 }
 
 // withOptionErrors marks the errors of a step as errors of options. It is for steps that
@@ -195,7 +197,7 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	}
 	var err error
 	if d.opts.Owner.TakeOver {
-		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Owner.Notice)
+		d.lock, err = owner.TakeOver(ctx, d.opts.DataDir, d.opts.Owner.Notice)
 	} else {
 		d.lock, err = datadir.TakeLock(d.opts.DataDir)
 	}
@@ -217,7 +219,7 @@ func (d *Daybook) Close() error {
 func (d *Daybook) close() error {
 	var errs []error
 	d.watchingUse.end()
-	d.clients.hold()
+	d.owner.Hold()
 	d.draining.Store(true)
 	d.watching.end()
 	d.trimming.end()
@@ -229,7 +231,7 @@ func (d *Daybook) close() error {
 	if d.toolServers != nil {
 		errs = append(errs, d.toolServers.Close())
 	}
-	d.clients.end()
+	d.owner.End()
 	if d.mcp != nil {
 		errs = append(errs, d.mcp.Close())
 	}

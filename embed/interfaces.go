@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -164,6 +165,12 @@ const APIHeader = httpapi.APIHeader
 
 // Handler returns the complete HTTP interface, with MCP, for a server of the caller.
 func (d *Daybook) Handler() http.Handler { return d.handler }
+
+// ServeMCP serves one MCP client over a pair of streams. It writes only JSON-RPC
+// messages to out. It blocks until in ends, ctx is done or the Daybook is closed.
+func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
+	return d.mcp.ServeStdio(ctx, in, out, "")
+}
 
 // URL returns the address of the HTTP interface, or an empty string without a listener.
 func (d *Daybook) URL() string {

@@ -10,8 +10,8 @@
 // connection back to the client's end to keep, and identifies each request, so that a
 // request that is sent again has its effect once.
 //
-// embed/attach.go finds or starts the owner, and embed/clients.go decides when clients are
-// left to the next one.
+// Package owner finds or starts the owner, and decides when clients are left to the next
+// one.
 //
 // The files, in reading order:
 //

@@ -1,24 +1,20 @@
-package embed
+package owner
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"daybook/httpapi"
-	"daybook/internal/web/access"
 )
 
-// socketName is the socket in the data directory through which processes of the same
+// SocketName is the socket in the data directory through which processes of the same
 // user reach its owner. It speaks HTTP.
-const socketName = "owner.sock"
+const SocketName = "owner.sock"
 
 // Routes of the socket, besides those of the HTTP interface.
 const (
@@ -34,43 +30,31 @@ func withSocketPath(dir string, fn func(path string) error) error {
 		return fmt.Errorf("open %s: %w", dir, err)
 	}
 	defer unix.Close(fd)
-	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketName))
+	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", fd, SocketName))
 }
 
-// listenSocket serves other processes of this user. The caller MUST hold the lock of
-// the directory: an existing socket was left by a process that died.
-func (d *Daybook) listenSocket() error {
-	path := filepath.Join(d.opts.DataDir, socketName)
+// Listen opens the socket of a data directory, for processes of this user and of root. The
+// caller MUST hold the lock of the directory: an existing socket was left by a process that
+// died.
+func Listen(dir string) (net.Listener, error) {
+	path := filepath.Join(dir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	var l *net.UnixListener
-	err := withSocketPath(d.opts.DataDir, func(short string) (err error) {
+	err := withSocketPath(dir, func(short string) (err error) {
 		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", path, err)
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false) // its path was valid only inside withSocketPath
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
-		return err
+		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+attachPath, d.attach)
-	mux.HandleFunc("POST "+handOverPath, d.handOver)
-	mux.HandleFunc("GET "+handOverPath, d.ownerKind)
-	mux.Handle("/", withLocalIdentity(d.handler))
-	d.socket = httpapi.NewServer("", d.use.countRequests(mux))
-	d.socketConns.Bind(d.socket)
-	d.socket.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
-	go func() {
-		if err := d.socket.Serve(d.socketConns.Listener(ownListener{l})); !errors.Is(err, http.ErrServerClosed) {
-			d.fail(fmt.Errorf("serve %s: %w", path, err))
-		}
-	}()
-	return nil
+	return ownListener{l}, nil
 }
 
 // ownListener accepts connections from processes of this user and of root. The mode of
@@ -106,27 +90,21 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 	return int(peer.Uid), nil
 }
 
-// withLocalIdentity gives requests without a token the identity of the local operator:
-// the default tenant with every scope, as for clients on stdin and stdout. A user who
-// can open the socket can also read the data directory. A request with a token has the
-// identity of the token.
-func withLocalIdentity(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(access.With(r.Context(), access.Anonymous()))
-		r.RemoteAddr = "" // a Unix socket has no remote address
-		next.ServeHTTP(w, r)
-	})
+// ownerKind answers the request of isBackground.
+func (s *Server) ownerKind(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(ownerKind{s.opts.Background}) // a client that has left needs no answer
 }
 
 // handOver releases the data directory of a background owner. It refuses for any other
 // process, such as a server: only its user may stop it.
-func (d *Daybook) handOver(w http.ResponseWriter, _ *http.Request) {
-	if !d.opts.Owner.Background {
+func (s *Server) handOver(w http.ResponseWriter, _ *http.Request) {
+	if !s.opts.Background {
 		refuse(w, http.StatusConflict, "this process does not hand over its data directory; stop it first")
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
-	d.use.release("another process takes over")
+	s.use.release("another process takes over")
 }
 
 func refuse(w http.ResponseWriter, status int, text string) {

@@ -1,10 +1,13 @@
-package embed
+package owner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"daybook/internal/datadir"
@@ -19,11 +22,11 @@ const (
 	startNotice = time.Second
 )
 
-// takeOver asks the background owner of a directory to release it, and takes the lock.
+// TakeOver asks the background owner of a directory to release it, and takes the lock.
 // The owner first finishes its runs or hands them back, within its own Runs.DrainWait.
-// takeOver returns ErrLocked while a process that does not hand over owns the
+// TakeOver returns datadir.ErrLocked while a process that does not hand over owns the
 // directory.
-func takeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
+func TakeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lock, error) {
 	startLock, err := waitStart(ctx, dir, notice) // no client starts an owner in between
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func takeOver(ctx context.Context, dir string, notice func(string)) (*datadir.Lo
 	accepted := false
 	for deadline := time.Now().Add(takeOverWait); ; {
 		lock, locked := datadir.TakeLock(dir)
-		if !errors.Is(locked, ErrLocked) {
+		if !errors.Is(locked, datadir.ErrLocked) {
 			return lock, locked
 		}
 		background, err := askHandOver(ctx, dir)
@@ -99,4 +102,60 @@ func waitStart(ctx context.Context, dir string, notice func(string)) (*datadir.L
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// WhenReleased calls open. While the address is in use and the owner of the data directory
+// is ending, it calls open again: the owner may use the address. It returns
+// datadir.ErrLocked if the owner does not hand over the directory.
+func WhenReleased(ctx context.Context, dir string, takeOver bool, open func() error) error {
+	for deadline := time.Now().Add(takeOverWait); ; {
+		err := open()
+		if !errors.Is(err, syscall.EADDRINUSE) || !datadir.IsLocked(dir) {
+			return err
+		}
+		background, asked := isBackground(ctx, dir)
+		switch {
+		case asked == nil && background:
+			return err
+		case asked == nil || !takeOver:
+			if locked := datadir.Probe(dir); errors.Is(locked, datadir.ErrLocked) {
+				return locked
+			}
+			return err
+		case !errors.Is(asked, ErrNotServing) || time.Now().After(deadline):
+			return err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// isBackground asks an owner whether it hands over its directory on request.
+func isBackground(ctx context.Context, dir string) (bool, error) {
+	client := http.Client{Timeout: helloWait, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, dir) },
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+handOverPath, nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("ask the owner of %s for its kind: %w", dir, err)
+	}
+	defer resp.Body.Close()
+	var kind ownerKind
+	if err := json.NewDecoder(resp.Body).Decode(&kind); err != nil {
+		return false, fmt.Errorf("ask the owner of %s for its kind: %w", dir, err)
+	}
+	return kind.Background, nil
+}
+
+// ownerKind is the answer to isBackground.
+type ownerKind struct {
+	Background bool `json:"background"`
 }

@@ -1,7 +1,6 @@
-package embed
+package owner
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,21 +12,19 @@ import (
 	"sync"
 	"time"
 
-	"daybook/acp"
 	"daybook/events"
 	"daybook/internal/link"
 	"daybook/ledger"
-	"daybook/mcp"
 )
 
 // Protocols of a client on the socket.
 const (
-	protocolMCP = "mcp"
-	protocolACP = "acp"
+	ProtocolMCP = "mcp"
+	ProtocolACP = "acp"
 )
 
-// hello is the body of a request to attach a client.
-type hello struct {
+// Hello is the body of a request to attach a client.
+type Hello struct {
 	Protocol string `json:"protocol"`
 	// Session is the named session of the runs. Empty means that of the owner.
 	Session string `json:"session,omitempty"`
@@ -146,7 +143,7 @@ func (c *clients) hold() {
 
 // end leaves all clients to the next owner, with the requests that are not answered
 // within answerGrace after the last run.
-func (c *clients) end() {
+func (c *clients) end(detached error) {
 	late := time.NewTimer(answerGrace)
 	defer late.Stop()
 	for waiting := true; waiting && c.pending(); {
@@ -161,7 +158,7 @@ func (c *clients) end() {
 		conn.Cut()
 	}
 	c.mu.Unlock()
-	c.cancel(acp.ErrDetached)
+	c.cancel(detached)
 	c.wg.Wait()
 }
 
@@ -176,17 +173,9 @@ func (c *clients) pending() bool {
 	return false
 }
 
-// Clients returns the number of clients that are attached through the socket of the
-// data directory.
-func (d *Daybook) Clients() int {
-	d.clients.mu.Lock()
-	defer d.clients.mu.Unlock()
-	return len(d.clients.conns)
-}
-
 // attach upgrades a request on the socket to a link with a client.
-func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
-	var h hello
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
+	var h Hello
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHello)).Decode(&h)
 	if err == nil {
 		err = h.check()
@@ -195,11 +184,11 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if !d.clients.enter() {
+	if !s.clients.enter() {
 		refuse(w, http.StatusServiceUnavailable, "the process is ending")
 		return
 	}
-	defer d.clients.wg.Done()
+	defer s.clients.wg.Done()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "the connection cannot be taken over")
@@ -207,38 +196,41 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Time{})
-	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n" + versionHeader + ": " + headerText(d.opts.Version) + "\r\n"
-	if differs := differingFlags(h.Settings, d.opts.Owner.Settings); len(differs) > 0 {
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n" + versionHeader + ": " + headerText(s.opts.Version) + "\r\n"
+	if differs := differingFlags(h.Settings, s.opts.Settings); len(differs) > 0 {
 		answer += differsHeader + ": " + strings.Join(differs, ", ") + "\r\n"
-		d.opts.Logger.Warn("a client was started with other options; those of this process apply", "options", differs)
+		s.opts.Logger.Warn("a client was started with other options; those of this process apply", "options", differs)
 	}
 	if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
 		return
 	}
-	protocol, server := d.serverOf(h)
-	ctx, detach := context.WithCancelCause(d.clients.ctx)
+	protocol := link.MCP
+	if h.Protocol == ProtocolACP {
+		protocol = link.ACP
+	}
+	ctx, detach := context.WithCancelCause(s.clients.ctx)
 	defer detach(nil)
 	end := link.NewConn(conn, buffered.Reader, link.Options{
 		Protocol: protocol, Connection: h.Connection, Generation: h.Generation,
-		OnProblem: func(err error) { d.opts.Logger.Warn("the connection of a client has a problem", "error", err) },
-		Pace:      d.opts.linkPace(),
+		OnProblem: func(err error) { s.opts.Logger.Warn("the connection of a client has a problem", "error", err) },
+		Pace:      s.opts.Pace,
 		// A client that did not read is detached. It attaches again when it reads.
-		OnStall:  func() { detach(acp.ErrDetached) },
-		HoldLine: func(n int64) (func(), error) { return d.holdLine(ctx, n) },
+		OnStall:  func() { detach(s.opts.Detached) },
+		HoldLine: func(n int64) (func(), error) { return s.opts.HoldLine(ctx, n) },
 	})
-	defer d.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
-	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
+	defer s.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
+	err = s.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
 		defer detach(nil) // ends the wait of a line for memory: the line has no reader now
-		return server(ctx, in, out)
+		return s.opts.Serve(ctx, h, in, out)
 	})
 	if err != nil {
-		d.opts.Logger.Debug("a client ended", "error", err)
+		s.opts.Logger.Debug("a client ended", "error", err)
 	}
 }
 
-func (h hello) check() error {
+func (h Hello) check() error {
 	switch {
-	case h.Protocol != protocolMCP && h.Protocol != protocolACP:
+	case h.Protocol != ProtocolMCP && h.Protocol != ProtocolACP:
 		return fmt.Errorf("unknown protocol %.20q: the process that sent it is of another version", h.Protocol)
 	case !events.ValidHash(h.Connection):
 		return errors.New("the id of the connection must have 64 hex characters")
@@ -246,16 +238,6 @@ func (h hello) check() error {
 		return ledger.CheckSession(h.Session)
 	}
 	return nil
-}
-
-// serverOf returns the protocol of a client and the function that serves it.
-func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Reader, io.Writer) error) {
-	if h.Protocol == protocolACP {
-		return link.ACP, d.acp.Serve
-	}
-	return link.MCP, func(ctx context.Context, in io.Reader, out io.Writer) error {
-		return d.mcp.ServeStdio(mcp.WithConnection(ctx, h.Connection), in, out, h.Session)
-	}
 }
 
 // differingFlags returns the names of the flags whose values differ, each once.
@@ -280,18 +262,3 @@ func headerText(s string) string {
 		return r
 	}, s)
 }
-
-// ServeMCP serves one MCP client over a pair of streams. It writes only JSON-RPC
-// messages to out. It blocks until in ends, ctx is done or the Daybook is closed.
-func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
-	return d.mcp.ServeStdio(ctx, in, out, "")
-}
-
-// bufferedConn is a connection that first returns the bytes that were read ahead.
-type bufferedConn struct {
-	halfCloser
-	r *bufio.Reader
-}
-
-// Read implements net.Conn.
-func (c bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
