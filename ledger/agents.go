@@ -72,36 +72,6 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 	return opened.SessionID, seq, nil
 }
 
-// SessionHeap returns the heap that the next turn of a session starts from at present;
-// empty means a fresh isolate. Errors are CodeConflict if the last run of the session
-// has not ended, CodeNotFound for an unknown session, and CodeUnavailable.
-func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ string, err error) {
-	ctx, answered := l.withAnswerDeadline(ctx)
-	defer answered(&err)
-	last, err := l.store.Last(ctx, events.LogicalSubject(tenant, session))
-	if errors.Is(err, events.ErrNotFound) {
-		return "", unknownAgentSessionError(session)
-	}
-	if err != nil {
-		return "", unavailable("read session "+session, err)
-	}
-	next, err := nextTurn(last)
-	if err != nil {
-		return "", err
-	}
-	if next.Reset || next.ExecutionID == "" {
-		return next.Heap, nil
-	}
-	h, err := l.headForTurn(ctx, tenant, events.Turn{SessionID: session, Number: next.Turn + 1, After: next.ExecutionID})
-	switch {
-	case err != nil:
-		return "", err
-	case h.running != "":
-		return "", &Error{Code: CodeConflict, Field: "session_id", Message: "the session's last run has not ended yet; wait for it, or cancel it"}
-	}
-	return h.heap, nil
-}
-
 // AttachAgentSession records that a client loaded or resumed an ACP session. It returns
 // the position of the event.
 func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {

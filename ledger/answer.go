@@ -137,6 +137,9 @@ func (l *Ledger) withAnswerDeadline(ctx context.Context) (bounded context.Contex
 // has ended for another reason.
 var ErrAbandoned = errors.New("the process exits, and nothing more is recorded")
 
+// commitTimeout limits an append of a runner once the decision is made.
+const commitTimeout = 30 * time.Second
+
 // commitContext returns a context for work that MUST be done even if the caller has
 // disconnected, because it records facts that have already happened. Only ErrAbandoned
 // ends it before its time limit.

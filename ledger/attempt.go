@@ -13,6 +13,9 @@ import (
 	"daybook/events"
 )
 
+// MaxAttempts is the maximum number of attempts of a run.
+const MaxAttempts = 3
+
 // ReasonAttemptsExhausted is the reason of a run that failed because its runners died in
 // MaxAttempts attempts.
 const ReasonAttemptsExhausted = "attempts_exhausted"

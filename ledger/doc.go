@@ -28,7 +28,7 @@
 //     the client has disconnected
 //   - retry.go: repeats a decision after a conflict, and decides when to stop
 //   - locks.go: locks a session or heaps in this process, so that writers conflict less often
-//   - history.go: derives the state of an execution from its control events; MaxAttempts
+//   - history.go: derives the state of an execution from its control events
 //   - validate.go: refuses arguments by size and form; sets the limits of a run from its
 //     request and the defaults
 //   - submit.go: records the request of a run; finds an earlier one with its idempotency key,
@@ -37,8 +37,8 @@
 //   - text.go: stores a long text as a blob; shortens the warnings of a run
 //   - encryption.go: decides which runs are encrypted, under which content key; records that
 //     a session is shredded
-//   - attempt.go: Plan decides whether a delivered request starts the next attempt, waits or
-//     ends; records the start and the hand-back of an attempt
+//   - attempt.go: MaxAttempts; Plan decides whether a delivered request starts the next
+//     attempt, waits or ends; records the start and the hand-back of an attempt
 //   - output.go: records output, and that it reached its cap
 //   - hostcalls.go: records host calls and their answers; decides whether an interrupted run
 //     continues from them
@@ -59,8 +59,10 @@
 //   - turnlimit.go: limits the waiting turns of a session
 //   - heads.go: caches session heads, and which turns have ended
 //   - reset.go: resets a session; decides to which heaps it may be set
-//   - expand.go: adds catalog entries to a session; decides whether its state can continue;
-//     assigns and resolves short names of sessions
+//   - expand.go: adds catalog entries to a session
+//   - continuity.go: decides whether the state of a session can continue when it is expanded;
+//     records a break
+//   - refs.go: assigns and resolves short names of sessions
 //   - agents.go: opens ACP sessions; limits and records their settings and prompts, and the
 //     permissions that acp decides
 package ledger

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,14 +12,6 @@ import (
 
 // maxAddedEntries is the maximum number of catalog entries that one expansion adds.
 const maxAddedEntries = 1000
-
-// Reasons for a break in the continuity of a session.
-const (
-	BreakHeapLost         = "heap_lost"
-	BreakEngineChanged    = "engine_changed"
-	BreakCatalogChanged   = "catalog_changed"
-	BreakPrincipalChanged = "principal_changed"
-)
 
 // Expansion holds the arguments of ExpandSession.
 type Expansion struct {
@@ -160,146 +151,4 @@ func (l *Ledger) expand(ctx context.Context, s logicalSession, t Expansion, done
 	done.Seq, done.Revision = seq, d.DomainRevision
 	done.All = append(slices.Clone(s.Entries), done.Added...)
 	return nil
-}
-
-// continuityBreak returns why a session cannot continue as it is (empty if it can), its
-// head, and whether that heap cannot be restored.
-func (l *Ledger) continuityBreak(ctx context.Context, s logicalSession, t Expansion) (reason string, h sessionHead, lost bool, err error) {
-	reason, h, err = l.headUnavailable(ctx, t.Tenant, s)
-	switch {
-	case err != nil || reason != "":
-		return reason, h, reason != "", err
-	case len(s.Entries) == 0:
-		return "", h, false, nil // without symbols a break has no effect
-	case s.Binding.Principal != t.Principal:
-		return BreakPrincipalChanged, h, false, nil
-	case l.opts.EngineID != "" && s.Binding.EngineID != "" && s.Binding.EngineID != l.opts.EngineID:
-		return BreakEngineChanged, h, false, nil
-	case s.Binding.CatalogSHA256 != t.Sources[s.Binding.Primary]:
-		return BreakCatalogChanged, h, false, nil
-	}
-	for _, e := range s.Entries {
-		if t.Known[e.ID] != e.SHA256 {
-			return BreakCatalogChanged, h, false, nil
-		}
-	}
-	return "", h, false, nil
-}
-
-// headUnavailable returns why the session head cannot be restored (empty if it can), and
-// the head. While a started run can still replace the head, it treats the head as
-// intact. While runs only wait for their turns, the head is that of the first such turn.
-func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSession) (reason string, h sessionHead, err error) {
-	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
-	if next.Reset || next.After == "" {
-		h.heap = next.Heap
-	} else if h, err = l.firstHead(ctx, tenant, next); err != nil || h.running != "" {
-		return "", h, err
-	}
-	if h.heap == "" {
-		return "", h, nil
-	}
-	info, err := l.store.VerifyHeap(ctx, tenant, h.heap)
-	switch {
-	case errors.Is(err, events.ErrNotFound), errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrDamaged):
-		return BreakHeapLost, h, nil
-	case err != nil:
-		return "", h, unavailable("read heap "+h.heap, err)
-	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
-		return BreakEngineChanged, h, nil
-	case s.Next.Reset || s.Next.ExecutionID == "":
-		return "", h, nil
-	}
-	// A runner may have found a reason that this process cannot find, for example its engine.
-	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
-	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
-		reason = BreakHeapLost
-	}
-	return reason, h, err
-}
-
-// firstHead returns the head of the first turn that has not ended, at most that of t.
-// running is set if the run of that turn was started or is not requested yet.
-func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
-	for {
-		h, err := l.headForTurn(ctx, tenant, t)
-		if err != nil || h.running == "" {
-			return h, err
-		}
-		run, req, err := l.loadExecution(ctx, tenant, h.running)
-		if err != nil || req == nil || req.Turn == nil || run.first != nil || req.Turn.Number >= t.Number {
-			return h, err
-		}
-		t = *req.Turn
-	}
-}
-
-// rebind records a break and applies it to the session.
-func (l *Ledger) rebind(ctx context.Context, s *logicalSession, t Expansion, reason string, from sessionHead, lost bool) (seq uint64, err error) {
-	d := &events.SessionRebound{
-		SessionID: s.ID, Reason: reason, PreviousHeap: from.heap, PreviousExecutionID: from.from, Next: s.Next, Actor: t.Actor,
-	}
-	if lost {
-		d.Next.Reset, d.Next.Heap = true, ""
-	}
-	e := l.newEvent(t.Tenant, validTraceparent(t.Traceparent), d)
-	if e.Seq, err = l.store.Append(ctx, e, int64(s.Position)); err != nil {
-		return 0, err
-	}
-	return e.Seq, s.apply(e)
-}
-
-// AssignRef returns the short name of a session for a holder, for example a connection.
-// It assigns a name if there is none: "s0" for the holder's first session, "s1" for the
-// next. Short names survive restarts. seq is the position of the new event; 0 if the
-// name was assigned before.
-func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
-	ctx, answered := l.withAnswerDeadline(ctx)
-	defer answered(&err)
-	err = retry(ctx, "name session "+session, func() error {
-		assigned, last, err := l.assignedRefs(ctx, tenant, holder)
-		if err != nil {
-			return err
-		}
-		for _, e := range assigned {
-			d, ok := e.Data.(*events.SessionRefAssigned)
-			if !ok {
-				return newerSessionError(session, e)
-			}
-			if d.SessionID == session {
-				ref, seq = d.Ref, 0
-				return nil
-			}
-		}
-		ref = "s" + strconv.Itoa(len(assigned))
-		seq, err = l.store.Append(ctx, l.newEvent(tenant, "", &events.SessionRefAssigned{Holder: holder, Ref: ref, SessionID: session}), int64(last))
-		return err
-	})
-	return ref, seq, err
-}
-
-// assignedRefs returns the events that assigned short names for a holder, oldest first,
-// and the position of the last (0: none).
-func (l *Ledger) assignedRefs(ctx context.Context, tenant, holder string) (list []events.Event, last uint64, err error) {
-	last, err = l.store.Each(ctx, events.RefSubject(tenant, holder), 0, func(e events.Event) error {
-		list = append(list, e)
-		return nil
-	})
-	return list, last, err
-}
-
-// ResolveRef returns the session of a short name, or CodeNotFound.
-func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
-	ctx, answered := l.withAnswerDeadline(ctx)
-	defer answered(&err)
-	assigned, _, err := l.assignedRefs(ctx, tenant, holder)
-	if err != nil {
-		return "", unavailable("look up session "+Excerpt(ref), err)
-	}
-	for _, e := range assigned {
-		if d, ok := e.Data.(*events.SessionRefAssigned); ok && d.Ref == ref {
-			return d.SessionID, nil
-		}
-	}
-	return "", unknownSessionError(ref)
 }

@@ -8,9 +8,6 @@ import (
 	"daybook/events"
 )
 
-// MaxAttempts is the maximum number of attempts of a run.
-const MaxAttempts = 3
-
 // History returns the recorded events of an execution, control and output events, in
 // ledger order. The error is CodeNotFound for an unknown execution. The whole history is
 // held in memory, which is up to the output cap of the run. EachEvent holds only a part

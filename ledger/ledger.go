@@ -192,9 +192,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// commitTimeout limits an append of a runner once the decision is made.
-const commitTimeout = 30 * time.Second
-
 func (l *Ledger) newEvent(tenant, traceparent string, d events.Data) events.Event {
 	e := events.New(tenant, l.opts.Now(), d)
 	e.Traceparent = traceparent
