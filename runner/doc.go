@@ -24,12 +24,11 @@
 //     are stopped and handed back
 //   - delivery.go: acts on the plan of a delivered request: runs, postpones or finalizes; then
 //     acknowledges it or returns it, and decides after which delay it is delivered again
-//   - turns.go: returns the request of a turn that has to wait; fails a turn whose session
-//     head cannot be restored
+//   - turns.go: returns the request of a turn that has to wait
 //   - attempt.go: records the start, passes the script to a worker, and decides how a run
 //     that did not reach its end is recorded: handed back, failed, cancelled or timed out
 //   - input.go: reads the source, the heap and the list of callable tools; decides when a run
-//     fails before its script starts
+//     fails before its script starts, such as a turn whose session head cannot be restored
 //   - pump.go: collects output and records it; enforces the output cap
 //   - chunk.go: divides output into chunks that fit an event; replaces invalid text
 //   - outputpace.go: limits the rate of recorded output of all runs

@@ -52,19 +52,3 @@ func (r *Runner) postpone(l *shutdownPhases, req ledger.Request, plan ledger.Pla
 func takesOverRun(plan ledger.Plan) bool {
 	return plan.Request.Turn != nil && plan.Runner != ""
 }
-
-// refuseLostHead makes a turn fail if its session head cannot be restored.
-func refuseLostHead(req ledger.Request, in *input) {
-	if req.Turn == nil || req.Heap == "" {
-		return
-	}
-	switch {
-	case in.refusal == nil && in.hash == "":
-		in.warnings = nil
-		in.refusal = &refusal{message: fmt.Sprintf("Heap %s is not recorded.", req.Heap)}
-	case in.refusal == nil, in.refusal.reason == ReasonHeapUnavailable:
-		return
-	}
-	in.refusal = &refusal{ledger.ReasonSessionHeadLost, in.refusal.message +
-		" This session continues from that heap. Call open_session with the same intent to start the session from a fresh isolate, or reset the session to another of its heaps."}
-}
