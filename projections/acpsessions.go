@@ -12,29 +12,6 @@ import (
 	"daybook/events"
 )
 
-// agentSchema holds the ACP sessions. Directories and config are JSON as recorded;
-// blocks and answer are bodies. cleared_seq is the position of the answer that cleared
-// the session: a client that loads the session receives only later prompts.
-const agentSchema = `
-CREATE TABLE IF NOT EXISTS agent_sessions (
-	id INTEGER PRIMARY KEY,
-	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
-	created_seq INTEGER NOT NULL, updated_seq INTEGER NOT NULL, updated_at INTEGER NOT NULL,
-	cwd TEXT NOT NULL, directories TEXT NOT NULL, config TEXT NOT NULL, title TEXT,
-	parent TEXT, parent_seq INTEGER,
-	closed INTEGER NOT NULL DEFAULT 0, deleted_seq INTEGER,
-	UNIQUE (tenant, session_id)
-);
-CREATE INDEX IF NOT EXISTS agent_sessions_by_use ON agent_sessions (tenant, updated_seq) WHERE deleted_seq IS NULL;
-CREATE TABLE IF NOT EXISTS agent_prompts (
-	seq INTEGER PRIMARY KEY, session INTEGER NOT NULL, prompt_id TEXT NOT NULL, at INTEGER NOT NULL,
-	blocks TEXT NOT NULL, title TEXT, execution_id TEXT, answer TEXT,
-	-- the event since which a new client is not told of what came before
-	cleared_seq INTEGER
-);
-CREATE INDEX IF NOT EXISTS agent_prompts_by_session ON agent_prompts (session, seq);
-`
-
 // AgentSession is an ACP session.
 type AgentSession struct {
 	SessionID             string             `json:"session_id"`

@@ -10,25 +10,6 @@ import (
 	"daybook/events"
 )
 
-// contextSchema has a row for each recorded conversation context, and a row for each of
-// their runs that has not ended.
-const contextSchema = `
-CREATE TABLE IF NOT EXISTS contexts (
-	tenant TEXT NOT NULL, context_key TEXT NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL,
-	created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
-	running INTEGER NOT NULL, seq INTEGER NOT NULL, empty INTEGER NOT NULL,
-	state TEXT NOT NULL, -- contextBody as JSON
-	PRIMARY KEY (tenant, context_key)
-) WITHOUT ROWID;
--- The contexts that can expire: see IdleContexts.
-CREATE INDEX IF NOT EXISTS contexts_by_use ON contexts (used_at, tenant, context_key) WHERE running = 0 AND (empty = 0 OR kind = 'transport');
-CREATE TABLE IF NOT EXISTS context_runs (
-	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL,
-	since INTEGER NOT NULL, -- created_at of the context when the run was asked for
-	PRIMARY KEY (tenant, execution_id)
-) WITHOUT ROWID;
-`
-
 // contextStatements are the statements about conversation contexts.
 type contextStatements struct {
 	context, putContext, dropContext    *sql.Stmt

@@ -72,55 +72,6 @@ func (a *applier) blankTags(e *events.Event, key string) error {
 	return nil
 }
 
-// scrubTimeoutMillis is how long SQLite waits for readers of the log before scrub gives
-// up for now, in milliseconds.
-const scrubTimeoutMillis = 2000
-
-// scrub empties the write-ahead log, which holds the previous content of the file:
-// SQLite overwrites erased rows in the file (secure_delete), but not in the log. The
-// log cannot be emptied while a query reads it. SQLite waits up to scrubTimeoutMillis
-// for the query. After that, the next commit, Close or the next Open tries again.
-func (s *Store) scrub(ctx context.Context) error {
-	if !s.needsScrub {
-		s.needsScrub = true
-		s.opts.Logger.DebugContext(ctx, "remove erased content from the log", "file", s.opts.Path)
-	}
-	s.checkpointMu.Lock()
-	busy, err := truncateLog(ctx, s.writer)
-	s.checkpointMu.Unlock()
-	if err != nil {
-		return fmt.Errorf("remove erased content from the log: %w", err)
-	}
-	if s.needsScrub = busy; busy {
-		s.opts.Logger.WarnContext(ctx, "erased content remains in the log of the projections while queries read it; retrying with the next event", "file", s.opts.Path+"-wal")
-	}
-	return nil
-}
-
-// TruncateLog moves the content of the write-ahead log to the file and truncates the
-// log, which frees disk space. It does nothing if a query reads the log. It is safe for
-// concurrent use.
-func (s *Store) TruncateLog(ctx context.Context) error {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
-	if _, err := truncateLog(ctx, s.writer); err != nil {
-		return fmt.Errorf("truncate the log of %s: %w", s.opts.Path, err)
-	}
-	return nil
-}
-
-// truncateLog moves the content of the log to the file. It reports whether a reader of
-// the log prevented that.
-func truncateLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
-	if _, err := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", scrubTimeoutMillis)); err != nil {
-		return false, err
-	}
-	var log, moved int
-	err = writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
-	_, reset := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", busyTimeoutMillis))
-	return busy, errors.Join(err, reset)
-}
-
 // findShred returns the error for an execution whose content was shredded, or nil.
 func findShred(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -10,17 +10,6 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// callSchema has a row for each host call. Arguments and result are bodies as recorded,
-// or null if the ledger holds only their hashes.
-const callSchema = `
-CREATE TABLE IF NOT EXISTS calls (
-	execution INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
-	server TEXT NOT NULL, tool TEXT NOT NULL, arguments_sha256 TEXT NOT NULL, arguments TEXT, called_at INTEGER NOT NULL,
-	returned_seq INTEGER, outcome TEXT, duration INTEGER, result_sha256 TEXT, result TEXT, returned_at INTEGER,
-	PRIMARY KEY (execution, number)
-) WITHOUT ROWID;
-`
-
 // callStatements are the statements about host calls.
 type callStatements struct{ call, lastCall, answer, blankCalls *sql.Stmt }
 

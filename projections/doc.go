@@ -12,8 +12,7 @@
 //
 // The files, in reading order:
 //
-//   - schema.go: the schema version, and most tables; those of host calls, contexts, logical
-//     and ACP sessions are beside their rules or queries
+//   - schema.go: the schema version, and all tables
 //   - store.go: opens and closes the file; limits concurrent queries; lets readers wait for a
 //     position (Wait); returns SQLite's free memory
 //   - run.go: applies batches of events, each in one transaction; chooses the rule for each
@@ -30,15 +29,15 @@
 //   - apply_contexts.go: applies events of conversation contexts and runs in them
 //   - context_fold.go: limits the content of a context; summarizes its older calls
 //   - context_calls.go: adds host calls to a context, and limits those of a run
-//   - apply_shred.go: erases the content of a shredded session, also from the write-ahead log;
-//     truncates that log when disk space runs out
+//   - apply_shred.go: erases the content of a shredded session
 //   - apply_removal.go: drops the rows of removed volumes; decides whether an event of an
 //     unknown execution is an anomaly
 //   - usage.go: counts what each tenant uses
 //   - watch.go: wakes the readers of an execution after a commit
 //   - pendingentries.go: lets a reader of a session log wait for entries of ended runs
 //   - stall.go: decides whether a failed write is tried again, as on a full disk
-//   - checkpoint.go: decides when pages of the write-ahead log move to the file
+//   - checkpoint.go: decides when pages of the write-ahead log move to the file; removes erased
+//     content from the log, and truncates it when disk space runs out
 //   - rebuild.go: decides at the start whether to rebuild the file, and does it
 //   - checksum.go: writes and compares the checksum of a closed file
 //   - anomalies.go: records and counts the events whose effect is left out

@@ -10,28 +10,6 @@ import (
 	"daybook/events"
 )
 
-// logicalSchema holds the logical sessions. The column head is the session head: the
-// heap that the next turn would start from now.
-const logicalSchema = `
-CREATE TABLE IF NOT EXISTS logical_sessions (
-	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
-	kind TEXT NOT NULL, intent TEXT, intent_sha256 TEXT, actor TEXT NOT NULL, parent TEXT,
-	opened_seq INTEGER NOT NULL, opened_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
-	-- the state, which turn left it, and the last turn before a break
-	head TEXT, head_turn INTEGER NOT NULL DEFAULT 0, reset_turn INTEGER NOT NULL DEFAULT 0,
-	turns INTEGER NOT NULL DEFAULT 0, last_execution TEXT,
-	revision INTEGER NOT NULL DEFAULT 0, primary_source TEXT, catalog_sha256 TEXT, broken TEXT,
-	PRIMARY KEY (tenant, session_id)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
--- The catalog entries that a session got since its last break.
-CREATE TABLE IF NOT EXISTS taught (
-	tenant TEXT NOT NULL, session_id TEXT NOT NULL, n INTEGER NOT NULL,
-	symbol TEXT NOT NULL, entry TEXT NOT NULL, sha256 TEXT NOT NULL,
-	PRIMARY KEY (tenant, session_id, n)
-) WITHOUT ROWID;
-`
-
 // LogicalSession is a logical session: its runs take turns, and each turn starts from
 // the heap of the turn before.
 type LogicalSession struct {

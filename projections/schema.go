@@ -133,3 +133,78 @@ CREATE INDEX IF NOT EXISTS unknown_events_by_tenant ON unknown_events (tenant);
 CREATE TABLE IF NOT EXISTS anomalies (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL, what TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS anomalies_by_tenant ON anomalies (tenant);
 `
+
+// callSchema has a row for each host call. Arguments and result are bodies as recorded,
+// or null if the ledger holds only their hashes.
+const callSchema = `
+CREATE TABLE IF NOT EXISTS calls (
+	execution INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
+	server TEXT NOT NULL, tool TEXT NOT NULL, arguments_sha256 TEXT NOT NULL, arguments TEXT, called_at INTEGER NOT NULL,
+	returned_seq INTEGER, outcome TEXT, duration INTEGER, result_sha256 TEXT, result TEXT, returned_at INTEGER,
+	PRIMARY KEY (execution, number)
+) WITHOUT ROWID;
+`
+
+// agentSchema holds the ACP sessions. Directories and config are JSON as recorded;
+// blocks and answer are bodies. cleared_seq is the position of the answer that cleared
+// the session: a client that loads the session receives only later prompts.
+const agentSchema = `
+CREATE TABLE IF NOT EXISTS agent_sessions (
+	id INTEGER PRIMARY KEY,
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
+	created_seq INTEGER NOT NULL, updated_seq INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+	cwd TEXT NOT NULL, directories TEXT NOT NULL, config TEXT NOT NULL, title TEXT,
+	parent TEXT, parent_seq INTEGER,
+	closed INTEGER NOT NULL DEFAULT 0, deleted_seq INTEGER,
+	UNIQUE (tenant, session_id)
+);
+CREATE INDEX IF NOT EXISTS agent_sessions_by_use ON agent_sessions (tenant, updated_seq) WHERE deleted_seq IS NULL;
+CREATE TABLE IF NOT EXISTS agent_prompts (
+	seq INTEGER PRIMARY KEY, session INTEGER NOT NULL, prompt_id TEXT NOT NULL, at INTEGER NOT NULL,
+	blocks TEXT NOT NULL, title TEXT, execution_id TEXT, answer TEXT,
+	-- the event since which a new client is not told of what came before
+	cleared_seq INTEGER
+);
+CREATE INDEX IF NOT EXISTS agent_prompts_by_session ON agent_prompts (session, seq);
+`
+
+// contextSchema has a row for each recorded conversation context, and a row for each of
+// their runs that has not ended.
+const contextSchema = `
+CREATE TABLE IF NOT EXISTS contexts (
+	tenant TEXT NOT NULL, context_key TEXT NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL,
+	created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
+	running INTEGER NOT NULL, seq INTEGER NOT NULL, empty INTEGER NOT NULL,
+	state TEXT NOT NULL, -- contextBody as JSON
+	PRIMARY KEY (tenant, context_key)
+) WITHOUT ROWID;
+-- The contexts that can expire: see IdleContexts.
+CREATE INDEX IF NOT EXISTS contexts_by_use ON contexts (used_at, tenant, context_key) WHERE running = 0 AND (empty = 0 OR kind = 'transport');
+CREATE TABLE IF NOT EXISTS context_runs (
+	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL,
+	since INTEGER NOT NULL, -- created_at of the context when the run was asked for
+	PRIMARY KEY (tenant, execution_id)
+) WITHOUT ROWID;
+`
+
+// logicalSchema holds the logical sessions. The column head is the session head: the
+// heap that the next turn would start from now.
+const logicalSchema = `
+CREATE TABLE IF NOT EXISTS logical_sessions (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
+	kind TEXT NOT NULL, intent TEXT, intent_sha256 TEXT, actor TEXT NOT NULL, parent TEXT,
+	opened_seq INTEGER NOT NULL, opened_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
+	-- the state, which turn left it, and the last turn before a break
+	head TEXT, head_turn INTEGER NOT NULL DEFAULT 0, reset_turn INTEGER NOT NULL DEFAULT 0,
+	turns INTEGER NOT NULL DEFAULT 0, last_execution TEXT,
+	revision INTEGER NOT NULL DEFAULT 0, primary_source TEXT, catalog_sha256 TEXT, broken TEXT,
+	PRIMARY KEY (tenant, session_id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
+-- The catalog entries that a session got since its last break.
+CREATE TABLE IF NOT EXISTS taught (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL, n INTEGER NOT NULL,
+	symbol TEXT NOT NULL, entry TEXT NOT NULL, sha256 TEXT NOT NULL,
+	PRIMARY KEY (tenant, session_id, n)
+) WITHOUT ROWID;
+`
