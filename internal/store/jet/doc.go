@@ -10,11 +10,11 @@
 //
 // The files, in reading order:
 //
-//   - client.go: Client and its options; connects to an outside server
+//   - client.go: Client and its options; connects to an outside server; Publish sends one
+//     message and waits until it is stored. Package stream tries again
 //   - get.go: reads one message or many by direct get, and limits an answer
 //   - errors.go: decides what an error of the server means: conflict, refusal, sealed stream
-//   - unwritable.go: Publish: sends one message and waits until it is stored; decides whether
-//     the server or this process cannot store now. Package stream tries again
+//   - unwritable.go: decides whether the server or this process cannot store now
 //   - full.go: decides when a server has reached a storage limit, and when it accepts writes
 //     again
 //   - silence.go: decides when an outside server does not answer; bounds the requests to it

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/nats-io/nats.go"
-	natsjs "github.com/nats-io/nats.go/jetstream"
-
 	"daybook/events"
 	"daybook/internal/resources/exhausted"
 )
@@ -40,44 +37,6 @@ func unwritableError(writable context.Context) error {
 	}
 	reason, passes := whyUnwritable(context.Cause(writable))
 	return &events.UnwritableError{What: "the ledger", Reason: reason, Passes: passes}
-}
-
-// Publish sends one message and waits until it is stored. An embedded server that
-// cannot store it does not answer; Publish then returns an *events.UnwritableError once
-// that is known.
-func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
-	refusal := c.Unwritable
-	if ctx.Value(tryingKey{}) != nil {
-		refusal = c.localUnwritable
-	}
-	if err := refusal(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
-	defer cancel()
-	writable := context.Background()
-	if c.Options.Writable != nil {
-		writable = c.Options.Writable() // of the current server, which may be replaced
-		defer context.AfterFunc(writable, cancel)()
-	}
-	// Messages to a hanging server would fill the connection and lock it.
-	if err := c.silence.awaitAnswers(ctx); err != nil {
-		return nil, cmp.Or(unwritableError(writable), c.Unwritable(), err)
-	}
-	if c.Options.OnWrite != nil {
-		c.Options.OnWrite(len(m.Data))
-	}
-	ack, err := c.JS.PublishMsg(ctx, m)
-	if err == nil {
-		if c.Options.OnStored != nil {
-			c.Options.OnStored(ack.Stream, ack.Sequence)
-		}
-		return ack, nil
-	}
-	if full := c.recordFull(err, len(m.Data)); full != nil {
-		return nil, full
-	}
-	return nil, cmp.Or(unwritableError(writable), c.Unwritable(), err)
 }
 
 // whyUnwritable translates an error about files and system calls into a reason that an
