@@ -8,17 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
 	"daybook/runner"
-)
 
-// holdPause is the delay of a request that arrived while no requests may be taken. The
-// queue delivers it again after that delay.
-const holdPause = time.Second
+	"github.com/nats-io/nats.go"
+)
 
 // delivery is a request that was passed to a runner. Its ack deadline is extended until
 // it is acknowledged or returned, or until the function of Consume returns.

@@ -17,6 +17,10 @@ import (
 	"daybook/runner"
 )
 
+// holdPause is the delay of a request that arrived while no requests may be taken. The
+// queue delivers it again after that delay.
+const holdPause = time.Second
+
 const (
 	// lookInterval is the maximum interval at which a runner looks at the consumers of its
 	// pool for requests that it was not notified of.
