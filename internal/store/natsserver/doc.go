@@ -9,13 +9,12 @@
 //
 // The files, in reading order:
 //
-//   - server.go: Server, its options and connections; refuses addresses beyond loopback;
-//     replaces the list of subscribers
+//   - server.go: Server, its options and connections; refuses addresses beyond loopback
 //   - launch.go: starts nats-server, and starts it again after a failed write
 //   - log.go: forwards the log of nats-server; explains its lines; detects a failed write
 //   - users.go: authenticates a connection; the permissions of the service itself
-//   - subscribers.go: authenticates subscribers; their accounts, permissions and limits of
-//     connections
+//   - subscribers.go: replaces the list of subscribers and authenticates them; their accounts,
+//     permissions and limits of connections
 //   - consumerproxy.go: the gate: decides which JetStream requests of a subscriber are
 //     permitted; limits their size and rate
 //   - gateread.go: answers its requests about streams and messages of its tenant

@@ -125,19 +125,6 @@ func (s *Server) openGate(who Subscriber) (*consumerProxy, error) {
 	return newGate(who, s.view, s.gates, own)
 }
 
-// SetSubscribers replaces the list of subscribers that may connect. It returns after it
-// closed the connections of subscribers that are not in the list, or have another key
-// there. After an error some new subscribers may be unable to connect; the caller calls
-// it again. Without a listener it does nothing.
-func (s *Server) SetSubscribers(list []Subscriber) error {
-	if s.subscribers == nil {
-		return nil
-	}
-	s.reopening.Lock()
-	defer s.reopening.Unlock()
-	return s.subscribers.set(list)
-}
-
 // ExposeStream lets subscribers read a stream. It is idempotent.
 func (s *Server) ExposeStream(stream string) error {
 	if s.view != nil {

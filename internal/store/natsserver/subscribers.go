@@ -217,6 +217,19 @@ func (s *subscribers) admitGate(c server.ClientAuthentication, name string) bool
 // contains a tilde.
 func (s Subscriber) accountName() string { return s.ID + "~" + s.Tenant }
 
+// SetSubscribers replaces the list of subscribers that may connect. It returns after it
+// closed the connections of subscribers that are not in the list, or have another key
+// there. After an error some new subscribers may be unable to connect; the caller calls
+// it again. Without a listener it does nothing.
+func (s *Server) SetSubscribers(list []Subscriber) error {
+	if s.subscribers == nil {
+		return nil
+	}
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	return s.subscribers.set(list)
+}
+
 // set replaces the subscribers. It returns after it closed the connections of those
 // that are not in the list. After an error some new ones may be refused.
 func (s *subscribers) set(list []Subscriber) error {
