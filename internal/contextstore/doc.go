@@ -18,8 +18,8 @@
 //   - key.go: Key, which selects a context; derives the recorded key from it
 //   - store.go: reads, sets and clears one context; decides when it has expired, and records
 //     that; reads that record nothing
-//   - cache.go: decides which contexts stay in memory; locks one for a call; waits until its
-//     recorded notes can be read
+//   - cache.go: decides which contexts stay in memory; locks one for a call
+//   - load.go: reads a context into memory; waits until its recorded notes can be read
 //   - edit.go: applies a patch of preferences and values; limits both, and refuses secrets
 //   - note.go: notes calls and resources; decides which note is recorded at once; records them
 //   - pending.go: merges the notes that are not yet recorded, and drops the oldest over a limit
