@@ -9,49 +9,13 @@ import (
 	"time"
 
 	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/store/jetstream"
 	"daybook/internal/translog"
 )
 
 // finalCheckpointTimeout is the maximum time for the final checkpoint.
 const finalCheckpointTimeout = 5 * time.Second
-
-// backgroundTask is a function that runs in the background until it is ended.
-type backgroundTask struct {
-	stop context.CancelFunc
-	done chan struct{}
-}
-
-// startTask runs a function in the background until end is called.
-func startTask(ctx context.Context, run func(context.Context)) *backgroundTask {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	f := &backgroundTask{stop: stop, done: make(chan struct{})}
-	go func() {
-		defer close(f.done)
-		run(ctx)
-	}()
-	return f
-}
-
-// end stops the task and waits until it has ended. A nil task was never started.
-func (f *backgroundTask) end() {
-	if f != nil {
-		f.stop()
-		<-f.done
-	}
-}
-
-// startTail starts the shared reading of new events.
-func (d *Daybook) startTail(ctx context.Context) error {
-	last, err := d.store.LastSeq(ctx)
-	if err != nil {
-		return err
-	}
-	d.tail = d.store.NewTail()
-	d.tailing = startTask(ctx, func(ctx context.Context) {
-		_ = d.tail.Run(ctx, last) // its followers receive the error
-	})
-	return nil
-}
 
 // startAudit starts the tree of hashes and the signing of the ledger.
 func (d *Daybook) startAudit(ctx context.Context) error {
@@ -131,6 +95,19 @@ func (d *Daybook) localProofs() *audit.Local {
 		return nil
 	}
 	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
+}
+
+// storedBlobs reads blobs for proofs and exports, without decrypting them.
+type storedBlobs struct{ *jetstream.Store }
+
+func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+	return b.RawText(ctx, tenant, hash)
+}
+
+// Heap reads a heap without the cache: exports read old heaps, which would displace
+// heaps in use.
+func (b storedBlobs) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	return b.StoredHeap(ctx, tenant, hash)
 }
 
 // auditDamage returns the reason why no checkpoint is signed, or nil.

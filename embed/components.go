@@ -80,6 +80,19 @@ func isTransient(err error) bool {
 	return ok && unwritable.Passes
 }
 
+// startTail starts the shared reading of new events.
+func (d *Daybook) startTail(ctx context.Context) error {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	d.tail = d.store.NewTail()
+	d.tailing = startTask(ctx, func(ctx context.Context) {
+		_ = d.tail.Run(ctx, last) // its followers receive the error
+	})
+	return nil
+}
+
 // startProjections opens the projections and keeps them up to date. It blocks until
 // they have applied every event that was recorded before the call, unless the ledger is
 // damaged or the disk is full.

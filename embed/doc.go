@@ -28,7 +28,7 @@
 //     refused
 //   - optionrange.go, optionerror.go: the ranges of options, and the texts of errors about
 //     them
-//   - embed.go: Daybook; the order of the steps of a start and of an end
+//   - embed.go: Daybook; the order of the steps of a start and of an end; background tasks
 //   - place.go: decides where the ledger of a directory is, and refuses a server with another
 //     ledger
 //   - nats.go: starts the embedded NATS server or connects to an outside one; opens the
@@ -40,16 +40,16 @@
 //   - recovery.go: accepts damage: computes the loss, moves the damaged files to quarantine,
 //     and records the loss
 //   - acceptoutside.go: accepts damage of a ledger on an outside NATS server
-//   - components.go: starts workers, ledger, projections and runner; decides whether this
-//     process runs scripts
+//   - components.go: starts workers, ledger, the reading of new events, projections and
+//     runner; decides whether this process runs scripts
 //   - toolservers.go: starts the tool servers; decides which of them a run may call
 //   - catalog.go: lists the APIs that code may use
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
 //   - access.go: opens the authentication and the limits of tenants; connects package
 //     admission
 //   - interfaces.go: starts HTTP, MCP and the socket; decides whether the Daybook is ready
-//   - listen.go, tls.go: opens the addresses; reads the certificate again when its files
-//     change
+//   - listen.go, tls.go: opens the addresses, or a free port if one is busy, and serves HTTP;
+//     reads the certificate again when its files change
 //   - agent.go: starts the Agent Client Protocol; connects the tool servers that its clients
 //     name
 //   - contexts.go: starts the conversation contexts, and refuses new ones at the limit of a
@@ -64,7 +64,8 @@
 //     checkpoint; passes findings of the scrub on
 //   - verify.go, export.go, decrypt.go: verifies a ledger or an export; writes an export;
 //     decrypts it
-//   - keys.go: opens the content keys; starts shredding and the collection of heaps
+//   - keys.go: opens the content keys
+//   - retention.go: starts shredding and the collection of heaps
 //   - volumes.go: decides when the active volume is sealed, and rotates it
 //   - volumeremoval.go: decides whether a volume can be removed, and removes it
 //   - disk.go: frees disk space at the start, acts when it runs out or is free again;

@@ -319,3 +319,28 @@ func (d *Daybook) fail(err error) {
 		close(d.done)
 	}
 }
+
+// backgroundTask is a function that runs in the background until it is ended.
+type backgroundTask struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// startTask runs a function in the background until end is called.
+func startTask(ctx context.Context, run func(context.Context)) *backgroundTask {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f := &backgroundTask{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		run(ctx)
+	}()
+	return f
+}
+
+// end stops the task and waits until it has ended. A nil task was never started.
+func (f *backgroundTask) end() {
+	if f != nil {
+		f.stop()
+		<-f.done
+	}
+}

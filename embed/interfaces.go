@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"runtime"
-	"syscall"
 
 	"daybook/events"
 	"daybook/httpapi"
@@ -94,44 +90,6 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		return err
 	}
 	return d.listenHTTP()
-}
-
-func (d *Daybook) listenHTTP() error {
-	if d.opts.HTTP.Addr == "" {
-		return nil
-	}
-	if d.certificate == nil && httpapi.CheckBind(d.opts.HTTP.Addr, false) != nil {
-		d.opts.Logger.Warn("tokens and everything else travel to other machines as plain text; give a TLS certificate, or put a proxy that has one in front", "http", d.opts.HTTP.Addr)
-	}
-	if d.listener == nil {
-		err := d.openHTTP()
-		if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTP.Fallback {
-			host, _, splitErr := net.SplitHostPort(d.opts.HTTP.Addr)
-			if splitErr != nil {
-				return splitErr
-			}
-			d.opts.HTTP.Addr = net.JoinHostPort(host, "0")
-			err = d.openHTTP()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
-	d.httpConns.Bind(d.http)
-	// The server logs errors of connections that have no request yet.
-	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
-	listener := d.httpConns.Listener(d.listener)
-	if d.certificate != nil {
-		d.http.TLSConfig = d.certificate.config() // its protocols include HTTP/2
-		listener = d.httpConns.SecureListener(d.listener, d.http.TLSConfig)
-	}
-	go func() {
-		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			d.fail(fmt.Errorf("serve HTTP: %w", err))
-		}
-	}()
-	return nil
 }
 
 // Ready returns the reason why the Daybook cannot serve now, or nil.

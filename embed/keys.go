@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"daybook/events"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/keyring"
-	"daybook/internal/lifecycle/retention"
-	"daybook/internal/store/jetstream"
 	"daybook/ledger"
 )
 
@@ -140,77 +137,4 @@ func (d *Daybook) ledgerKeys() ledger.Keys {
 		return nil
 	}
 	return d.keys
-}
-
-// startShredder creates the shredder and destroys keys that still exist although the
-// ledger records them as shredded.
-func (d *Daybook) startShredder(ctx context.Context) error {
-	if d.keys == nil {
-		return nil
-	}
-	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys})
-	if d.damage.Damaged() { // Finish records collected heaps, and a damaged ledger takes no events
-		return nil
-	}
-	return d.shredder.Finish(ctx)
-}
-
-// storedBlobs reads blobs for proofs and exports, without decrypting them.
-type storedBlobs struct{ *jetstream.Store }
-
-func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
-	return b.RawText(ctx, tenant, hash)
-}
-
-// Heap reads a heap without the cache: exports read old heaps, which would displace
-// heaps in use.
-func (b storedBlobs) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
-	return b.StoredHeap(ctx, tenant, hash)
-}
-
-// withoutPlaintext returns a batch of events without decrypted content. It does not
-// change the events of the batch, which other readers share.
-func withoutPlaintext(batch []events.Event) []events.Event {
-	shown := make([]events.Event, len(batch))
-	for i, e := range batch {
-		events.StripPlaintext(&e)
-		shown[i] = e
-	}
-	return shown
-}
-
-// Shred destroys the content of a session's runs: see retention.Shredder.Shred.
-func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
-	if d.shredder == nil {
-		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be shredded: the server was not started with --erasable-sessions", session)}
-	}
-	return d.shredder.Shred(ctx, tenant, session, force, actor)
-}
-
-// startRetention creates the collector of heaps, and starts automatic collection if it
-// is configured.
-func (d *Daybook) startRetention(ctx context.Context) error {
-	d.retention = retention.New(retention.Options{Feed: d.store, Recorder: d.ledger, Blobs: d.store, Logger: d.opts.Logger})
-	if d.opts.Content.HeapRetention == 0 || d.damage.Damaged() {
-		return nil
-	}
-	rule := d.opts.retentionRule()
-	d.retaining = startTask(ctx, func(ctx context.Context) {
-		if err := d.retention.Run(ctx, rule); err != nil {
-			d.opts.Logger.Error("heaps are not collected", slog.Any("error", err))
-		}
-	})
-	return nil
-}
-
-// retentionRule returns the retention rule of Content.HeapRetention.
-func (o Options) retentionRule() retention.Rule {
-	rule := retention.Rule{OlderThan: o.Content.HeapRetention, KeepEntries: retention.DefaultKeepEntries}
-	switch {
-	case o.Content.HeapRetentionEntries > 0:
-		rule.KeepEntries = o.Content.HeapRetentionEntries
-	case o.Content.HeapRetentionEntries < 0:
-		rule.KeepEntries = 0
-	}
-	return rule
 }

@@ -67,6 +67,17 @@ func (f webhookFeed) Read(ctx context.Context, after uint64, limit int) ([]event
 	return withoutPlaintext(batch), err
 }
 
+// withoutPlaintext returns a batch of events without decrypted content. It does not
+// change the events of the batch, which other readers share.
+func withoutPlaintext(batch []events.Event) []events.Event {
+	shown := make([]events.Event, len(batch))
+	for i, e := range batch {
+		events.StripPlaintext(&e)
+		shown[i] = e
+	}
+	return shown
+}
+
 // sessionWait is the maximum time that a webhook waits for the projections before it
 // tries again.
 const sessionWait = 10 * time.Second
