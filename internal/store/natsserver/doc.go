@@ -3,9 +3,9 @@
 //
 // The package promises that an acknowledged message is on disk, and that a subscriber
 // reads only events of its tenant and changes only consumers of its tenant. If streams are
-// exposed, connections of the service itself cannot delete recorded messages; only those
-// of AdminConn can. The package does not know the meaning of streams. Package jetstream
-// creates them over connections of this package.
+// exposed from the start, the connections of Conn cannot delete their messages; those of
+// AdminConn can, with the whole stream. The package does not know the meaning of streams.
+// Package jetstream creates them over connections of this package.
 //
 // The files, in reading order:
 //

@@ -50,8 +50,9 @@ type Options struct {
 	// MaxConnections is the maximum number of connections of subscribers. Default: 1024.
 	MaxConnections int
 	// ReadableStreams are exposed to subscribers from the start; see ExposeStream. If
-	// there are any, connections of Conn cannot delete messages or streams, or change the
-	// configuration of a stream. Connections of AdminConn can seal and remove streams.
+	// there are any, connections of Conn cannot purge them, and cannot delete a message
+	// or a stream or change the configuration of a stream. Connections of AdminConn can
+	// seal and remove streams.
 	ReadableStreams []string
 	// TenantSubjects returns a pattern for the subjects of a tenant in an exposed stream,
 	// such as "ledger.0001.default.>". Required with Listen.

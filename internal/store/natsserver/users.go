@@ -9,17 +9,19 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// The users of the service itself: for its connections, for those that may seal and
-// remove streams, and for the gates in the accounts of subscribers.
+// The user names of the connections that the service opens to its own server.
 const (
+	// serviceUser is the user of Conn, adminUser that of AdminConn.
 	serviceUser = "daybook"
 	adminUser   = "keeper"
-	gateUser    = "gate." // followed by Subscriber.accountName
+	// gateUser is the beginning of the user name of a gate (consumerproxy.go) in the
+	// account of its subscriber. Subscriber.accountName follows.
+	gateUser = "gate."
 )
 
 // doorkeeper authenticates connections. It implements server.Authentication.
 type doorkeeper struct {
-	password string // of the users of the service itself, random for each start
+	password string // of all users of the service, random for each start
 	service  *server.Permissions
 	admin    *server.Permissions
 	// subscribers is nil without a listener.
@@ -53,7 +55,7 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 }
 
 // provesKey reports whether a client signed the nonce of the server with the private key
-// of key.
+// that belongs to the public nkey key.
 func provesKey(c server.ClientAuthentication, key string) bool {
 	sig, err := base64.RawURLEncoding.DecodeString(c.GetOpts().Sig)
 	if err != nil {
@@ -66,10 +68,12 @@ func provesKey(c server.ClientAuthentication, key string) bool {
 	return err == nil && nkeys.IsValidPublicUserKey(key) && len(nonce) > 0 && user.Verify(nonce, sig) == nil
 }
 
-// servicePermissions returns the permissions of the service itself: everything except
-// deleting recorded messages and changing the configuration of a stream. A fault of this
-// process then cannot send a request that does so over these connections. Streams that
-// are created later deny purges by their configuration.
+// servicePermissions returns the permissions of serviceUser, so that no fault of this
+// process can delete recorded messages over its connections. They deny that it deletes,
+// updates or restores a stream or removes a peer of one, deletes a message, and purges
+// one of streams. Other streams may be purged: the bucket of blobs is, and volumes that
+// are opened later deny purges by their configuration. Without streams, everything is
+// permitted.
 func servicePermissions(streams []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
