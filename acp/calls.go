@@ -56,7 +56,7 @@ func (s *Server) Servers(ctx context.Context, session string) map[string][]strin
 func (s *Server) Call(ctx context.Context, call Call) toolserver.Result {
 	n := s.session(call.Session)
 	if n == nil || n.tools == nil {
-		return failedCall("the session of this run is not open in the process that runs it, and only there are its MCP servers connected")
+		return failedCall("the process that runs this script is not connected to MCP servers of its session; they are connected while a client has the session open in that process")
 	}
 	if refused := n.permit(ctx, call); refused != "" {
 		return failedCall("%s", refused)

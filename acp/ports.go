@@ -62,7 +62,8 @@ type Contexts interface {
 // Toolbox is the set of tool servers of one session. Implementations MUST be safe for
 // concurrent use. *toolserver.Set implements it.
 type Toolbox interface {
-	// Tools returns the tools that can be called now, sorted by server and name.
+	// Tools returns the tools that can be called now. The tools of a server are
+	// consecutive and sorted by name.
 	Tools(ctx context.Context, tenant string) []toolserver.Tool
 	// Call calls a tool with arguments that are a JSON object. ctx is done when the
 	// run ends.

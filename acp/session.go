@@ -16,9 +16,9 @@ type session struct {
 	client *client
 	// tools are the tool servers that the client named; nil for none.
 	tools Toolbox
-	// unusableServers holds the reason for each server that cannot be connected to. The
-	// key is the client's name of a server that toolServers refused, and the name in code
-	// of one that Options.Connect refused.
+	// unusableServers holds the reason for each server that cannot be connected to. For a
+	// server that toolServers refused, the key is that of serverList.unusable; for one that
+	// Options.Connect refused, it is the name in code.
 	unusableServers map[string]string
 	// answered is closed when the request that opened the session is answered. announced
 	// is closed when announce has sent the first updates of the session, or when

@@ -18,13 +18,15 @@ import (
 // serverList is the list of the tool servers that a client names.
 type serverList struct {
 	servers []toolserver.Config
-	// unusable holds the servers that cannot be connected to, with the reason, by
-	// the client's name, with a number if another server has that name.
+	// unusable holds the reason for each server that this process does not try to
+	// connect to. The key is the client's name of the server, or "server" and a number if
+	// its transport is unknown, and therefore its name too. If another server has that
+	// name, a number is added to it.
 	unusable map[string]string
 }
 
-// names returns the names of all servers: the client's names of the unusable ones, and
-// the names in code of the others.
+// names returns the keys of unusable, and the names in code (callName) of the other
+// servers.
 func (l serverList) names() []string {
 	list := slices.Sorted(maps.Keys(l.unusable))
 	for _, s := range l.servers {
@@ -76,8 +78,10 @@ func headers(list []sdk.HttpHeader) map[string]string {
 	return m
 }
 
-// callName returns the name in code for a human-readable name: every character except
-// letters, digits, "_", "-" and "." becomes "_".
+// callName returns the name by which code calls a server, for the name that a client
+// gives it. It removes spaces at both ends, replaces every character except ASCII letters,
+// digits, "_", "-" and "." by "_", and cuts the name after 60 bytes. An empty name becomes
+// "server".
 func callName(name string) string {
 	ok := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -102,8 +106,8 @@ func uniqueName(name string, taken map[string]bool) string {
 	return one
 }
 
-// connect starts to connect to the servers of a session. The announcement, /tools and
-// failed calls report the servers that cannot be connected to.
+// connect starts to connect to the servers of a session. The announcement and /tools
+// report the servers that cannot be connected to.
 func (c *client) connect(n *session, list serverList) {
 	if len(list.servers) == 0 {
 		return
@@ -122,12 +126,12 @@ func (c *client) connect(n *session, list serverList) {
 		n.tools = tools
 		return
 	}
-	// Connect one by one: a server that is refused must not keep the others from being
-	// connected to.
 	if len(list.servers) == 1 {
-		fail(problemOf(list.servers[0].Name, err))
+		fail(problemOf(list.servers[0].Name, err)) // a second try would fail too
 		return
 	}
+	// Connect refuses the whole list if it refuses one server. Connect one by one, so that
+	// the others are connected to.
 	var boxes toolboxes
 	for _, s := range list.servers {
 		one, err := c.server.opts.Connect([]toolserver.Config{s})
@@ -142,7 +146,8 @@ func (c *client) connect(n *session, list serverList) {
 	}
 }
 
-// problemOf returns the text of a server's error without the name of the server.
+// problemOf returns the text of an error of Options.Connect without the server name at
+// its beginning.
 func problemOf(name string, err error) string {
 	return strings.TrimPrefix(err.Error(), fmt.Sprintf("MCP server %q: ", name))
 }
@@ -159,7 +164,7 @@ func (b toolboxes) Tools(ctx context.Context, tenant string) []toolserver.Tool {
 	return list
 }
 
-// Call calls a tool of the toolbox that has the server.
+// Call calls a tool through the toolbox that holds its server.
 func (b toolboxes) Call(ctx context.Context, tenant, server, tool string, arguments []byte) toolserver.Result {
 	for _, one := range b {
 		if _, ok := one.Status()[server]; ok {
@@ -198,7 +203,7 @@ func (b toolboxes) Close() error {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// callText returns the text of a tool call in code.
+// callText returns the code that calls a tool, such as "mcp.server.tool(args)".
 func callText(server, tool string) string {
 	text := "mcp"
 	for _, name := range []string{server, tool} {
