@@ -17,9 +17,9 @@ import (
 type outputState struct {
 	id     int64
 	status events.Status
-	// lines counts the lines started. wholeLines counts those that can no longer grow.
-	// Only these are served by number: a reader that received the beginning of a line
-	// would never request the rest.
+	// lines counts the lines started. wholeLines counts the lines that can no longer grow.
+	// Pages by line hold only the latter: if a page ended with the beginning of a line, a
+	// reader that continues with the next line number would never get the rest.
 	lines, wholeLines int64
 	bytes             int64
 }
@@ -39,7 +39,9 @@ func countLines(line int64, isOpen bool, status events.Status) (started, complet
 
 // Output returns a page of an execution's output, in lines, or in bytes if ByteOffset
 // is set. Totals, status and text are of one moment. It returns an ErrBadQuery for an
-// invalid query and events.ErrNotFound for an unknown execution.
+// invalid query, events.ErrNotFound for an unknown execution, and an
+// *events.RemovedError if its content was shredded, or if it is unknown and events of the
+// time of its id were removed with a volume.
 func (s *Store) Output(ctx context.Context, tenant, id string, q OutputQuery) (OutputPage, error) {
 	if err := checkOutputQuery(&q); err != nil {
 		return OutputPage{}, err
@@ -124,8 +126,8 @@ type chunkText struct {
 }
 
 const (
-	// The first chunk is the one that holds the first byte of line ?2: the first one whose
-	// next_line is ?2 or more.
+	// The first chunk is the first one whose next_line is ?2 or more. It holds the first
+	// byte of line ?2, or ends with the line end before it.
 	chunksByLine = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
 		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte, seq`
 	chunksByByte = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
@@ -172,7 +174,7 @@ func linePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int6
 		if start < 0 {
 			skip := afterLineEnds(text, offset-c.firstLine)
 			if skip < 0 {
-				return false // no text; the next chunk has the same number
+				return false // a chunk without text; the next one has the same first_byte
 			}
 			start = c.firstByte + int64(skip)
 			text = text[skip:]
@@ -220,7 +222,8 @@ func afterLineEnds(text []byte, n int64) int {
 	return at
 }
 
-// bytePage fills a page with the bytes from an offset, in complete characters.
+// bytePage fills a page with complete characters, from the one that holds the byte at
+// offset: StartByte may be less than offset.
 func bytePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int64, page *OutputPage) error {
 	page.StartLine, page.EndLine, page.NextLineOffset = w.lines+1, w.lines, w.lines+1
 	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
@@ -234,7 +237,7 @@ func bytePage(ctx context.Context, tx *sql.Tx, w outputState, offset, limit int6
 		if start < 0 {
 			skip := int(offset - c.firstByte)
 			if skip >= len(text) {
-				return false // no text; the next chunk has the same offset
+				return false // a chunk without text; the next one has the same first_byte
 			}
 			// Chunks hold complete characters, so this chunk holds the character at
 			// offset.
@@ -282,19 +285,20 @@ const maxHeadBytes = 16 << 10
 // OutputHead is the beginning of an execution's output, shown together with the
 // execution. It ends with a complete line, unless the first line alone exceeds 16 KiB.
 type OutputHead struct {
-	Output string `json:"output" doc:"The first 16 KiB of the console output, in whole lines where a line fits."`
+	Output string `json:"output" doc:"The beginning of the console output: the complete lines within its first 16 KiB, or these 16 KiB if the first line is longer."`
 	// NextLineOffset and NextByteOffset are the offsets of the next page.
 	NextLineOffset int64 `json:"next_line_offset" doc:"First line that output does not hold whole: line_offset of the next page."`
 	NextByteOffset int64 `json:"next_byte_offset" doc:"First byte that output does not hold: byte_offset of the next page."`
 	HasMore        bool  `json:"has_more" doc:"True when there is more output."`
 }
 
-// HeadQuery returns the query for the page that HeadOf takes.
+// HeadQuery returns the query whose result HeadOf takes.
 func HeadQuery() OutputQuery {
 	return OutputQuery{ByteOffset: new(int64), ByteLimit: maxHeadBytes}
 }
 
-// HeadOf returns the head of the output from the result of HeadQuery.
+// HeadOf returns the head of an execution's output. page MUST be the result of Output for
+// HeadQuery.
 func HeadOf(page OutputPage) OutputHead {
 	h := OutputHead{Output: page.Data, NextLineOffset: page.NextLineOffset, NextByteOffset: page.NextByteOffset, HasMore: page.HasMore}
 	// A page by bytes may end inside a line. Its next_line_offset is that line.

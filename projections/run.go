@@ -18,10 +18,11 @@ type Feed interface {
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 
-// Run applies events until ctx is done. If a position is missing, it returns
-// events.ErrDamaged, which Damage then also returns; no later event is applied, because
-// results would be incomplete. If its file cannot be written, it retries until it can;
-// see StallError.
+// Run applies events until ctx is done. If a position is missing, it applies no later
+// event, because results would be incomplete: it returns an error that wraps
+// events.ErrDamaged, and Damage returns the same error from then on. If the file of the
+// Store cannot be written, Run retries until it can; see StallError. Any other error ends
+// Run.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
 	ctx, stop := context.WithCancel(ctx)
 	var mover sync.WaitGroup
@@ -53,8 +54,8 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	before := s.Applied()
 	for _, e := range batch {
-		// A gap is damage, unless a removed volume or the opening of one accounts for
-		// it.
+		// A gap is damage, unless removed volumes or recorded losses before the event
+		// account for it, or the event opens a volume and names the gap.
 		before += e.RemovedBefore + e.LostBefore
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.AccountsForGap(before, e.Seq)) {
 			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, e.Seq)
@@ -92,7 +93,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.signalContexts(a.contexts)
-	if a.hasErased || s.needsScrub { // before readers are signalled
+	if a.hasErased || s.needsScrub { // before advance publishes the position
 		err = s.scrub(txCtx)
 	}
 	s.advance(batch, a)
@@ -114,7 +115,7 @@ type applier struct {
 	// hasErased is true if the batch erased content.
 	hasErased bool
 	// usageChanges holds the changes of the batch to the usage of tenants. hasRecounted
-	// is true if the batch changed usage in another way, too.
+	// is true if the usage of all tenants was counted again, because a volume was removed.
 	usageChanges map[string]*Usage
 	hasRecounted bool
 	// contexts holds the conversation contexts that the batch reads or changes.
@@ -202,7 +203,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.LedgerVolumeOpened:
 		return a.applyLostBlobs(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
-		return nil // package audit reads what these prove
+		return nil // they change no table; package audit reads them from the ledger
 	case *events.Unknown:
 		return a.unknownType(e, d)
 	default:
