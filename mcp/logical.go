@@ -131,14 +131,20 @@ type sessionMeta struct {
 }
 
 type continuity struct {
-	StaleBindingRecovered bool             `json:"stale_binding_recovered"`
-	NewSymbolSpace        bool             `json:"new_symbol_space"`
-	DiscardCachedSymbols  bool             `json:"discard_cached_symbols"`
-	PreviousExecute       *previousExecute `json:"previous_execute,omitempty"`
+	// StaleBindingRecovered is true if the state of the session was lost, so that the next
+	// run starts from a fresh isolate.
+	StaleBindingRecovered bool `json:"stale_binding_recovered"`
+	// NewSymbolSpace is true if no earlier symbol is valid: in the first answer of a
+	// session, and after its state, sources, engine or principal changed.
+	// DiscardCachedSymbols always equals it; some clients look for that name.
+	NewSymbolSpace       bool `json:"new_symbol_space"`
+	DiscardCachedSymbols bool `json:"discard_cached_symbols"`
+	// PreviousExecute is the lost state; nil if StaleBindingRecovered is false.
+	PreviousExecute *previousExecute `json:"previous_execute,omitempty"`
 }
 
-// previousExecute is the heap before a continuity break, and the execution that produced
-// it.
+// previousExecute is the heap that can no longer be restored, and the execution that
+// produced it.
 type previousExecute struct {
 	Heap        string `json:"heap"`
 	ExecutionID string `json:"execution_id,omitempty"`
@@ -167,7 +173,8 @@ func (s *Server) openSession(ctx context.Context, c caller, a arguments) (answer
 	}, nil
 }
 
-// seedsError returns the messages for errors of catalog.Open about seeds.
+// seedsError returns the error of the tool for an error of catalog.Open. It changes only
+// errors about seeds.
 func seedsError(err error) error {
 	var count *catalog.SeedsError
 	var unknown *catalog.UnknownError
@@ -175,13 +182,13 @@ func seedsError(err error) error {
 	case errors.As(err, &count) && count.Count == 0:
 		return ledger.Invalid("seeds", "seeds must not be empty: take ids from discover_tools, for example %q", catalog.BuiltinSource)
 	case errors.As(err, &count):
-		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, count.Count)
+		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, count.Count, catalog.BuiltinSource)
 	case errors.As(err, &unknown):
 		near := make([]string, len(unknown.Near))
 		for i, n := range unknown.Near {
 			near[i] = clip(n)
 		}
-		return ledger.Invalid("seeds", "seeds: %s does not exist; similar: %s; discover_tools lists all", quote(unknown.Seed), strings.Join(near, ", "))
+		return ledger.Invalid("seeds", "seeds: %s does not exist; existing names: %s; find others with discover_tools", quote(unknown.Seed), strings.Join(near, ", "))
 	default:
 		return err
 	}
@@ -197,7 +204,8 @@ func table(o catalog.OpenResult) string {
 	return "```ts\n" + o.Offered.Table(o.Added()) + "```"
 }
 
-// notice reports a continuity break; empty without one.
+// notice returns the sentence about a break in the continuity of a session (see
+// ledger.ExpandSession), or an empty text if there was none.
 func notice(t ledger.ExpansionResult) string {
 	switch {
 	case t.BreakReason == "" || !t.NewSymbolSpace:
@@ -206,7 +214,7 @@ func notice(t ledger.ExpansionResult) string {
 		return "The state of this session could not be restored (" + t.BreakReason + "): it starts from a fresh isolate, with no variable, function or class of before. " +
 			"All symbols given out before are void; read the table again."
 	default:
-		return "What this session may use has changed (" + t.BreakReason + "): its state is kept, but all symbols given out before are void; read the table again."
+		return "All symbols given out before are void (" + t.BreakReason + "); read the table again. The state of this session is kept."
 	}
 }
 
@@ -242,7 +250,8 @@ func (c caller) holder(tenant string) string {
 	return events.Hash([]byte("daybook ref\x00" + tenant + "\x00" + kind + "\x00" + value))
 }
 
-// sessionOf returns the id of the logical session that a call names, or an empty text.
+// sessionOf returns the id of the logical session that a call names, or an empty text if
+// it names none.
 func (s *Server) sessionOf(ctx context.Context, c caller, a arguments) (string, error) {
 	ref := a.text("logical_session_ref")
 	if ref == "" || events.ValidHash(ref) {
@@ -251,7 +260,7 @@ func (s *Server) sessionOf(ctx context.Context, c caller, a arguments) (string, 
 	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), ref)
 	if codeOf(err) == ledger.CodeNotFound {
 		return "", &ledger.Error{Code: ledger.CodeNotFound, Field: "logical_session_ref", Message: fmt.Sprintf(
-			"there is no session %s on this connection; call open_session, which answers a logical_session_ref", quote(ref))}
+			"logical_session_ref %s was not assigned to this client; call open_session, which returns one", quote(ref))}
 	}
 	return id, err
 }
