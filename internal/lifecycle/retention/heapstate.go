@@ -18,7 +18,7 @@ type heapKey struct {
 type heap struct {
 	size       int64
 	producedAt uint64 // position of the newest event that names it as an output; 0: none
-	used       int64  // when a run last produced or restored it, or a client tagged it, in ms since 1970 UTC
+	used       int64  // time of the newest event for which markUsed was called, in ms since 1970 UTC
 	// tagged reports whether the heap has tags. It is valid from position taggedAt on.
 	tagged   bool
 	taggedAt uint64
@@ -227,7 +227,9 @@ func (f *heapState) key(tenant, hash string) heapKey {
 	return k
 }
 
-// markUsed updates the time of the last use of a heap.
+// markUsed updates the time of the last use of a heap. These are its uses: a run is
+// requested with it, restores it or produces it; an edit changes its tags; a logical
+// session is set to continue from it.
 func (f *heapState) markUsed(e *events.Event, hash string) *heap {
 	h := f.heap(e.Tenant, hash)
 	if h != nil {

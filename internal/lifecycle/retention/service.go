@@ -27,9 +27,9 @@ type Recorder interface {
 type Blobs interface {
 	// StoredBlobs calls fn with each stored heap and text.
 	StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error
-	// RemoveBlob deletes a blob as it was listed. It returns false and keeps the blob
-	// if the blob was pinned within the grace period, or stored again since the
-	// listing.
+	// RemoveBlob deletes a blob if it is still the version that StoredBlobs listed. It
+	// returns false and keeps the blob if the blob was stored or pinned within the grace
+	// period or since the listing.
 	RemoveBlob(ctx context.Context, b events.BlobInfo) (removed bool, err error)
 	// PurgeOrphanChunks frees the space of chunks that belong to no blob, and returns
 	// their number.
@@ -47,26 +47,36 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// MinAge is the minimum of Rule.OlderThan, and the time after the storage or pin of a heap
-// in which no pass collects it. orphanAge is the minimum age of an orphan that is deleted.
 const (
-	MinAge    = time.Hour
+	// MinAge is the minimum of Rule.OlderThan. Under any rule, a pass keeps a heap that
+	// was stored or pinned less than MinAge ago, because the event that references it may
+	// not be recorded yet.
+	MinAge = time.Hour
+	// orphanAge is the minimum time since an orphan was stored or pinned. Younger ones are
+	// kept.
 	orphanAge = time.Hour
 )
 
-// DefaultKeepEntries is the default of Rule.KeepEntries: the number of entries of each
-// session whose heaps are kept.
+// DefaultKeepEntries is the default of Rule.KeepEntries.
 const DefaultKeepEntries = 100
 
-// Rule selects heaps to collect. A heap is collected if all of this is true: it has no
-// tags; it was last produced, restored or tagged more than OlderThan ago; no waiting or
-// running execution starts from it; it is neither input nor output of one of the newest
-// KeepEntries entries of a session; no logical session would continue from it; and no
-// conversation context lists it.
+// Rule selects heaps to collect. A heap is collected if all of this is true:
+//
+//   - it has no tags
+//   - its last use is more than OlderThan ago: an execution was requested with it,
+//     restored it or produced it, an edit changed its tags, or a logical session was set
+//     to continue from it
+//   - it was neither stored nor pinned within MinAge
+//   - no waiting or running execution starts from it, and no execution whose session entry
+//     is not recorded yet has it as input or output
+//   - it is neither input nor output of one of the newest KeepEntries entries of a session
+//   - no logical session would continue from it
+//   - no conversation context lists it
 type Rule struct {
 	// OlderThan MUST be at least MinAge.
 	OlderThan time.Duration
-	// KeepEntries MUST NOT be negative.
+	// KeepEntries is the number of newest entries of each session whose heaps are kept. It
+	// MUST NOT be negative.
 	KeepEntries int
 }
 
@@ -74,7 +84,7 @@ type Rule struct {
 func (r Rule) Check() error {
 	switch {
 	case r.OlderThan < MinAge:
-		return &RuleError{"older_than", fmt.Sprintf("older_than is %s: it must be %s or more, because a heap is stored before the event that names it", r.OlderThan, MinAge)}
+		return &RuleError{"older_than", fmt.Sprintf("older_than is %s: it must be %s or more, so that no heap is collected before the event that references it is recorded", r.OlderThan, MinAge)}
 	case r.KeepEntries < 0:
 		return &RuleError{"keep_entries", fmt.Sprintf("keep_entries is %d: it must be 0 or more", r.KeepEntries)}
 	}
@@ -111,7 +121,7 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Run makes a pass over all tenants at once and then periodically, until ctx is done.
+// Run makes a pass over all tenants immediately and then periodically, until ctx is done.
 // The interval is a 24th of the rule's OlderThan, but at least 1 hour and at most 24
 // hours. Run logs the error of a failed pass, and the next pass tries again. It returns
 // a *RuleError for an invalid rule, and nil when ctx is done.
