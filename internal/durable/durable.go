@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,6 +109,30 @@ func Create(path string, content []byte, mode os.FileMode) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// MkdirAll creates a directory, with its parents, if it does not exist. The mode is reduced
+// by the umask.
+//
+// When MkdirAll returns nil, the names of the directories that it created are durable. A
+// directory that existed is not synced.
+func MkdirAll(path string, mode os.FileMode) error {
+	var missing []string // path first
+	for dir := filepath.Clean(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break // os.MkdirAll returns any other error
+		}
+		missing = append(missing, dir)
+	}
+	if err := os.MkdirAll(path, mode); err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(missing) {
+		if err := SyncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -113,6 +113,38 @@ func TestWriteFileUnsyncedSyncsNothing(t *testing.T) {
 	}
 }
 
+func TestMkdirAllSyncsTheParents(t *testing.T) {
+	dir := t.TempDir()
+	names := recordSyncs(t, dir, nil)
+	path := filepath.Join(dir, "a", "b", "c")
+	if err := MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{".", "a", "a/b"}; !slices.Equal(*names, want) {
+		t.Errorf("synced %q, want %q", *names, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	*names = nil
+	if err := MkdirAll(path+"/", 0o700); err != nil || len(*names) != 0 {
+		t.Errorf("a directory that exists: %v, synced %q", err, *names)
+	}
+	fill(t, filepath.Join(dir, "file"))
+	if err := MkdirAll(filepath.Join(dir, "file", "a"), 0o700); err == nil || len(*names) != 0 {
+		t.Errorf("below a file: %v, synced %q", err, *names)
+	}
+}
+
+func TestFailingSyncOfAParentIsReturned(t *testing.T) {
+	real, failed := fsync, errors.New("failed")
+	t.Cleanup(func() { fsync = real })
+	fsync = func(*os.File) error { return failed }
+	if err := MkdirAll(filepath.Join(t.TempDir(), "a"), 0o700); !errors.Is(err, failed) {
+		t.Errorf("%v, want the error of the sync", err)
+	}
+}
+
 func TestSyncTreeSyncsEverythingBelow(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700); err != nil {

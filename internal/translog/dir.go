@@ -41,10 +41,10 @@ func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 }
 
 // HighestKnown returns the highest position that existed according to an audit directory: the size
-// of the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk.
-// It returns 0 for an empty directory. It ignores a tree whose files are unreadable or damaged, and
-// notes that are not signed with these keys. A file of keys or checkpoints that exists and cannot be
-// read is an error.
+// of the newest checkpoint that a key of the directory signed, or that of the tree on disk if it is
+// larger. It returns 0 for an empty directory. It ignores a tree whose files are unreadable or
+// damaged, and checkpoints that none of these keys signed. A file of keys or checkpoints that exists
+// and cannot be read is an error.
 func HighestKnown(dir string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {
@@ -67,15 +67,16 @@ func HighestKnown(dir string) (uint64, error) {
 }
 
 // replaceFile replaces a file by rename, so that a reader finds the old or the new content. It
-// creates the directory if necessary. With sync set, the new content is durable on return.
+// creates the directory if necessary. With sync set, the new content is durable on return, and so are
+// the names of the file and of directories that replaceFile created.
 func replaceFile(path string, content []byte, mode os.FileMode, sync bool) error {
-	write := durable.WriteFileUnsynced
+	write, makeDir := durable.WriteFileUnsynced, os.MkdirAll
 	if sync {
-		write = durable.WriteFile
+		write, makeDir = durable.WriteFile, durable.MkdirAll
 	}
 	err := write(path, content, mode)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		if err = makeDir(filepath.Dir(path), 0o755); err == nil {
 			err = write(path, content, mode)
 		}
 	}

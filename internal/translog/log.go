@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/eventproof"
 	"daybook/internal/resources/exhausted"
 	"daybook/internal/spans"
@@ -106,7 +107,7 @@ func Open(opts Options) (*Log, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, signNow: make(chan struct{}, 1), changedCh: make(chan struct{})}
