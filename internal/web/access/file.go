@@ -16,8 +16,8 @@ const (
 	// recheckInterval is the minimum time between two checks of the file.
 	recheckInterval = time.Second
 	// staleTimeout is how long the tokens that were read last stay valid after the file
-	// became unreadable. This time allows for mistakes in an editor. It must be short,
-	// because the unreadable change may have revoked a token.
+	// could first not be read or was invalid. This time allows for mistakes in an editor.
+	// It must be short, because the change that cannot be read may have revoked a token.
 	staleTimeout = time.Minute
 	// maxFileBytes bounds a token file, in bytes. It is enough for about 40,000 tokens.
 	maxFileBytes = 16 << 20
@@ -36,11 +36,11 @@ type TokenFile struct {
 	tokens      map[string]Token
 	readErr     error // why the current file could not be read; nil if it is in use
 	brokenSince time.Time
-	dummyHash   [64]byte // compared if there is no hash, so that the time is equal
+	dummyHash   [64]byte // compared for an unknown token id, so that the answer takes as long as for a known one
 }
 
 // OpenTokens reads a token file. A file that is missing, malformed, or accessible to
-// other users than its owner is an error that says what to do. log and now may be nil.
+// other users than its owner is an error. log and now may be nil.
 func OpenTokens(path string, log *slog.Logger, now func() time.Time) (*TokenFile, error) {
 	if log == nil {
 		log = slog.Default()
@@ -57,8 +57,9 @@ func OpenTokens(path string, log *slog.Logger, now func() time.Time) (*TokenFile
 }
 
 // Authenticate returns the identity of a token. A change of the file, such as a
-// revocation, takes effect within one second. Errors are *TokenError and
-// *UnavailableError.
+// revocation, takes effect within one second. If the changed file cannot be read or is
+// invalid, the previous tokens stay valid for one minute; after that the error is an
+// *UnavailableError for every token. All other errors are *TokenError.
 func (f *TokenFile) Authenticate(ctx context.Context, token string) (Identity, error) {
 	now := f.now()
 	t, err := f.find(ctx, token, now)
@@ -76,7 +77,7 @@ func (f *TokenFile) find(ctx context.Context, token string, now time.Time) (Toke
 	defer f.mu.Unlock()
 	f.refresh(ctx)
 	if f.readErr != nil && now.Sub(f.brokenSince) >= staleTimeout {
-		return Token{}, &UnavailableError{Reason: "tokens cannot be checked now: the server's token file is not readable; tell the operator", Err: f.readErr}
+		return Token{}, &UnavailableError{Reason: "tokens cannot be checked now: the server cannot use its token file; tell the operator", Err: f.readErr}
 	}
 	if !tokenForm.MatchString(token) {
 		return Token{}, unknownToken()
@@ -117,7 +118,7 @@ func (f *TokenFile) refresh(ctx context.Context) {
 		}
 		// Each problem is logged once. Check returns a problem as long as the problem lasts.
 		if f.tokens != nil && (f.readErr == nil || f.readErr.Error() != err.Error()) {
-			f.log.ErrorContext(ctx, "cannot read the changed token file; its previous tokens stay valid for a minute, then all tokens are refused", "err", err)
+			f.log.ErrorContext(ctx, "cannot read the token file; the tokens read before are valid until the given time, then all tokens are refused", "err", err, "until", f.brokenSince.Add(staleTimeout).UTC())
 		}
 		f.readErr = err
 		return
@@ -144,7 +145,8 @@ func (s stamp) isUnchanged(found os.FileInfo) bool {
 	return s.isSettled && os.SameFile(s.info, found) && s.info.ModTime().Equal(found.ModTime()) && s.info.Size() == found.Size() && s.info.Mode() == found.Mode()
 }
 
-// readTokens reads a token file, which only its owner may be able to access.
+// readTokens reads a token file. It is an error if other users than its owner can access
+// the file.
 func readTokens(path string, now time.Time) ([]Token, stamp, error) {
 	file, err := os.Open(path)
 	switch {

@@ -191,6 +191,41 @@ func TestRevoking(t *testing.T) {
 	}
 }
 
+// TestBrokenFileEndsOnce checks that the log has the time at which the earlier tokens become
+// invalid: another problem of the file does not move it.
+func TestBrokenFileEndsOnce(t *testing.T) {
+	t.Parallel()
+	c, log := newClock(), new(lines)
+	path := filepath.Join(t.TempDir(), "tokens")
+	secret, _ := create(t, path, access.Grant{}, c.now())
+	f := open(t, path, log, c.now)
+	if err := os.WriteFile(path, []byte("{\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(time.Second)
+	end := c.now().Add(time.Minute)
+	if err := f.Check(t.Context()); err == nil {
+		t.Fatal("a malformed file is in use")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(59 * time.Second)
+	if _, err := f.Authenticate(t.Context(), secret); err != nil {
+		t.Errorf("before the end: %v", err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(time.Second)
+	if _, err := f.Authenticate(t.Context(), secret); !errors.As(err, new(*access.UnavailableError)) {
+		t.Errorf("at the end: %v, want an UnavailableError", err)
+	}
+	if n := strings.Count(log.String(), "until="+end.UTC().Format("2006-01-02T15:04:05.000Z")); n != 3 || strings.Count(log.String(), "level=ERROR") != 3 {
+		t.Errorf("%d lines have the end %s, want 3:\n%s", n, end, log)
+	}
+}
+
 // TestBrokenFile checks that an unreadable change, which may be a revocation, is not
 // ignored: it is logged, Check returns it, and after a minute all tokens are refused.
 func TestBrokenFile(t *testing.T) {
