@@ -11,18 +11,20 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// processAttributes returns the attributes that a worker is started with. In namespaces
-// of its own it sees no other process, no network and no other user, even if the other
-// layers fail.
+// processAttributes returns the attributes of a worker that os/exec starts: forked or
+// inOurs. They are not used for inNamespaces: startIsolated (spawn.c) sets the same.
+//
+// In namespaces of its own a worker cannot reach other processes or the network and cannot
+// become another user, even if the other layers fail.
 func processAttributes(way startWay) *syscall.SysProcAttr {
 	if way == inOurs {
 		return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	}
 	return &syscall.SysProcAttr{
 		Setpgid: true,
-		// The worker sets the parent-death signal itself: Go checks whether the parent
-		// is dead, and a parent in another process namespace looks dead to it, because
-		// its process id is 0 there.
+		// Pdeathsig is not set. With it, the process that Go starts ends itself if
+		// getppid does not return the id of its parent, and in a new process namespace
+		// getppid returns 0. The worker sets the signal itself (lockdown.c).
 		Cloneflags: ownNamespaces,
 		// No user is root in the namespace, even if the server runs as root.
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Geteuid(), Size: 1}},
@@ -55,11 +57,11 @@ func startIsolated(cmd *exec.Cmd) (*os.Process, error) {
 	}.Start()
 }
 
-// base is the base heap of one kind of worker. The first worker of a pool creates it. The
-// others receive it, which takes a third of the time and of the CPU time. No user code has
-// run in the worker that created it.
+// base is the base heap of one kind of worker. The first worker of this kind in the pool
+// creates it, or a later one if that fails. Further ones receive it, which takes a third of
+// the time and of the CPU time of creating it. A worker creates it before it runs user code.
 type base struct {
-	// making holds a token until a worker takes it to create the heap.
+	// making holds a token while the heap does not exist and no worker creates it.
 	making chan struct{}
 	made   chan struct{} // closed when heap is set
 	heap   []byte
@@ -74,11 +76,11 @@ func newBase() *base {
 	return b
 }
 
-// awaitReady waits until a worker is ready. Workers of one kind that start at the same
-// time wait for the one of them that creates the base heap.
+// awaitReady performs the handshake with a started worker: it sends the base heap, or
+// takes the one that the worker creates, and returns when the worker is ready. Workers that
+// start while another one of their kind creates the base heap wait for it first.
 func (p *Pool) awaitReady(ctx context.Context, w *process, stateful bool) error {
 	b := p.bases[stateful]
-	// No worker puts the token back once the heap is created.
 	select {
 	case <-b.made:
 		_, err := w.handshake(ctx, stateful, b.heap)
@@ -90,7 +92,7 @@ func (p *Pool) awaitReady(ctx context.Context, w *process, stateful bool) error 
 	made, err := w.handshake(ctx, stateful, nil)
 	if err == nil && len(made) > 0 {
 		b.heap = made
-		close(b.made)
+		close(b.made) // the token stays taken
 		return nil
 	}
 	b.making <- struct{}{} // the next one creates it
