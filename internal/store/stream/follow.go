@@ -327,8 +327,8 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 	}
 }
 
-// refreshVolumes looks for a volume that another process opened. It may return without
-// having looked; the caller MUST be able to call it again.
+// refreshVolumes looks for a volume that another process opened. It only tries to: if it
+// finds none, the follower calls it again after pollInterval.
 func (s *Ledger) refreshVolumes(ctx context.Context) {
 	if s.jet.Options.ReadExisting {
 		return

@@ -25,8 +25,8 @@ func notRemovable(n events.Volume, format string, args ...any) error {
 	return &events.NotRemovableError{Volume: n, Reasons: []string{fmt.Sprintf(format, args...)}}
 }
 
-// Removable returns a volume that can be removed, and its closing checkpoint. Only the
-// oldest volume can be removed, and only if it was sealed under a checkpoint. For any
+// Removable returns volume n and its closing checkpoint if the volume can be removed. Only
+// the oldest volume can be removed, and only if it was sealed under a checkpoint. For any
 // other volume the error is a *events.NotRemovableError.
 func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeInfo, events.ClosingCheckpoint, error) {
 	now := s.volumes()
@@ -37,7 +37,8 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeI
 	case n < 1 || n > now.active().number:
 		return events.VolumeInfo{}, none, notRemovable(n, "there is no such volume")
 	case n < v.number:
-		return events.VolumeInfo{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].removed.removed.Seq)
+		newest := now.list[0].removed.removed
+		return events.VolumeInfo{}, none, notRemovable(n, "it was removed already: event %d records that volume %d and all volumes before it were removed", newest.Seq, newest.Volume)
 	case n == now.active().number:
 		return events.VolumeInfo{}, none, notRemovable(n, "it is the active volume; seal it first")
 	case n > v.number:
@@ -63,8 +64,8 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeI
 // RemoveOptions selects the volume to remove and the events of it to keep.
 type RemoveOptions struct {
 	Volume events.Volume
-	// Keep are the positions of the events to keep, of this volume and of those removed
-	// before it, in ascending order.
+	// Keep are the positions of the events to keep, in ascending order: of this volume and
+	// of all volumes that were removed before it.
 	Keep []uint64
 	// RootHash is the tree hash over positions 1 to the volume's last.
 	RootHash string
@@ -76,8 +77,8 @@ type RemoveOptions struct {
 }
 
 // Remove removes a volume and returns the position of the event that records it. It
-// returns *events.NotRemovableError for a volume that is not Removable. Concurrent reads do not
-// fail; a reader in order of position continues from the kept events to the next volume.
+// returns *events.NotRemovableError for a volume that is not Removable. Concurrent reads do
+// not fail: after the kept events, a reader gets the events of the next volume.
 // If Remove is interrupted or fails after it recorded the event, the next Open completes
 // it.
 func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err error) {
@@ -101,7 +102,7 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
 		if len(list) > maxKeptEvents || len(raw) > maxKeptBytes {
-			return 0, notRemovable(r.Volume, "later state depends on %d of its events and of those before it, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, maxKeptBytes)
+			return 0, notRemovable(r.Volume, "later state depends on %d events of it and of the volumes before it, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), maxKeptEvents, maxKeptBytes)
 		}
 		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
@@ -165,8 +166,9 @@ func (s *Ledger) switchToKeptEvents(x *keptEvents) {
 	s.setVolumes(list)
 }
 
-// adoptVolumes is switchToKeptEvents for a process that knows no volume after the removed
-// ones. The caller must hold volumesMu.
+// adoptVolumes does the same as switchToKeptEvents in a process that does not know the
+// volumes after the removed ones yet: it opens them. numbers are the numbers of all
+// streams. The caller must hold volumesMu.
 func (s *Ledger) adoptVolumes(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
 	list := []volume{removedVolume(x)}
 	for i, n := range numbers {
@@ -222,13 +224,15 @@ func (s *Ledger) finishRemoval(ctx context.Context) error {
 	return s.jet.Sync()
 }
 
-// findRemoved returns the removed volumes according to the newest event that records a
-// removal, or nil.
+// findRemoved returns the removed volumes, which one volume stands for, according to the
+// newest event that records a removal. It returns nil if there is no such event.
 func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
 		m, err := s.jet.Get(ctx, n.Stream(), jet.Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
 		if errors.Is(err, events.ErrNotFound) || jet.IsStreamGone(err) {
-			continue // it is no stream of a ledger, or is damaged, which other checks report
+			// The volume records no removal. If its stream is damaged or is not of a ledger,
+			// other checks report that.
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the last removal of a volume: %w", err)
@@ -239,7 +243,7 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		}
 		d, ok := e.Data.(*events.LedgerVolumeRemoved)
 		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
-			return nil, s.damageErrorf("event %d is %s in volume %d, which records no valid removal", e.Seq, e.Type, n)
+			return nil, s.damageErrorf("event %d (%s) in volume %d does not describe a valid removal", e.Seq, e.Type, n)
 		}
 		// The kept events are usually in memory already.
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
@@ -279,12 +283,12 @@ func (s *Ledger) loadKeptEvents(ctx context.Context, d *events.LedgerVolumeRemov
 	return list, nil
 }
 
-// refreshRemovals looks for a removal by another process. It may return without having
-// looked; the caller MUST be able to call it again.
+// refreshRemovals looks for a removal by another process. It may miss one: an unchanged
+// list of volumes does not prove that there was none.
 func (s *Ledger) refreshRemovals(ctx context.Context) {
 	now := s.volumes()
-	// The holder of volumesMu may wait for an append by the caller, so the tries are
-	// bounded.
+	// Rotate holds volumesMu while it waits for running appends, and the caller may be in
+	// one of them. Therefore the tries are bounded.
 	for try := 0; !s.volumesMu.TryLock(); try++ {
 		if s.volumes() != now || try == maxRefreshTries || jet.Wait(ctx, lagPause) != nil {
 			return
@@ -307,8 +311,10 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 	v, err := s.findRemoved(ctx, numbers)
 	known := s.volumes()
 	switch {
-	case err != nil || v == nil || known.list[0].removed != nil && v.removed.removed.Seq <= known.list[0].removed.removed.Seq:
-		return err // also nil for an older removal, if the stream with the newest one does not answer
+	case err != nil || v == nil:
+		return err
+	case known.list[0].removed != nil && v.removed.removed.Seq <= known.list[0].removed.removed.Seq:
+		return nil // v is not newer; it is older if the stream with the newest removal is missing
 	case v.number < known.active().number:
 		s.switchToKeptEvents(v.removed)
 		return nil
@@ -320,9 +326,9 @@ func (s *Ledger) followRemoval(ctx context.Context) error {
 // maxRefreshTries bounds the tries of refreshRemovals to lock volumesMu.
 const maxRefreshTries = 100
 
-// fillFromKept fills an empty page with the kept events after its end. It reports whether
-// there are any, and how many are left after the page. If there are none, it moves the
-// end of the page to the end of the last removed volume.
+// fillFromKept adds to an empty page the kept events that follow its end. It reports
+// whether there are any, and how many more follow those in the page. If there are none, it
+// moves the page, which stays empty, to the end of the last removed volume.
 func (s *Ledger) fillFromKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {

@@ -168,10 +168,13 @@ func TestNotRemovable(t *testing.T) {
 	refused(2, "volume 1 is older; remove the oldest volume first")
 	mustRemove(t, s, removal(1))
 	at := s.Removed().Seq
-	refused(1, fmt.Sprintf("it was removed already, by event %d", at))
+	refused(1, fmt.Sprintf("it was removed already: event %d records that volume 1 and all volumes before it were removed", at))
 	if last := mustLast(t, s); last != at {
 		t.Errorf("refusals were recorded: the ledger ends at %d", last)
 	}
+	// Another event may have recorded the removal of volume 1, which the text must not hide.
+	mustRemove(t, s, removal(2))
+	refused(1, fmt.Sprintf("it was removed already: event %d records that volume 2 and all volumes before it were removed", s.Removed().Seq))
 }
 
 // TestRemovalIsFinishedAfterACrash stops after the event, before the stream is deleted.
