@@ -96,6 +96,22 @@ func DeleteStream(t testing.TB, s *Ledger, name string) {
 	}
 }
 
+// LockVolumes holds volumesMu until unlock is called.
+func LockVolumes(s *Ledger) (unlock func()) {
+	s.volumesMu.Lock()
+	return s.volumesMu.Unlock
+}
+
+// AwaitRequests returns when the connection of a Ledger has sent n more messages.
+func AwaitRequests(t testing.TB, s *Ledger, n uint64) {
+	t.Helper()
+	for end := s.jet.Conn.Stats().OutMsgs + n; s.jet.Conn.Stats().OutMsgs < end; {
+		if err := jet.Wait(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // LookForVolumes does what a follower does if no event was announced for a poll
 // interval.
 func LookForVolumes(ctx context.Context, s *Ledger) { s.refreshVolumes(ctx) }

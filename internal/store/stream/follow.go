@@ -275,6 +275,7 @@ func (s *Ledger) add(p *page, m events.Stored) error {
 // decoder and the function work concurrently.
 func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, a *appendNotifier, pages chan<- page) error {
 	var behind time.Time // since when an announced event is missing; zero if none is
+	var looked time.Time // when the volumes were last refreshed because of a missing event
 	size := 64
 	for {
 		p := newPage(form, after, size)
@@ -308,7 +309,10 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 			// There may be more.
 		case after < a.newest.Load():
 			if behind.IsZero() {
-				behind = time.Now()
+				behind, looked = time.Now(), time.Time{}
+			}
+			if time.Since(looked) > pollInterval {
+				looked = time.Now()
 				s.refreshVolumes(ctx)
 			}
 			if time.Since(behind) > lagTimeout {
@@ -327,8 +331,8 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 	}
 }
 
-// refreshVolumes looks for a volume that another process opened. It only tries to: if it
-// finds none, the follower calls it again after pollInterval.
+// refreshVolumes looks for a volume that another process opened. It may miss one. The
+// follower calls it again after pollInterval.
 func (s *Ledger) refreshVolumes(ctx context.Context) {
 	if s.jet.Options.ReadExisting {
 		return
