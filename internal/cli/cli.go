@@ -68,6 +68,15 @@ type streams struct {
 	out, err *screen
 }
 
+// rawFlag turns the escapes on a terminal off.
+type rawFlag bool
+
+// AfterApply sets the outputs.
+func (r rawFlag) AfterApply(std *streams) error {
+	std.out.raw, std.err.raw = bool(r), bool(r)
+	return nil
+}
+
 // exitError ends the process with a status and prints nothing.
 type exitError int
 

@@ -47,8 +47,8 @@
 //   - screen.go, visible.go: writes to the terminal: colors, lengths of lines; decides which
 //     characters are escaped
 //   - table.go: decides the widths of columns
-//   - when.go, progress.go: prints and parses times and durations; shows the progress of a
-//     task
+//   - when.go, moment.go: prints times and durations; parses the times of flags
+//   - progress.go: shows the progress of a task
 //   - variables.go: names the environment variable of each flag, and adds the source of a
 //     value to messages
 //   - config.go: reads the values of flags from the file of --config

@@ -17,13 +17,13 @@ func TestCopyLines(t *testing.T) {
 // A replay shows its progress in positions.
 func TestReplayProgress(t *testing.T) {
 	t.Parallel()
-	var b writes
+	var b strings.Builder
 	p := newProgress(&screen{out: &b, terminal: true, columns: 100}, "replayed")
 	p.unit = "positions"
 	each := positionProgress(p, "109")
 	each([]byte(`{"sequence":"90"}`))
-	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(string(b), want) {
-		t.Errorf("%q, want %q", b, want)
+	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 	positionProgress(p, "")([]byte(`{"sequence":"90"}`)) // of a server that does not return the last position
 }

@@ -52,15 +52,6 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// rawFlag turns the escapes on a terminal off.
-type rawFlag bool
-
-// AfterApply sets the outputs.
-func (r rawFlag) AfterApply(std *streams) error {
-	std.out.raw, std.err.raw = bool(r), bool(r)
-	return nil
-}
-
 // mustEscape reports whether text is escaped before it is written.
 func (s *screen) mustEscape() bool { return s.terminal && !s.raw }
 

@@ -40,22 +40,3 @@ func TestDeclaredNames(t *testing.T) {
 		t.Errorf("nothing completes to %q", got)
 	}
 }
-
-// Control characters are escaped also if writes split characters.
-func TestScreenEscapes(t *testing.T) {
-	t.Parallel()
-	var b writes
-	s := &screen{out: &b, terminal: true}
-	for _, part := range []string{"a\x1b[1m\n\tb\r", "\xc3", "\xa9\xe2\x82", "\xac", "\xff\xe2\x80", "\xae\n"} {
-		if n, err := s.Write([]byte(part)); n != len(part) || err != nil {
-			t.Errorf("wrote %d of %q, %v", n, part, err)
-		}
-	}
-	if got, want := string(b), "a\\x1b[1m\n\tb\\ré€\\xff\\u202e\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-type writes []byte
-
-func (w *writes) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }

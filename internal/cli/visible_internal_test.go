@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 )
 
@@ -32,22 +31,5 @@ func TestVisible(t *testing.T) {
 		if json.Unmarshal(raw, &direct) != nil || json.Unmarshal([]byte(visibleJSON(string(raw))), &escaped) != nil || direct != escaped {
 			t.Errorf("JSON of %q changes to %q", text, escaped)
 		}
-	}
-}
-
-// A character that is written in pieces is shown completely. Only spans have colors.
-func TestScreen(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	s := &screen{out: &b, terminal: true, color: true}
-	for _, piece := range []string{"\xe2", "\x9c", "\x93\n\xe2"} {
-		if n, err := s.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Error(n, err)
-		}
-	}
-	s.partial = nil
-	s.printf("%s: %s %d\n", span{red, "\x1b[0m\n"}, "\x1b[31m\n", 7)
-	if want := "✓\n\x1b[31m\\x1b[0m\\n\x1b[0m: \\x1b[31m\\n 7\n"; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
