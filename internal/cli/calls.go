@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 )
 
 type execCallsCmd struct {
@@ -23,15 +24,15 @@ func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
-	w := table(std.out, "CALL", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT")
+	w := terminal.Table(std.out, "CALL", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT")
 	for _, call := range answer.Body.Calls {
 		took := "-"
 		if call.DurationMS != nil {
 			took = fmt.Sprintf("%d ms", *call.DurationMS)
 		}
-		w.row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
+		w.Row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
 	}
 	return w.Flush()
 }

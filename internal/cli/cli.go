@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -65,7 +66,7 @@ type commands struct {
 // streams are the standard streams of the process. Every command receives them.
 type streams struct {
 	in       io.Reader
-	out, err *screen
+	out, err *terminal.Screen
 }
 
 // rawFlag turns the escapes on a terminal off.
@@ -73,7 +74,7 @@ type rawFlag bool
 
 // AfterApply sets the outputs.
 func (r rawFlag) AfterApply(std *streams) error {
-	std.out.raw, std.err.raw = bool(r), bool(r)
+	std.out.Raw, std.err.Raw = bool(r), bool(r)
 	return nil
 }
 
@@ -89,7 +90,7 @@ type usageError struct{ error }
 // exit status of the process. It blocks until the command ends; SIGINT and SIGTERM
 // cancel the command.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	std := &streams{in: stdin, out: newScreen(stdout), err: newScreen(stderr)}
+	std := &streams{in: stdin, out: terminal.New(stdout), err: terminal.New(stderr)}
 	exited := -1
 	parser, err := newParser(std, func(code int) { exited = code })
 	if err != nil {

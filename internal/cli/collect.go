@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -28,17 +29,17 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	report := answer.Body
 	if len(report.List) > 0 {
-		w := table(std.out, "HEAP", "SIZE", "LAST USE", "EVENT")
+		w := terminal.Table(std.out, "HEAP", "SIZE", "LAST USE", "EVENT")
 		for _, h := range report.List {
 			event := "-"
 			if h.Seq != 0 {
 				event = fmt.Sprint(h.Seq)
 			}
-			w.row(h.Heap, h.Size, h.LastUse, event)
+			w.Row(h.Heap, h.Size, h.LastUse, event)
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -49,6 +50,6 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 		verb = "Would collect"
 	}
 	_, err = fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s; %d removals of an earlier pass finished.\n",
-		verb, report.Collected, countNoun(report.Heaps, "heap"), countNoun(report.Bytes, "byte"), countNoun(report.Orphans, "orphan"), report.Finished)
+		verb, report.Collected, terminal.CountNoun(report.Heaps, "heap"), terminal.CountNoun(report.Bytes, "byte"), terminal.CountNoun(report.Orphans, "orphan"), report.Finished)
 	return err
 }

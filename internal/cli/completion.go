@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 )
 
 type completionCmd struct {
@@ -180,7 +181,7 @@ func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 		return exitError(exitUnavailable)
 	}
 	for _, s := range answer.Body.Items {
-		if s.Name != nil && visible(*s.Name, "") == *s.Name { // names with hidden characters cannot be typed
+		if s.Name != nil && terminal.Visible(*s.Name, "") == *s.Name { // names with hidden characters cannot be typed
 			fmt.Fprintln(std.out, *s.Name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web"
 )
 
@@ -130,7 +131,7 @@ func configValue(t reflect.Type, value any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%s is in the wrong form: give %s", oneLine(string(text), 40), formText(t))
+	return nil, fmt.Errorf("%s is in the wrong form: give %s", terminal.OneLine(string(text), 40), formText(t))
 }
 
 // isWhole reports whether a flag of the type is a whole number.

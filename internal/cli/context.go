@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -49,7 +50,7 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(got.JSON))
+		return std.out.WriteJSON(compact(got.JSON))
 	}
 	var set struct { // includes preferences that this version does not know
 		Preferences map[string]any `json:"user_preferences"`
@@ -61,23 +62,23 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 	for _, w := range answer.Warnings {
 		fmt.Fprintln(std.err, "warning:", w)
 	}
-	std.out.printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
+	std.out.Printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
 	for _, name := range slices.Sorted(maps.Keys(set.Preferences)) {
-		std.out.printf("prefers:  %s = %v\n", name, set.Preferences[name])
+		std.out.Printf("prefers:  %s = %v\n", name, set.Preferences[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
-		std.out.printf("custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
+		std.out.Printf("custom:   %s = %s\n", terminal.OneLine(name, 40), terminal.OneLine(string(answer.Custom[name]), 80))
 	}
-	std.out.printf("read:     %s\n", countNoun(len(answer.FetchedResources), "resource"))
+	std.out.Printf("read:     %s\n", terminal.CountNoun(len(answer.FetchedResources), "resource"))
 	for line := range strings.Lines(answer.SummaryBeforeWindow) {
-		std.out.printf("earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
+		std.out.Printf("earlier:  %s\n", terminal.OneLine(strings.TrimRight(line, "\n"), 100))
 	}
 	if len(answer.RecentToolCalls) == 0 {
 		return nil
 	}
-	w := table(std.out, "TIME", "TOOL", "RESULT")
+	w := terminal.Table(std.out, "TIME", "TOOL", "RESULT")
 	for _, call := range answer.RecentToolCalls {
-		w.row(call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
+		w.Row(call.CalledAt, call.Tool, terminal.OneLine(call.ResultSummary, 80))
 	}
 	return w.Flush()
 }
@@ -114,7 +115,7 @@ func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(answer.JSON)
+		return std.out.PrintJSON(answer.JSON)
 	}
 	fmt.Fprintln(std.out, "Set.")
 	return nil
@@ -149,7 +150,7 @@ func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(answer.JSON)
+		return std.out.PrintJSON(answer.JSON)
 	}
 	fmt.Fprintln(std.out, "Cleared. The recorded events stay.")
 	return nil

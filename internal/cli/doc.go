@@ -2,8 +2,9 @@
 // package embed or into requests to a server, and prints the result. The package holds no
 // logic of the ledger.
 //
-// Results go to stdout, status messages and errors to stderr. On a terminal, control and
-// hidden characters in text that scripts or other clients wrote are escaped.
+// Results go to stdout, status messages and errors to stderr. Package terminal writes both: on
+// a terminal it escapes control and hidden characters in text that scripts or other clients
+// wrote.
 //
 // embed/options_*.go decides which values of options are permitted, and httpapi which
 // requests.
@@ -44,11 +45,7 @@
 //   - sessionname.go: finds the session that a name means; adds hints to errors about unknown
 //     ones
 //   - pages.go: reads the pages of a list up to --limit
-//   - screen.go, visible.go: writes to the terminal: colors, lengths of lines; decides which
-//     characters are escaped
-//   - table.go: decides the widths of columns
-//   - when.go, moment.go: prints times and durations; parses the times of flags
-//   - progress.go: shows the progress of a task
+//   - moment.go: parses the times of flags
 //   - variables.go: names the environment variable of each flag, and adds the source of a
 //     value to messages
 //   - config.go: reads the values of flags from the file of --config

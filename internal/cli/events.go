@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -59,7 +60,7 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 				return nil
 			}
 		case c.JSON:
-			if err := std.out.writeJSON(string(e.JSON)); err != nil {
+			if err := std.out.WriteJSON(string(e.JSON)); err != nil {
 				return err
 			}
 		default:
@@ -75,9 +76,9 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 const subjectWidth = 18
 
 // printEvent prints an event in one line.
-func printEvent(out *screen, e events.CloudEvent) {
+func printEvent(out *terminal.Screen, e events.CloudEvent) {
 	clock := e.Time
-	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && out.terminal {
+	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && out.Terminal {
 		clock = at.Local().Format("01-02 15:04:05.000")
 	}
 	kind := eventKind(e.Type)
@@ -85,6 +86,6 @@ func printEvent(out *screen, e events.CloudEvent) {
 	head := fmt.Sprintf("%-7s %s  ", e.Sequence, clock)
 	kindText := fmt.Sprintf("%-22s", kind)
 	about := fmt.Sprintf("%-*s", subjectWidth, e.Subject[:min(len(e.Subject), subjectWidth)])
-	text := cut(out, eventText(e), len(head)+len(kindText)+subjectWidth+2)
-	out.printf("%s%s %s %s\n", span{dim, head}, span{colorOf(status), kindText}, about, text)
+	text := terminal.Cut(out, eventText(e), len(head)+len(kindText)+subjectWidth+2)
+	out.Printf("%s%s %s %s\n", terminal.Span{Color: terminal.Dim, Text: head}, terminal.Span{Color: terminal.ColorOf(status), Text: kindText}, about, text)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 )
 
 // eventKind returns the type of an event without the parts that all types share.
@@ -30,7 +31,7 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeExecutionRequested:
 		d := payload[events.ExecutionRequested](e)
 		source := d.Content.Value().Source
-		return requestText(d) + ": " + oneLine(bodyText(&source), 200)
+		return requestText(d) + ": " + terminal.OneLine(bodyText(&source), 200)
 	case events.TypeExecutionStarted:
 		return startText(payload[events.ExecutionStarted](e))
 	case events.TypeExecutionOutput:
@@ -43,7 +44,7 @@ func eventText(e events.CloudEvent) string {
 		d := payload[events.ExecutionHandedBack](e)
 		return fmt.Sprintf("attempt %d: %s", d.Attempt, d.Reason)
 	case events.TypeExecutionCompleted, events.TypeExecutionFailed, events.TypeExecutionTimedOut, events.TypeExecutionCancelled:
-		return oneLine(endText(payload[events.Ending](e)), 300)
+		return terminal.OneLine(endText(payload[events.Ending](e)), 300)
 	case events.TypeHeapTagged:
 		d := payload[events.HeapTagged](e)
 		return fmt.Sprintf("%s by %s: %s", d.Edit, actorText(d.Actor), pairs(d.Content.Value().Tags))
@@ -52,13 +53,13 @@ func eventText(e events.CloudEvent) string {
 		return fmt.Sprintf("entry %d of %q: %s", d.Index, d.Session, d.Status)
 	case events.TypeHostCalled:
 		d := payload[events.HostCalled](e)
-		return fmt.Sprintf("call %d: %s.%s(%s)", d.Number, d.Server, d.Tool, oneLine(bodyText(d.Content.Value().Arguments), 120))
+		return fmt.Sprintf("call %d: %s.%s(%s)", d.Number, d.Server, d.Tool, terminal.OneLine(bodyText(d.Content.Value().Arguments), 120))
 	case events.TypeHostReturned:
 		d := payload[events.HostReturned](e)
-		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, oneLine(bodyText(d.Content.Value().Result), 120))
+		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, terminal.OneLine(bodyText(d.Content.Value().Result), 120))
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
-		return fmt.Sprintf("%s, tree hash %s", countNoun(d.Size, "event"), d.RootHash)
+		return fmt.Sprintf("%s, tree hash %s", terminal.CountNoun(d.Size, "event"), d.RootHash)
 	default:
 		return memberText(e.Data)
 	}
@@ -95,7 +96,7 @@ func outputText(d events.ExecutionOutput) string {
 	if n := len(lines) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Sprintf("line %d: %s%s", d.FirstLine, oneLine(lines[0].Text, 200), more)
+	return fmt.Sprintf("line %d: %s%s", d.FirstLine, terminal.OneLine(lines[0].Text, 200), more)
 }
 
 // endText returns the result or the error of an execution.
@@ -165,7 +166,7 @@ func memberText(raw json.RawMessage) string {
 		switch v := value.(type) {
 		case string:
 			if v != "" {
-				parts = append(parts, fmt.Sprintf("%s=%s", key, oneLine(v, 60)))
+				parts = append(parts, fmt.Sprintf("%s=%s", key, terminal.OneLine(v, 60)))
 			}
 		case json.Number, bool:
 			parts = append(parts, fmt.Sprintf("%s=%v", key, v))

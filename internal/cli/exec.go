@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+
+	"daybook/internal/cli/terminal"
 )
 
 type execCmd struct {
@@ -39,7 +41,7 @@ func (c *execGetCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	return printFields(std.out, answer.JSON)
 }
@@ -62,7 +64,7 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 		}
 		page := answer.Body
 		if c.JSON {
-			err = std.out.writeJSON(compact(answer.JSON))
+			err = std.out.WriteJSON(compact(answer.JSON))
 		} else {
 			_, err = io.WriteString(std.out, page.Data)
 		}
@@ -117,7 +119,7 @@ func (c *execCancelCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	_, err = fmt.Fprintln(std.out, "cancelled")
 	return err
@@ -138,7 +140,7 @@ func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 		if err != nil {
 			return err
 		}
-		if err := std.out.writeJSON(compact(e.JSON)); err != nil {
+		if err := std.out.WriteJSON(compact(e.JSON)); err != nil {
 			return err
 		}
 	}
@@ -146,7 +148,7 @@ func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 }
 
 // flushPage prints a table and notes on stderr if more rows exist.
-func flushPage(w *grid, std *streams, cursor string, limit int) error {
+func flushPage(w *terminal.Grid, std *streams, cursor string, limit int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func flushPage(w *grid, std *streams, cursor string, limit int) error {
 
 // printFields prints the members of a JSON object in their order. Further lines of a
 // value are indented, so that no value looks like a field.
-func printFields(out *screen, raw []byte) error {
+func printFields(out *terminal.Screen, raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {
 		return err
@@ -183,14 +185,14 @@ func printFields(out *screen, raw []byte) error {
 		default:
 			text = compact(value)
 		}
-		name := visible(fmt.Sprint(key), "")
+		name := terminal.Visible(fmt.Sprint(key), "")
 		fields = append(fields, field{name, text})
 		width = max(width, runewidth.StringWidth(name))
 	}
-	indent := strings.Repeat(" ", width+columnGap)
+	indent := strings.Repeat(" ", width+terminal.ColumnGap)
 	for _, f := range fields {
 		text := strings.ReplaceAll(f.text, "\n", "\n"+indent)
-		if _, err := fmt.Fprintf(out, "%s%s\n", runewidth.FillRight(f.name, width+columnGap), text); err != nil {
+		if _, err := fmt.Fprintf(out, "%s%s\n", runewidth.FillRight(f.name, width+terminal.ColumnGap), text); err != nil {
 			return err
 		}
 	}

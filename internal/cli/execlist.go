@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -46,14 +47,14 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	if c.JSON {
 		return rows.print(std.out, "executions")
 	}
-	w := table(std.out, "EXECUTION", "STATUS", "STARTED", "TOOK", "SESSION", "CODE")
+	w := terminal.Table(std.out, "EXECUTION", "STATUS", "STARTED", "TOOK", "SESSION", "CODE")
 	for _, row := range rows.list {
 		e := listedExecution(row)
 		started := "-" // started_at of a queued run is the time of its acceptance
 		if !e.Queued {
-			started = std.out.formatWhen(e.StartedAt)
+			started = std.out.FormatWhen(e.StartedAt)
 		}
-		w.row(e.ExecutionID, e.state(), started, e.runTime(time.Now()), e.session(), oneLine(e.CodePreview, 200))
+		w.Row(e.ExecutionID, e.state(), started, e.runTime(time.Now()), e.session(), terminal.OneLine(e.CodePreview, 200))
 	}
 	if err := flushPage(w, std, rows.cursor, c.Limit); err != nil || len(rows.list) > 0 {
 		return err
@@ -78,9 +79,9 @@ func (e listedExecution) state() string {
 func (e listedExecution) runTime(now time.Time) string {
 	if e.CompletedAt == nil && !e.Queued {
 		text := now.UTC().Format(time.RFC3339Nano)
-		return formatInterval(e.StartedAt, &text)
+		return terminal.FormatInterval(e.StartedAt, &text)
 	}
-	return formatInterval(e.StartedAt, e.CompletedAt)
+	return terminal.FormatInterval(e.StartedAt, e.CompletedAt)
 }
 
 func (e listedExecution) session() string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -47,7 +48,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 		list = append(list, e.CloudEvent)
 	}
 	if c.JSON {
-		return std.out.printJSON(map[string]any{"execution": detail.JSON, "events": list})
+		return std.out.PrintJSON(map[string]any{"execution": detail.JSON, "events": list})
 	}
 	e := shownExecution(detail.Body)
 	e.print(std.out)
@@ -56,7 +57,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 		t.add(one)
 	}
 	if e.CompletedAt == nil {
-		std.out.printf("%*s%s\n", timelineIndent, "", span{cyan, "… it has not ended; daybook exec watch " + e.ExecutionID + " follows it"})
+		std.out.Printf("%*s%s\n", timelineIndent, "", terminal.Span{Color: terminal.Cyan, Text: "… it has not ended; daybook exec watch " + e.ExecutionID + " follows it"})
 	}
 	return nil
 }
@@ -79,18 +80,20 @@ const codeLines = 6
 // the summary shows, in ms. The timeline also shows shorter waits.
 const leastWaitMillis = 1000
 
-func (e shownExecution) print(out *screen) {
-	label := func(name string) span { return span{dim, fmt.Sprintf("%-10s", name)} }
-	field := func(name, text string) { out.printf("%s %s\n", label(name), text) }
+func (e shownExecution) print(out *terminal.Screen) {
+	label := func(name string) terminal.Span {
+		return terminal.Span{Color: terminal.Dim, Text: fmt.Sprintf("%-10s", name)}
+	}
+	field := func(name, text string) { out.Printf("%s %s\n", label(name), text) }
 	field("execution", e.ExecutionID)
 	listed, lasted := e.listed(), ""
 	if t := listed.runTime(time.Now()); t != "-" {
 		lasted = ", " + t
 	}
-	out.printf("%s %s%s\n", label("status"), span{colorOf(listed.state()), listed.state()}, lasted)
+	out.Printf("%s %s%s\n", label("status"), terminal.Span{Color: terminal.ColorOf(listed.state()), Text: listed.state()}, lasted)
 	field("accepted", e.RequestedAt)
 	if e.QueuedMillis != nil && *e.QueuedMillis >= leastWaitMillis {
-		field("waited", formatDuration(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
+		field("waited", terminal.FormatDuration(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
 	}
 	if s := listed.session(); s != "-" {
 		field("session", s)
@@ -106,22 +109,22 @@ func (e shownExecution) print(out *screen) {
 		return
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
-	field("code", fmt.Sprintf("%s, %s", e.FileName, countNoun(len(lines), "line")))
+	field("code", fmt.Sprintf("%s, %s", e.FileName, terminal.CountNoun(len(lines), "line")))
 	for i, line := range lines {
 		if i == codeLines && len(lines) > codeLines+1 {
-			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, e.ExecutionID)
+			out.Printf("           … %d more; daybook exec get %s\n", len(lines)-i, e.ExecutionID)
 			break
 		}
 		text, rest := firstBytes(line, mostLineBytes)
-		out.printf("           %s\n", cut(out, text, 11))
+		out.Printf("           %s\n", terminal.Cut(out, text, 11))
 		if rest > 0 {
-			out.printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), e.ExecutionID)
+			out.Printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), e.ExecutionID)
 		}
 	}
 }
 
 type timeline struct {
-	out   *screen
+	out   *terminal.Screen
 	begin time.Time
 	// Lines with a number from hideFrom to hideTo, both included, are hidden.
 	hideFrom, hideTo int64
@@ -137,13 +140,13 @@ func (t *timeline) add(e events.CloudEvent) {
 	switch events.Type(e.Type) {
 	case events.TypeExecutionRequested:
 		d := payload[events.ExecutionRequested](e)
-		t.out.printf("\n")
+		t.out.Printf("\n")
 		t.line(e, "accepted "+requestText(d), "")
 		t.note("limits %d s, %d MB", d.Limits.ExecutionTimeoutSecs, d.Limits.HeapMemoryMaxMB)
 		t.warnings(d.Warnings)
 	case events.TypeExecutionStarted:
 		d := payload[events.ExecutionStarted](e)
-		t.line(e, "started "+startText(d), cyan)
+		t.line(e, "started "+startText(d), terminal.Cyan)
 		t.note("runner %s", d.Runner)
 		if d.Attempt > 1 {
 			t.note("output continues at line %d; random seed and clock are those of attempt 1", d.FirstLine)
@@ -155,7 +158,7 @@ func (t *timeline) add(e events.CloudEvent) {
 		t.line(e, eventText(e), "")
 	case events.TypeHostReturned:
 		d := payload[events.HostReturned](e)
-		t.line(e, eventText(e), colorOf(string(d.Outcome)))
+		t.line(e, eventText(e), terminal.ColorOf(string(d.Outcome)))
 	case events.TypeExecutionCompleted, events.TypeExecutionFailed, events.TypeExecutionTimedOut, events.TypeExecutionCancelled:
 		t.end(e)
 	default:
@@ -175,9 +178,9 @@ func (t *timeline) end(e events.CloudEvent) {
 		text += " by " + actorText(*d.Actor)
 	}
 	if d.Usage != nil {
-		text += fmt.Sprintf(", %s of processor time", formatDuration(time.Duration(d.Usage.CPUMillis)*time.Millisecond))
+		text += fmt.Sprintf(", %s of processor time", terminal.FormatDuration(time.Duration(d.Usage.CPUMillis)*time.Millisecond))
 	}
-	t.line(e, text, colorOf(status))
+	t.line(e, text, terminal.ColorOf(status))
 	content := d.Content.Value()
 	if content.Error != nil {
 		failure := bodyText(content.Error)
@@ -193,7 +196,7 @@ func (t *timeline) end(e events.CloudEvent) {
 		}
 	}
 	if content.Result != nil {
-		t.note("result %s", oneLine(bodyText(content.Result), 500))
+		t.note("result %s", terminal.OneLine(bodyText(content.Result), 500))
 	}
 	if d.Heap != nil {
 		t.note("heap %s", d.Heap.SHA256)
@@ -210,10 +213,10 @@ func (t *timeline) line(e events.CloudEvent, text, color string) {
 		}
 		clock = at.UTC().Format("15:04:05.000")
 		if d := at.Sub(t.begin); d > 0 {
-			since = "+" + formatDuration(d)
+			since = "+" + terminal.FormatDuration(d)
 		}
 	}
-	t.out.printf("%s  %s\n", span{dim, fmt.Sprintf("%-12s  %-10s", clock, since)}, span{color, cut(t.out, text, timelineIndent)})
+	t.out.Printf("%s  %s\n", terminal.Span{Color: terminal.Dim, Text: fmt.Sprintf("%-12s  %-10s", clock, since)}, terminal.Span{Color: color, Text: terminal.Cut(t.out, text, timelineIndent)})
 }
 
 // timelineIndent is the width before the text of a line.
@@ -221,8 +224,8 @@ const timelineIndent = 26
 
 // note prints a continuation of the line before.
 func (t *timeline) note(format string, args ...any) {
-	text := cut(t.out, fmt.Sprintf(format, args...), timelineIndent+2)
-	t.out.printf("%*s%s\n", timelineIndent+2, "", text)
+	text := terminal.Cut(t.out, fmt.Sprintf(format, args...), timelineIndent+2)
+	t.out.Printf("%*s%s\n", timelineIndent+2, "", text)
 }
 
 func (t *timeline) warnings(list []string) {

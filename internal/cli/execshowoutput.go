@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 )
 
 // mostLineBytes is the maximum length of an output line in "exec show", in bytes,
@@ -51,7 +52,7 @@ func (l *longLines) pieces(d events.ExecutionOutput, visit func(at outputLine, b
 	}
 }
 
-func newTimeline(out *screen, list []events.CloudEvent, most int) *timeline {
+func newTimeline(out *terminal.Screen, list []events.CloudEvent, most int) *timeline {
 	t := &timeline{out: out, from: map[int]int64{}, long: longLines{bytes: map[outputLine]int{}}}
 	var lines int64
 	size := 0
@@ -96,12 +97,12 @@ func (t *timeline) output(e events.CloudEvent) {
 		color, void := "", ""
 		switch piece.Level {
 		case events.LevelError:
-			color = red
+			color = terminal.Red
 		case events.LevelWarn:
-			color = yellow
+			color = terminal.Yellow
 		}
 		if next, again := t.from[d.Attempt+1]; again && at.number >= next {
-			color, void = dim, " (void)"
+			color, void = terminal.Dim, " (void)"
 		}
 		text := piece.Text
 		if isLong {
@@ -113,6 +114,6 @@ func (t *timeline) output(e events.CloudEvent) {
 		}
 	})
 	if d.Content.Sealed != nil {
-		t.line(e, "output, encrypted", dim)
+		t.line(e, "output, encrypted", terminal.Dim)
 	}
 }

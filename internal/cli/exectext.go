@@ -40,7 +40,7 @@ func (c *execTextCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	return std.out.writeJSON(string(raw))
+	return std.out.WriteJSON(string(raw))
 }
 
 // copyText prints a text of an execution and ends the line.

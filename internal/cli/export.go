@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -64,10 +65,10 @@ func (p *position) UnmarshalText(text []byte) error {
 
 // Run writes the export and prints a summary.
 func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
-	p := newProgress(std.err, "exported")
+	p := terminal.NewProgress(std.err, "exported")
 	opts := embed.ExportOptions{
 		Dir: c.Dir, Resume: c.Resume, From: uint64(c.From), To: uint64(c.To), Since: c.Since.Time, Until: c.Until.Time, Execution: c.Execution, Session: c.Session,
-		Blobs: c.Heaps, Progress: p.show, Server: c.get, ServerPost: c.post,
+		Blobs: c.Heaps, Progress: p.Show, Server: c.get, ServerPost: c.post,
 	}
 	if c.DataDir != "" {
 		opts.Server, opts.ServerPost, opts.DataDir, opts.AuditKey = nil, nil, c.DataDir, c.AuditKey
@@ -83,7 +84,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		opts.Server, opts.ServerPost, opts.DataDir = c.get, c.post, ""
 		exported, err = embed.Export(ctx, opts)
 	}
-	p.clear()
+	p.Clear()
 	if err != nil {
 		return optionError(err)
 	}
@@ -92,19 +93,19 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "Decrypted %s to %s; the content of %d without a key in the directory of the keys stays encrypted.\n", countNoun(done.Readable, "event"), c.Decrypt, done.Unreadable)
+		fmt.Fprintf(std.err, "Decrypted %s to %s; the content of %d without a key in the directory of the keys stays encrypted.\n", terminal.CountNoun(done.Readable, "event"), c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
-		return std.out.printJSON(exported)
+		return std.out.PrintJSON(exported)
 	}
 	kind := "each with a proof"
 	if exported.Complete {
 		kind = "all that the checkpoint covers"
 	}
 	_, err = fmt.Fprintf(std.out, "Exported %s (%s) and %s, %s, to %s\nunder the checkpoint of %s with the tree hash %s.\n",
-		countNoun(exported.Events, "event"), kind, countNoun(exported.Blobs, "blob"), countNoun(exported.Bytes, "byte"), exported.Dir, countNoun(exported.Size, "event"), exported.Root)
+		terminal.CountNoun(exported.Events, "event"), kind, terminal.CountNoun(exported.Blobs, "blob"), terminal.CountNoun(exported.Bytes, "byte"), exported.Dir, terminal.CountNoun(exported.Size, "event"), exported.Root)
 	if exported.Pending > 0 {
-		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; with a token of the scope sign the export has them, too.\n", countNoun(exported.Pending, "newer event"))
+		fmt.Fprintf(std.out, "The export omits %s that no checkpoint covers yet; with a token of the scope sign the export has them, too.\n", terminal.CountNoun(exported.Pending, "newer event"))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -81,18 +82,18 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, tags []string,
 		return rows.print(std.out, "results")
 	}
 	isLost := slices.ContainsFunc(rows.list, func(h client.Heap) bool { return h.Lost != nil })
-	w := table(std.out, "HEAP", "CREATED", "TAGS")
+	w := terminal.Table(std.out, "HEAP", "CREATED", "TAGS")
 	if isLost {
-		w = table(std.out, "HEAP", "CREATED", "STATE", "TAGS")
+		w = terminal.Table(std.out, "HEAP", "CREATED", "STATE", "TAGS")
 	}
 	for _, h := range rows.list {
 		switch {
 		case !isLost:
-			w.row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
+			w.Row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
 		case h.Lost == nil:
-			w.row(h.Heap, orDash(h.CreatedAt), "-", pairs(h.Tags))
+			w.Row(h.Heap, orDash(h.CreatedAt), "-", pairs(h.Tags))
 		default:
-			w.row(h.Heap, orDash(h.CreatedAt), fmt.Sprintf("lost: event %d", *h.Lost), pairs(h.Tags))
+			w.Row(h.Heap, orDash(h.CreatedAt), fmt.Sprintf("lost: event %d", *h.Lost), pairs(h.Tags))
 		}
 	}
 	return flushPage(w, std, rows.cursor, limit)
@@ -114,7 +115,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(heap.JSON))
+		return std.out.WriteJSON(compact(heap.JSON))
 	}
 	if err := printFields(std.out, heap.JSON); err != nil {
 		return err
@@ -124,9 +125,9 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	w := table(std.out, "HEAP", "CREATED BY", "CREATED")
+	w := terminal.Table(std.out, "HEAP", "CREATED BY", "CREATED")
 	for _, step := range origin.Body.Lineage {
-		w.row(step.Heap, step.ExecutionID, step.CreatedAt)
+		w.Row(step.Heap, step.ExecutionID, step.CreatedAt)
 	}
 	return w.Flush()
 }
@@ -153,7 +154,7 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	printTags(std.out, answer.Body.Tags)
 	return nil
@@ -184,9 +185,9 @@ func isNotFound(err error) bool {
 }
 
 // printTags prints one tag per line.
-func printTags(out *screen, tags map[string]string) {
+func printTags(out *terminal.Screen, tags map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		out.printf("%s=%s\n", key, tags[key])
+		out.Printf("%s=%s\n", key, tags[key])
 	}
 }
 
@@ -215,11 +216,11 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams, key string) err
 		if err != nil {
 			return err
 		}
-		return std.out.writeJSON(compact(raw))
+		return std.out.WriteJSON(compact(raw))
 	}
-	w := table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
+	w := terminal.Table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
 	for _, e := range edits.list {
-		w.row(e.Seq, e.Time, e.Edit, e.Actor.Principal, pairs(e.Tags))
+		w.Row(e.Seq, e.Time, e.Edit, e.Actor.Principal, pairs(e.Tags))
 	}
 	return w.Flush()
 }
@@ -245,10 +246,10 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if _, err := c.api().Heap(ctx, key); isNotFound(err) {
-		std.err.printf("warning: no run has left heap %s; check the key: \"daybook heap list\" lists heaps\n", c.Heap)
+		std.err.Printf("warning: no run has left heap %s; check the key: \"daybook heap list\" lists heaps\n", c.Heap)
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	printTags(std.out, tags)
 	return nil
@@ -275,7 +276,7 @@ func (f clientFlags) done(std *streams, answer client.Answer[client.OK], err err
 		return err
 	}
 	if f.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	_, err = fmt.Fprintln(std.out, "ok")
 	return err

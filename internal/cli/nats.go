@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/store/natscreds"
 )
 
@@ -51,8 +52,8 @@ func (c *natsCreateCmd) Run(std *streams) error {
 	if err != nil {
 		return inputError(err)
 	}
-	std.err.printf("credential %s reads the events of tenant %s\n", made.Name, made.Tenant)
-	std.out.printf("%s\n", made.File(c.dir()))
+	std.err.Printf("credential %s reads the events of tenant %s\n", made.Name, made.Tenant)
+	std.out.Printf("%s\n", made.File(c.dir()))
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (c *natsListCmd) Run(std *streams) error {
 	answer := struct {
 		Credentials []listedCredential `json:"credentials"`
 	}{[]listedCredential{}}
-	w := table(std.out, "ID", "NAME", "TENANT", "CREATED", "ROTATED", "STATE", "FILE")
+	w := terminal.Table(std.out, "ID", "NAME", "TENANT", "CREATED", "ROTATED", "STATE", "FILE")
 	for _, one := range list {
 		shown := listedCredential{one.ID, one.Name, one.Tenant, one.Created, one.Rotated, one.Revoked, nil}
 		state, rotated, file := "active", "-", "-"
@@ -98,10 +99,10 @@ func (c *natsListCmd) Run(std *streams) error {
 			rotated = one.Rotated.Format(time.RFC3339)
 		}
 		answer.Credentials = append(answer.Credentials, shown)
-		w.row(one.ID, one.Name, one.Tenant, one.Created.Format(time.RFC3339), rotated, state, file)
+		w.Row(one.ID, one.Name, one.Tenant, one.Created.Format(time.RFC3339), rotated, state, file)
 	}
 	if c.JSON {
-		return std.out.printJSON(answer)
+		return std.out.PrintJSON(answer)
 	}
 	return w.Flush()
 }
@@ -124,8 +125,8 @@ func (c *natsRotateCmd) Run(std *streams) error {
 	if err != nil {
 		return inputError(err)
 	}
-	std.err.printf("credential %s of tenant %s has a new key\n", rotated.Name, rotated.Tenant)
-	std.out.printf("%s\n", rotated.File(c.dir()))
+	std.err.Printf("credential %s of tenant %s has a new key\n", rotated.Name, rotated.Tenant)
+	std.out.Printf("%s\n", rotated.File(c.dir()))
 	return nil
 }
 
@@ -148,6 +149,6 @@ func (c *natsRevokeCmd) Run(std *streams) error {
 	if err != nil {
 		return inputError(err)
 	}
-	std.err.printf("credential %s of tenant %s is revoked\n", ended.Name, ended.Tenant)
+	std.err.Printf("credential %s of tenant %s is revoked\n", ended.Name, ended.Tenant)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"daybook/internal/cli/terminal"
 )
 
 // mostRows is the maximum size of a page of the server.
@@ -62,7 +64,7 @@ func (f clientFlags) checkLimit(limit int) error {
 }
 
 // print prints the rows as one page of the server.
-func (r rows[T]) print(out *screen, name string) error {
+func (r rows[T]) print(out *terminal.Screen, name string) error {
 	list := make([]string, len(r.raw))
 	for i, row := range r.raw {
 		list[i] = compact(row)
@@ -71,5 +73,5 @@ func (r rows[T]) print(out *screen, name string) error {
 	if r.cursor != "" {
 		next = fmt.Sprintf(`,"next_cursor":%q`, r.cursor)
 	}
-	return out.writeJSON(fmt.Sprintf(`{%q:[%s]%s}`, name, strings.Join(list, ","), next))
+	return out.WriteJSON(fmt.Sprintf(`{%q:[%s]%s}`, name, strings.Join(list, ","), next))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 )
 
 // defaultServer is the address of a server that was started with default flags.
@@ -61,7 +62,7 @@ func (f clientFlags) redirectError(req *http.Request, location string) error {
 	if err == nil && to.Host != "" && (to.Scheme == "http" || to.Scheme == "https") {
 		base, found := strings.CutSuffix(to.EscapedPath(), path)
 		if other := to.Scheme + "://" + to.Host + base; found && other != given {
-			return fmt.Errorf("%s redirects to another address; give --server %s", given, visible(other, ""))
+			return fmt.Errorf("%s redirects to another address; give --server %s", given, terminal.Visible(other, ""))
 		}
 	}
 	return fmt.Errorf("%s redirects to a page that is not of a Daybook server; name another with --server", given)
@@ -211,7 +212,7 @@ func strangerText(resp *http.Response) string {
 	}
 	text := "it answers " + resp.Status
 	if program := resp.Header.Get("Server"); program != "" {
-		text += " as " + oneLine(visible(program, ""), 60)
+		text += " as " + terminal.OneLine(terminal.Visible(program, ""), 60)
 	}
 	return text
 }

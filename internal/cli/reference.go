@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/internal/cli/terminal"
 )
 
 // Reference returns every command and flag as Markdown, for docs/reference/cli.md.
 func Reference() ([]byte, error) {
-	parser, err := newParser(&streams{out: newScreen(io.Discard), err: newScreen(io.Discard)}, func(int) {})
+	parser, err := newParser(&streams{out: terminal.New(io.Discard), err: terminal.New(io.Discard)}, func(int) {})
 	if err != nil {
 		return nil, err
 	}

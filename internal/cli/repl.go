@@ -94,7 +94,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
 	defer r.exitOnSignal(syscall.SIGTERM)()
-	interactive := std.in == io.Reader(os.Stdin) && std.out.terminal && std.out.out == io.Writer(os.Stdout)
+	interactive := std.in == io.Reader(os.Stdin) && std.out.Terminal && std.out.Out == io.Writer(os.Stdout)
 	if interactive {
 		r.lines, interactive = newLineEditor(r.names.complete)
 	}
@@ -107,7 +107,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 		if heap != "" {
 			from = "heap " + heap
 		}
-		std.out.printf("Daybook %s, from %s. .help lists the commands.\n", version(), from)
+		std.out.Printf("Daybook %s, from %s. .help lists the commands.\n", version(), from)
 	}
 	err = r.loop(ctx)
 	if err == nil && !interactive {
@@ -278,7 +278,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 func (r *repl) report(answer client.Answer[client.Execution]) (status, err error) {
 	e := answer.Body
 	if r.JSON {
-		if err := r.std.out.writeJSON(compact(answer.JSON)); err != nil {
+		if err := r.std.out.WriteJSON(compact(answer.JSON)); err != nil {
 			return nil, err
 		}
 	} else {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -42,22 +43,22 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 		return withSessionHint(err, listSessions)
 	}
 	defer resp.Body.Close()
-	p := newProgress(std.err, "replayed")
-	p.unit = "positions"
-	if c.Subject == "" && std.out.terminal {
-		p.out = nil // the printed events show the progress
+	p := terminal.NewProgress(std.err, "replayed")
+	p.Unit = "positions"
+	if c.Subject == "" && std.out.Terminal {
+		p.Out = nil // the printed events show the progress
 	}
 	count, err := copyLines(std.out, resp.Body, c.Subject == "", positionProgress(p, resp.Header.Get("Daybook-Last-Sequence")))
-	p.clear()
+	p.Clear()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the replay stopped after %s: %w", countNoun(count, "event"), err)
+		return fmt.Errorf("the replay stopped after %s: %w", terminal.CountNoun(count, "event"), err)
 	case count == 0:
 		return c.reportNoEvents(std, resp.Header.Get("Daybook-Last-Sequence"))
 	case c.Subject != "":
-		std.err.printf("Published %s under %s.\n", countNoun(count, "event"), c.Subject)
+		std.err.Printf("Published %s under %s.\n", terminal.CountNoun(count, "event"), c.Subject)
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 func (c *sessionReplayCmd) reportNoEvents(std *streams, last string) error {
 	end, unnamed := strconv.ParseUint(last, 10, 64)
 	if unnamed != nil {
-		std.err.printf("No events of the session are in this range.\n")
+		std.err.Printf("No events of the session are in this range.\n")
 		return nil //nolint:nilerr // the server is of an earlier version
 	}
 	if from, err := strconv.ParseUint(c.From, 10, 64); err == nil && from > end {
@@ -78,16 +79,16 @@ func (c *sessionReplayCmd) reportNoEvents(std *streams, last string) error {
 		}
 		return usageError{fmt.Errorf("--from %d: no events start there: %s ends at position %d", from, what, end)}
 	}
-	std.err.printf("No events of the session are in this range, which ends at position %d.\n", end)
+	std.err.Printf("No events of the session are in this range, which ends at position %d.\n", end)
 	return nil
 }
 
 // positionProgress returns a function that shows the progress of a replay that ends at
 // position last. The function MUST be called with each event. Servers of earlier
 // versions do not return last; then the function does nothing.
-func positionProgress(p *progress, last string) func(line []byte) {
+func positionProgress(p *terminal.Progress, last string) func(line []byte) {
 	end, err := strconv.ParseUint(last, 10, 64)
-	if err != nil || p.out == nil {
+	if err != nil || p.Out == nil {
 		return func([]byte) {}
 	}
 	first := uint64(0)
@@ -101,13 +102,13 @@ func positionProgress(p *progress, last string) func(line []byte) {
 		if first == 0 {
 			first = e.Sequence
 		}
-		p.show(e.Sequence-first+1, end-first+1)
+		p.Show(e.Sequence-first+1, end-first+1)
 	}
 }
 
 // copyLines calls each with every line, prints the lines if show is set, and returns
 // their number.
-func copyLines(out *screen, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
+func copyLines(out *terminal.Screen, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -125,7 +126,7 @@ func copyLines(out *screen, in io.Reader, show bool, each func(line []byte)) (n 
 		if !show {
 			continue
 		}
-		if err := out.writeJSON(string(line)); err != nil {
+		if err := out.WriteJSON(string(line)); err != nil {
 			return n, err
 		}
 	}

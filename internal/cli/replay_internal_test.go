@@ -3,13 +3,15 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"daybook/internal/cli/terminal"
 )
 
 // Empty lines are heartbeats and not events.
 func TestCopyLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if n, err := copyLines(&screen{out: &out}, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true, func([]byte) {}); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
+	if n, err := copyLines(&terminal.Screen{Out: &out}, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true, func([]byte) {}); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
 		t.Errorf("%d, %v, %q", n, err, out.String())
 	}
 }
@@ -18,8 +20,8 @@ func TestCopyLines(t *testing.T) {
 func TestReplayProgress(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	p := newProgress(&screen{out: &b, terminal: true, columns: 100}, "replayed")
-	p.unit = "positions"
+	p := terminal.NewProgress(&terminal.Screen{Out: &b, Terminal: true, Columns: 100}, "replayed")
+	p.Unit = "positions"
 	each := positionProgress(p, "109")
 	each([]byte(`{"sequence":"90"}`))
 	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(b.String(), want) {

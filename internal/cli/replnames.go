@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"daybook/internal/cli/terminal"
 )
 
 // nameList holds the names that Tab completes: names of the language, names that inputs
@@ -90,7 +92,7 @@ func (n *nameList) complete(word string) []string {
 
 func filterPrefix(list []string, word string) (found []string) {
 	for _, name := range list {
-		if strings.HasPrefix(name, word) && visible(name, "") == name {
+		if strings.HasPrefix(name, word) && terminal.Visible(name, "") == name {
 			found = append(found, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -71,7 +72,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	accepted := answer.Body
 	switch {
 	case c.Detach && c.JSON:
-		return std.out.printJSON(accepted)
+		return std.out.PrintJSON(accepted)
 	case c.Detach:
 		_, err := fmt.Fprintln(std.out, accepted.ExecutionID)
 		return err
@@ -157,7 +158,7 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 		case o.Truncated != nil:
 			err = warnTruncated(std.err, o.Truncated.TotalBytes, o.Truncated.WrittenBytes)
 		case f.JSON:
-			err = std.out.writeJSON(string(o.JSON))
+			err = std.out.WriteJSON(string(o.JSON))
 		default:
 			_, err = fmt.Fprintln(std.out, o.Line.Text)
 		}
@@ -190,7 +191,7 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 	}
 	e := answer.Body
 	if f.JSON {
-		if err := std.out.writeJSON(compact(answer.JSON)); err != nil {
+		if err := std.out.WriteJSON(compact(answer.JSON)); err != nil {
 			return err
 		}
 	} else {
@@ -202,9 +203,9 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 			e.Warnings = slices.DeleteFunc(e.Warnings, func(w string) bool { return strings.Contains(w, "/texts/result ") }) // the complete result is printed
 		}
 		printResult(std, e)
-		std.err.printf("status: %s\n", span{colorOf(string(e.Status)), string(e.Status)})
+		std.err.Printf("status: %s\n", terminal.Span{Color: terminal.ColorOf(string(e.Status)), Text: string(e.Status)})
 		if e.Heap != nil {
-			std.err.printf("heap:   %s\n", *e.Heap)
+			std.err.Printf("heap:   %s\n", *e.Heap)
 		}
 	}
 	return exitOf(e.Status)

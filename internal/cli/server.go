@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/redact"
 )
 
@@ -76,7 +77,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		fmt.Fprintf(std.out, "%s. Run \"daybook status\" for details.\n", headline)
 	}
 	for _, f := range findings {
-		std.err.printf("daybook: %s\n", f)
+		std.err.Printf("daybook: %s\n", f)
 	}
 	if err := book.Unwritable(); err != nil && headline == "" {
 		fmt.Fprintf(std.out, "READ-ONLY for now: %v\n", err)
@@ -127,15 +128,15 @@ type rebuildCmd struct {
 // background owner; attached clients start the next one.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
-	p := newProgress(std.err, "rebuilt")
+	p := terminal.NewProgress(std.err, "rebuilt")
 	n, err := embed.Rebuild(ctx, embed.Options{
-		DataDir: c.DataDir, NATS: embed.NATSOptions{URL: c.NATSURL}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) }}, Content: embed.ContentOptions{KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys}, Progress: p.show,
+		DataDir: c.DataDir, NATS: embed.NATSOptions{URL: c.NATSURL}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) }}, Content: embed.ContentOptions{KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys}, Progress: p.Show,
 	})
-	p.clear()
+	p.Clear()
 	if err != nil {
 		return optionError(err)
 	}
-	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", countNoun(n, "event"), time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", terminal.CountNoun(n, "event"), time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
@@ -155,25 +156,25 @@ func (c *acpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) erro
 // printBanner prints the addresses of a server. It names a busy default port, because
 // clients look for the server there. It prints no secret: terminals are shared and
 // logged.
-func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
-	out.printf("Daybook %s\n", version())
-	out.printf("  data     %s\n", book.DataDir())
-	out.printf("  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
-	out.printf("  mcp      %s/mcp\n", book.URL())
+func printBanner(out *terminal.Screen, book *embed.Daybook, opts embed.Options) {
+	out.Printf("Daybook %s\n", version())
+	out.Printf("  data     %s\n", book.DataDir())
+	out.Printf("  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
+	out.Printf("  mcp      %s/mcp\n", book.URL())
 	switch at := book.NATSURL(); {
 	case at == "":
 	case opts.NATS.URL != "":
-		out.printf("  events   %s\n", withoutCredentials(at))
+		out.Printf("  events   %s\n", withoutCredentials(at))
 	case book.SubscriberCredentials() == "":
-		out.printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
+		out.Printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
 	default:
-		out.printf("  events   %s   (NATS, to read: nats --server %s --creds %s sub 'events.default.>')\n", at, at, book.SubscriberCredentials())
+		out.Printf("  events   %s   (NATS, to read: nats --server %s --creds %s sub 'events.default.>')\n", at, at, book.SubscriberCredentials())
 	}
 	if at := book.URL(); opts.HTTP.Fallback && at != "" && hostOf(at) != opts.HTTP.Addr {
-		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTP.Addr, at)
+		out.Printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTP.Addr, at)
 	}
 	if at := book.NATSURL(); opts.NATS.Fallback && at != "" && hostOf(at) != opts.NATS.Addr {
-		out.printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATS.Addr, at)
+		out.Printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATS.Addr, at)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -40,15 +41,15 @@ func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
-	w := table(std.out, "KIND", "NAME", "SESSION", "RUNS", "HEAP", "LAST USED")
+	w := terminal.Table(std.out, "KIND", "NAME", "SESSION", "RUNS", "HEAP", "LAST USED")
 	for _, s := range answer.Body.Items {
 		name := "-"
 		if s.Name != nil {
-			name = oneLine(*s.Name, 60)
+			name = terminal.OneLine(*s.Name, 60)
 		}
-		w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.formatWhen(s.LastActivityAt))
+		w.Row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.FormatWhen(s.LastActivityAt))
 	}
 	return flushPage(w, std, answer.Body.NextCursor, c.Limit)
 }
@@ -68,15 +69,15 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	case len(answer.Body.Entries) == 0:
 		// For a program an empty log is an answer. On the command line it usually means a
 		// misspelled name.
 		return usageError{fmt.Errorf("session %q has no ended run; \"daybook session list\" lists sessions", c.Name)}
 	}
-	w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
+	w := terminal.Table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
 	for _, e := range answer.Body.Entries {
-		w.row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), oneLine(e.Code, 60))
+		w.Row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), terminal.OneLine(e.Code, 60))
 	}
 	return w.Flush()
 }
@@ -111,20 +112,20 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 		return withSessionHint(err, listSessions)
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	s, to := answer.Body, "a fresh isolate"
 	if s.Head != nil {
 		to = "heap " + *s.Head
 	}
-	std.out.printf("%s session %s reset to %s\n", string(s.Kind), labelOf(s.SessionID, s.Name), to)
+	std.out.Printf("%s session %s reset to %s\n", string(s.Kind), labelOf(s.SessionID, s.Name), to)
 	return nil
 }
 
 // labelOf returns the name of a session as shown in messages, or its id if it has none.
 func labelOf(id string, name *string) string {
 	if name != nil && *name != "" {
-		return strconv.Quote(oneLine(*name, 60))
+		return strconv.Quote(terminal.OneLine(*name, 60))
 	}
 	return id
 }
@@ -143,11 +144,11 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(answer.JSON)
+		return std.out.PrintJSON(answer.JSON)
 	}
 	opened := answer.Body
 	if opened.StateLost && opened.Broken != nil {
-		std.err.printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *opened.Broken)
+		std.err.Printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *opened.Broken)
 	}
 	fmt.Fprint(std.err, opened.Declarations)
 	fmt.Fprintln(std.out, opened.SessionID)
@@ -176,12 +177,12 @@ func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	done := answer.Body
-	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", countNoun(done.Executions, "run"), countNoun(done.Heaps, "heap"), done.At, done.Seq)
+	fmt.Fprintf(std.out, "Shredded the content of %s and %s on %s, by event %d.\n", terminal.CountNoun(done.Executions, "run"), terminal.CountNoun(done.Heaps, "heap"), done.At, done.Seq)
 	if done.Kept > 0 {
-		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", countNoun(done.Kept, "earlier run"))
+		fmt.Fprintf(std.err, "The content of %s stays: the server ran without --erasable-sessions then.\n", terminal.CountNoun(done.Kept, "earlier run"))
 	}
 	return nil
 }

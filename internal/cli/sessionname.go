@@ -95,6 +95,6 @@ func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name 
 		return
 	}
 	if _, err := f.api().Session(ctx, name); unknownSession(err) != nil {
-		std.err.printf("no session is called %s; \"daybook session list\" lists them\n", strconv.Quote(name))
+		std.err.Printf("no session is called %s; \"daybook session list\" lists them\n", strconv.Quote(name))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -42,22 +43,22 @@ func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 		return withSessionHint(err, listSessions)
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	c.print(std.out, answer.Body)
 	return nil
 }
 
-func (c *sessionShowCmd) print(out *screen, t client.Turns) {
+func (c *sessionShowCmd) print(out *terminal.Screen, t client.Turns) {
 	s := t.Session
 	head := "a fresh isolate"
 	if s.Head != nil {
 		head = "heap " + shortKeyOf(s.Head)
 	}
-	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, labelOf(s.SessionID, s.Name))})
-	out.printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), formatTime(s.CreatedAt), countNoun(s.Runs, "run"), head)
+	out.Printf("%s\n", terminal.Span{Color: terminal.Bold, Text: fmt.Sprintf("%s session %s", s.Kind, labelOf(s.SessionID, s.Name))})
+	out.Printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), formatTime(s.CreatedAt), terminal.CountNoun(s.Runs, "run"), head)
 	if t.Earlier > 0 {
-		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), pronounFor(t.Earlier))})
+		out.Printf("\n%s\n", terminal.Span{Color: terminal.Dim, Text: fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, terminal.Plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), pronounFor(t.Earlier))})
 	}
 	number := t.Earlier
 	for _, m := range t.Moments {
@@ -76,9 +77,9 @@ func (c *sessionShowCmd) print(out *screen, t client.Turns) {
 			if m.Reset.Reason != nil {
 				why = "state lost (" + *m.Reset.Reason + "), reset"
 			}
-			out.printf("\n%s\n", span{yellow, fmt.Sprintf("── %s to %s, %s", why, to, formatTime(m.Reset.At))})
+			out.Printf("\n%s\n", terminal.Span{Color: terminal.Yellow, Text: fmt.Sprintf("── %s to %s, %s", why, to, formatTime(m.Reset.At))})
 		case m.Command != nil:
-			out.printf("\n%s\n", span{dim, fmt.Sprintf("── command, %s", formatTime(m.Command.At))})
+			out.Printf("\n%s\n", terminal.Span{Color: terminal.Dim, Text: fmt.Sprintf("── command, %s", formatTime(m.Command.At))})
 			printSection(out, "", m.Command.Text, "")
 			if m.Command.Answer != nil {
 				printSection(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
@@ -96,7 +97,7 @@ func pronounFor(n int64) string {
 }
 
 // printTurn prints a run: a head line, then code, output, result or error, and heap.
-func printTurn(out *screen, t client.Turn, number int64, lines int) {
+func printTurn(out *terminal.Screen, t client.Turn, number int64, lines int) {
 	word := "run"
 	if t.Turn != nil {
 		word, number = "turn", *t.Turn
@@ -109,12 +110,12 @@ func printTurn(out *screen, t client.Turn, number int64, lines int) {
 		state += " (" + *t.Reason + ")"
 	}
 	if t.DurationMS != nil {
-		state += " in " + formatDuration(time.Duration(*t.DurationMS)*time.Millisecond)
+		state += " in " + terminal.FormatDuration(time.Duration(*t.DurationMS)*time.Millisecond)
 	}
-	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(string(t.Status)), state},
-		span{dim, formatTime(t.RequestedAt) + "  " + t.ExecutionID})
+	out.Printf("\n%s  %s  %s\n", terminal.Span{Color: terminal.Bold, Text: fmt.Sprintf("%s %d", word, number)}, terminal.Span{Color: terminal.ColorOf(string(t.Status)), Text: state},
+		terminal.Span{Color: terminal.Dim, Text: formatTime(t.RequestedAt) + "  " + t.ExecutionID})
 	if t.Erased {
-		out.printf("    shredded\n")
+		out.Printf("    shredded\n")
 	} else {
 		get := "daybook exec get " + t.ExecutionID
 		printExcerpt(out, t.Code, "", lines, get)
@@ -133,13 +134,13 @@ func printTurn(out *screen, t client.Turn, number int64, lines int) {
 		}
 	}
 	if t.Heap != nil {
-		out.printf("%s %s\n", span{dim, "  heap  "}, shortKeyOf(t.Heap))
+		out.Printf("%s %s\n", terminal.Span{Color: terminal.Dim, Text: "  heap  "}, shortKeyOf(t.Heap))
 	}
 }
 
 // printExcerpt prints the first lines of a text, the size of the omitted rest, and the
 // command that prints the complete text.
-func printExcerpt(out *screen, e client.Excerpt, name string, lines int, command string) {
+func printExcerpt(out *terminal.Screen, e client.Excerpt, name string, lines int, command string) {
 	text := firstLines(e.Text, lines)
 	rest := ""
 	if left := e.Bytes - int64(len(text)); left > 0 {
@@ -166,14 +167,14 @@ func firstLines(text string, most int) string {
 
 // printSection prints a text, indented, beside its name. It escapes control characters
 // in the text. rest describes the omitted part.
-func printSection(out *screen, name, text, rest string) {
+func printSection(out *terminal.Screen, name, text, rest string) {
 	if text == "" && rest == "" {
 		return
 	}
 	const column = 9
 	label := fmt.Sprintf("  %-*s", column-2, name)
 	show := func(color, line string) {
-		out.printf("%s%s\n", span{dim, label}, span{color, line})
+		out.Printf("%s%s\n", terminal.Span{Color: terminal.Dim, Text: label}, terminal.Span{Color: color, Text: line})
 		label = strings.Repeat(" ", column)
 	}
 	if text != "" {
@@ -182,7 +183,7 @@ func printSection(out *screen, name, text, rest string) {
 		}
 	}
 	if rest != "" {
-		show(dim, rest)
+		show(terminal.Dim, rest)
 	}
 }
 

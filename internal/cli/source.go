@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"daybook/internal/cli/terminal"
 )
 
 // source reads the script. It returns its name and code.
@@ -69,7 +71,7 @@ func wrongByte(text string) error {
 func checkArguments(args []string) error {
 	for i, arg := range args {
 		if err := wrongByte(arg); err != nil {
-			return usageError{fmt.Errorf("argument %d (%s) is not UTF-8: %w", i+1, oneLine(visible(arg, ""), 40), err)}
+			return usageError{fmt.Errorf("argument %d (%s) is not UTF-8: %w", i+1, terminal.OneLine(terminal.Visible(arg, ""), 40), err)}
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/web/client"
 )
@@ -51,20 +52,20 @@ const shownAnomalies = 5
 
 // printAnomalies prints the counts and the newest anomalies. It prints nothing if there
 // are none.
-func printAnomalies(out *screen, r *client.Anomalies) {
+func printAnomalies(out *terminal.Screen, r *client.Anomalies) {
 	if r.RuleBroken+r.UnknownType == 0 {
 		return
 	}
-	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers ignore their effect. The newest:\n", countNoun(r.RuleBroken, "event"), countNoun(r.UnknownType, "event"))
+	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers ignore their effect. The newest:\n", terminal.CountNoun(r.RuleBroken, "event"), terminal.CountNoun(r.UnknownType, "event"))
 	for _, n := range r.Newest[:min(len(r.Newest), shownAnomalies)] {
 		detail := n.Detail
 		if detail == "" {
 			detail = "unknown type"
 		}
-		out.printf("  position %d, tenant %s, %s, %s: %s\n", n.Sequence, n.Tenant, n.Time.Format(time.RFC3339), n.Type, detail)
+		out.Printf("  position %d, tenant %s, %s, %s: %s\n", n.Sequence, n.Tenant, n.Time.Format(time.RFC3339), n.Type, detail)
 	}
 	if r.Advice != "" {
-		out.printf("What to do: %s.\n", r.Advice)
+		out.Printf("What to do: %s.\n", r.Advice)
 	}
 }
 
@@ -109,13 +110,13 @@ func (c *statusCmd) readiness(ctx context.Context, s *serverStatus) error {
 	return err
 }
 
-func (s *serverStatus) print(out *screen, asJSON bool) error {
+func (s *serverStatus) print(out *terminal.Screen, asJSON bool) error {
 	if asJSON {
 		raw, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
-		return out.writeJSON(string(raw))
+		return out.WriteJSON(string(raw))
 	}
 	s.printDamage(out)
 	if s.Anomalies != nil {
@@ -133,7 +134,7 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 }
 
 // printDamage prints the current findings, then those that have ended.
-func (s *serverStatus) printDamage(out *screen) {
+func (s *serverStatus) printDamage(out *terminal.Screen) {
 	switch {
 	case s.Damage.ReadOnly:
 		fmt.Fprintln(out, ledgerDamaged+".")
@@ -143,22 +144,22 @@ func (s *serverStatus) printDamage(out *screen) {
 		fmt.Fprintln(out, "No damage found in the ledger.")
 	}
 	if !s.Ready {
-		out.printf("NOT READY: %s.\n", strings.TrimSuffix(s.NotReady, "."))
+		out.Printf("NOT READY: %s.\n", strings.TrimSuffix(s.NotReady, "."))
 	}
 	for _, f := range s.Damage.Findings {
 		if f.Ended == nil {
-			out.printf("  %s\n", f)
+			out.Printf("  %s\n", f)
 		}
 	}
 	if s.Damage.More > 0 {
 		fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
 	}
 	if s.Damage.Advice != "" {
-		out.printf("What to do: %s.\n", s.Damage.Advice)
+		out.Printf("What to do: %s.\n", s.Damage.Advice)
 	}
 	for _, f := range s.Damage.Findings {
 		if f.Ended != nil {
-			out.printf("Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
+			out.Printf("Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
 		}
 	}
 }

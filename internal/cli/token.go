@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/access"
 )
 
@@ -78,7 +79,7 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 			return fmt.Errorf("write the token: %w; token %s is unusable; revoke it", err, t.ID)
 		}
 	}
-	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, expiryText(t))
+	std.err.Printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, expiryText(t))
 	if out == nil {
 		_, err = fmt.Fprintln(std.out, secret)
 	}
@@ -161,11 +162,11 @@ func (c *tokenListCmd) Run(std *streams) error {
 		for _, t := range list {
 			answer.Tokens = append(answer.Tokens, listedToken{t.ID, t.Tenant, t.Principal, t.Scopes, t.Created, t.Expires, t.Revoked})
 		}
-		return std.out.printJSON(answer)
+		return std.out.PrintJSON(answer)
 	}
-	w := table(std.out, "ID", "TENANT", "PRINCIPAL", "SCOPES", "CREATED", "STATE")
+	w := terminal.Table(std.out, "ID", "TENANT", "PRINCIPAL", "SCOPES", "CREATED", "STATE")
 	for _, t := range list {
-		w.row(t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), expiryText(t))
+		w.Row(t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), expiryText(t))
 	}
 	return w.Flush()
 }
@@ -181,6 +182,6 @@ func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
 	if err != nil {
 		return inputError(err)
 	}
-	std.err.printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, expiryText(t))
+	std.err.Printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, expiryText(t))
 	return nil
 }

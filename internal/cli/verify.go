@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 )
 
 type verifyCmd struct {
@@ -64,8 +65,8 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 	}
-	p := newProgress(std.err, "verified")
-	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.show}
+	p := terminal.NewProgress(std.err, "verified")
+	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.Show}
 	if c.Server != "" {
 		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
 		opts.Server, opts.ServerPost = client.get, client.post
@@ -76,7 +77,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		opts.Server, opts.ServerPost, opts.ServerURL = client.get, client.post, "the process that owns "+c.DataDir
 		report, err = embed.Verify(ctx, opts)
 	}
-	p.clear()
+	p.Clear()
 	if errors.Is(err, embed.ErrBadKey) {
 		return usageError{fmt.Errorf("--key: %w", err)}
 	}
@@ -84,7 +85,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return optionError(err)
 	}
 	if c.JSON {
-		err = std.out.printJSON(report)
+		err = std.out.PrintJSON(report)
 	} else {
 		_, err = fmt.Fprint(std.out, report)
 	}

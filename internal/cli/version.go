@@ -21,7 +21,7 @@ func (c *versionCmd) Run(ctx context.Context, std *streams) error {
 	}
 	v.Daybook = version()
 	if c.JSON {
-		return std.out.printJSON(v)
+		return std.out.PrintJSON(v)
 	}
 	fmt.Fprintf(std.out, "daybook           %s\n", v.Daybook)
 	fmt.Fprintf(std.out, "V8                %s\n", v.V8)

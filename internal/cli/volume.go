@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/embed"
+	"daybook/internal/cli/terminal"
 )
 
 type volumeCmd struct {
@@ -23,15 +24,15 @@ func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
-	w := table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
+	w := terminal.Table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
 	for _, v := range answer.Body.Volumes {
 		state := "active"
 		if v.Sealed {
 			state = "sealed"
 		}
-		w.row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
+		w.Row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
 	}
 	return w.Flush()
 }
@@ -50,7 +51,7 @@ func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	v := answer.Body
 	_, err = fmt.Fprintf(std.out, "Sealed volume %d, positions %d to %d. The next one begins at %d.\n", v.Volume, v.First, v.Last, v.Last+1)
@@ -128,9 +129,9 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	v := answer.Body
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, countNoun(v.KeptEvents, "event"))
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, terminal.CountNoun(v.KeptEvents, "event"))
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
 
@@ -32,9 +33,9 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(added.JSON)
+		return std.out.PrintJSON(added.JSON)
 	}
-	std.out.printf("id      %s\nsecret  %s\n", added.Body.ID, added.Body.Secret)
+	std.out.Printf("id      %s\nsecret  %s\n", added.Body.ID, added.Body.Secret)
 	fmt.Fprintln(std.err, "Keep the secret, which signs the deliveries: it is not shown again.")
 	return nil
 }
@@ -47,15 +48,15 @@ func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
-	w := table(std.out, "WEBHOOK", "STATE", "POSITION", "DEAD", "URL", "LAST ERROR")
+	w := terminal.Table(std.out, "WEBHOOK", "STATE", "POSITION", "DEAD", "URL", "LAST ERROR")
 	for _, h := range answer.Body.Webhooks {
 		last := "-"
 		if h.LastError != "" {
-			last = oneLine(h.LastError, 80)
+			last = terminal.OneLine(h.LastError, 80)
 		}
-		w.row(h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
+		w.Row(h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
 	}
 	return w.Flush()
 }
@@ -113,15 +114,15 @@ func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.writeJSON(compact(answer.JSON))
+		return std.out.WriteJSON(compact(answer.JSON))
 	}
-	w := table(std.out, "SEQUENCE", "TYPE", "ATTEMPTS", "GIVEN UP", "REASON")
+	w := terminal.Table(std.out, "SEQUENCE", "TYPE", "ATTEMPTS", "GIVEN UP", "REASON")
 	for _, l := range answer.Body.DeadLetters {
-		reason := oneLine(l.Reason, 80)
+		reason := terminal.OneLine(l.Reason, 80)
 		if l.Retrying {
 			reason = "to be retried; " + reason
 		}
-		w.row(l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
+		w.Row(l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
 	}
 	return w.Flush()
 }
@@ -142,8 +143,8 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return std.out.printJSON(answer.JSON)
+		return std.out.PrintJSON(answer.JSON)
 	}
-	std.out.printf("Retrying %d. \"daybook webhook dead %s\" lists the events that fail again.\n", answer.Body.Retrying, c.ID)
+	std.out.Printf("Retrying %d. \"daybook webhook dead %s\" lists the events that fail again.\n", answer.Body.Retrying, c.ID)
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how much of a task is done, and the estimated time that
+// Progress shows on a terminal how much of a task is done, and the estimated time that
 // is left. It is safe for concurrent use.
-type progress struct {
-	out  *screen // nil if nothing is shown
+type Progress struct {
+	Out  *Screen // nil if nothing is shown
 	what string
-	unit string // the noun for the counts
+	Unit string // the noun for the counts
 	now  func() time.Time
 
 	mu    sync.Mutex
@@ -21,10 +21,10 @@ type progress struct {
 	shown time.Time
 }
 
-func newProgress(out *screen, what string) *progress {
-	p := &progress{what: what, unit: "events", now: time.Now}
-	if out.terminal {
-		p.out = out
+func NewProgress(out *Screen, what string) *Progress {
+	p := &Progress{what: what, Unit: "events", now: time.Now}
+	if out.Terminal {
+		p.Out = out
 	}
 	return p
 }
@@ -37,38 +37,38 @@ const (
 	barWidth      = 20
 )
 
-func (p *progress) show(done, total uint64) {
+func (p *Progress) Show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	if p.began.IsZero() {
 		p.began, p.first = now, done
 	}
-	if p.out == nil || total == 0 || now.Sub(p.shown) < progressPause {
+	if p.Out == nil || total == 0 || now.Sub(p.shown) < progressPause {
 		return
 	}
 	p.shown = now
 	done = min(done, total)
 	filled := int(done * barWidth / total)
-	line := fmt.Sprintf("%s [%s%s] %d of %d %s, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, p.unit, done*100/total, p.remaining(now, done, total))
-	p.out.printf("\r\x1b[K%s", cut(p.out, line, 1))
+	line := fmt.Sprintf("%s [%s%s] %d of %d %s, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, p.Unit, done*100/total, p.remaining(now, done, total))
+	p.Out.Printf("\r\x1b[K%s", Cut(p.Out, line, 1))
 }
 
 // remaining estimates the time that is left from the speed so far. It may return an
 // empty text.
-func (p *progress) remaining(now time.Time, done, total uint64) string {
+func (p *Progress) remaining(now time.Time, done, total uint64) string {
 	elapsed := now.Sub(p.began)
 	if elapsed < estimateAfter || done <= p.first || done == total {
 		return ""
 	}
 	left := time.Duration(float64(elapsed) * float64(total-done) / float64(done-p.first))
-	return ", about " + formatDuration(max(left, time.Second).Round(time.Second)) + " left"
+	return ", about " + FormatDuration(max(left, time.Second).Round(time.Second)) + " left"
 }
 
-func (p *progress) clear() {
+func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out != nil && !p.shown.IsZero() {
-		p.out.printf("\r\x1b[K")
+	if p.Out != nil && !p.shown.IsZero() {
+		p.Out.Printf("\r\x1b[K")
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 func TestScreenEscapes(t *testing.T) {
 	t.Parallel()
 	var b writes
-	s := &screen{out: &b, terminal: true}
+	s := &Screen{Out: &b, Terminal: true}
 	for _, part := range []string{"a\x1b[1m\n\tb\r", "\xc3", "\xa9\xe2\x82", "\xac", "\xff\xe2\x80", "\xae\n"} {
 		if n, err := s.Write([]byte(part)); n != len(part) || err != nil {
 			t.Errorf("wrote %d of %q, %v", n, part, err)
@@ -28,14 +28,14 @@ func (w *writes) Write(p []byte) (int, error) { *w = append(*w, p...); return le
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	s := &screen{out: &b, terminal: true, color: true}
+	s := &Screen{Out: &b, Terminal: true, color: true}
 	for _, piece := range []string{"\xe2", "\x9c", "\x93\n\xe2"} {
 		if n, err := s.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Error(n, err)
 		}
 	}
 	s.partial = nil
-	s.printf("%s: %s %d\n", span{red, "\x1b[0m\n"}, "\x1b[31m\n", 7)
+	s.Printf("%s: %s %d\n", Span{Red, "\x1b[0m\n"}, "\x1b[31m\n", 7)
 	if want := "✓\n\x1b[31m\\x1b[0m\\n\x1b[0m: \\x1b[31m\\n 7\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
@@ -44,7 +44,7 @@ func TestScreen(t *testing.T) {
 func TestCountNoun(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0 events", 1: "1 event", 2: "2 events"} {
-		if got := countNoun(n, "event"); got != want {
+		if got := CountNoun(n, "event"); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}

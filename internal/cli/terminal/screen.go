@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"bytes"
@@ -14,29 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen is an output of the process, and the only way to it: on a terminal it
+// Screen is an output of the process, and the only way to it: on a terminal it
 // escapes hidden characters, so that a script or another client cannot move the
 // cursor, change colors or hide text. It is safe for concurrent use.
 //
 //   - Write takes text from anywhere. Line breaks and tabs stay.
-//   - writeJSON takes JSON.
-//   - printf takes a layout. Its arguments are text from anywhere and stay in their
+//   - WriteJSON takes JSON.
+//   - Printf takes a layout. Its arguments are text from anywhere and stay in their
 //     line, also where the output is no terminal.
-type screen struct {
-	out      io.Writer
-	terminal bool
-	raw      bool // write to a terminal as to a file
+type Screen struct {
+	Out      io.Writer
+	Terminal bool
+	Raw      bool // write to a terminal as to a file
 	color    bool
-	columns  int // 0: not a terminal, so no limit
+	Columns  int // 0: not a terminal, so no limit
 
 	mu      sync.Mutex
 	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
 }
 
-// newScreen detects the properties of an output. Colors are off if NO_COLOR is set or
+// New detects the properties of an output. Colors are off if NO_COLOR is set or
 // TERM is dumb.
-func newScreen(out io.Writer) *screen {
-	s := &screen{out: out}
+func New(out io.Writer) *Screen {
+	s := &Screen{Out: out}
 	f, ok := out.(*os.File)
 	if !ok {
 		return s
@@ -44,21 +44,21 @@ func newScreen(out io.Writer) *screen {
 	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
 		return s
 	}
-	s.terminal, s.columns = true, 80
+	s.Terminal, s.Columns = true, 80
 	s.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-		s.columns = int(size.Col)
+		s.Columns = int(size.Col)
 	}
 	return s
 }
 
 // mustEscape reports whether text is escaped before it is written.
-func (s *screen) mustEscape() bool { return s.terminal && !s.raw }
+func (s *Screen) mustEscape() bool { return s.Terminal && !s.Raw }
 
 // Write implements io.Writer.
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	if !s.mustEscape() {
-		return s.out.Write(p)
+		return s.Out.Write(p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *screen) Write(p []byte) (int, error) {
 		s.partial = bytes.Clone(text[len(text)-tail:])
 		text = text[:len(text)-tail]
 	}
-	if _, err := io.WriteString(s.out, visible(string(text), "\n\t")); err != nil {
+	if _, err := io.WriteString(s.Out, Visible(string(text), "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -87,18 +87,18 @@ func incompleteSize(p []byte) int {
 	return 0
 }
 
-// writeJSON writes JSON and ends the line. On a terminal, hidden characters become JSON
+// WriteJSON writes JSON and ends the line. On a terminal, hidden characters become JSON
 // escapes.
-func (s *screen) writeJSON(raw string) error {
+func (s *Screen) WriteJSON(raw string) error {
 	if s.mustEscape() {
 		raw = visibleJSON(raw)
 	}
-	_, err := io.WriteString(s.out, strings.TrimSuffix(raw, "\n")+"\n")
+	_, err := io.WriteString(s.Out, strings.TrimSuffix(raw, "\n")+"\n")
 	return err
 }
 
-// printJSON writes a value as indented JSON.
-func (s *screen) printJSON(v any) error {
+// PrintJSON writes a value as indented JSON.
+func (s *Screen) PrintJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
@@ -106,65 +106,65 @@ func (s *screen) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	return s.writeJSON(b.String())
+	return s.WriteJSON(b.String())
 }
 
-// span is a text in one of the colors below; an empty color is none.
-type span struct{ color, text string }
+// Span is a text in one of the colors below; an empty color is none.
+type Span struct{ Color, Text string }
 
-// printf writes a constant format with arguments from any source. It escapes hidden
+// Printf writes a constant format with arguments from any source. It escapes hidden
 // characters and line breaks in the arguments, but not tabs. Only spans have colors.
-func (s *screen) printf(format string, args ...any) {
+func (s *Screen) Printf(format string, args ...any) {
 	for i, arg := range args {
 		switch arg := arg.(type) {
-		case span:
-			args[i] = s.paint(arg.color, visible(arg.text, "\t"))
+		case Span:
+			args[i] = s.paint(arg.Color, Visible(arg.Text, "\t"))
 		case int, int64, uint64:
 		default:
-			args[i] = visible(fmt.Sprint(arg), "\t")
+			args[i] = Visible(fmt.Sprint(arg), "\t")
 		}
 	}
-	fmt.Fprintf(s.out, format, args...)
+	fmt.Fprintf(s.Out, format, args...)
 }
 
 // Colors, as parameters of an SGR sequence.
 const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
+	Bold   = "1"
+	Dim    = "2"
+	Red    = "31"
 	green  = "32"
-	yellow = "33"
-	cyan   = "36"
+	Yellow = "33"
+	Cyan   = "36"
 )
 
 // paint colors a text if the output shows colors. The text must not contain hidden
 // characters.
-func (s *screen) paint(color, text string) string {
+func (s *Screen) paint(color, text string) string {
 	if !s.color || color == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// colorOf returns the color of a status, or none.
-func colorOf(status string) string {
+// ColorOf returns the color of a status, or none.
+func ColorOf(status string) string {
 	word, _, _ := strings.Cut(status, " ")
 	switch word {
 	case "completed", "ok", "active":
 		return green
 	case "failed", "error":
-		return red
+		return Red
 	case "timed_out", "cancelled", "disabled", "interrupted":
-		return yellow
+		return Yellow
 	case "running", "queued":
-		return cyan
+		return Cyan
 	default:
 		return ""
 	}
 }
 
-// oneLine shortens text to one line of at most n runes.
-func oneLine(s string, n int) string {
+// OneLine shortens text to one line of at most n runes.
+func OneLine(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
@@ -172,27 +172,27 @@ func oneLine(s string, n int) string {
 	return s
 }
 
-// cut escapes hidden characters in a line that starts at a column, and shortens it to
+// Cut escapes hidden characters in a line that starts at a column, and shortens it to
 // the width of the terminal.
-func cut(out *screen, text string, column int) string {
-	text = visible(text, "\t")
-	if out.columns == 0 {
+func Cut(out *Screen, text string, column int) string {
+	text = Visible(text, "\t")
+	if out.Columns == 0 {
 		return text
 	}
 	text = strings.ReplaceAll(text, "\t", "  ")
-	return runewidth.Truncate(text, max(out.columns-column, leastColumn), "…")
+	return runewidth.Truncate(text, max(out.Columns-column, leastColumn), "…")
 }
 
-// countNoun returns a count with its noun, such as "1 event".
-func countNoun[T ~int | ~int64 | ~uint64](n T, noun string) string {
+// CountNoun returns a count with its noun, such as "1 event".
+func CountNoun[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// plural returns a noun in the form for n.
-func plural(n int, noun string) string {
+// Plural returns a noun in the form for n.
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return noun
 	}

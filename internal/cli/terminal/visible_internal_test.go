@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ func TestVisible(t *testing.T) {
 		"👩\u200dx admin\ufe0f 1\ufe0f ❤\ufe0f\ufe0f": "👩\\u200dx admin\\ufe0f 1\\ufe0f ❤\ufe0f\\ufe0f",
 		"\u0601": "\u0601", // a visible sign
 	} {
-		if got := visible(text, "\n\t"); got != want {
+		if got := Visible(text, "\n\t"); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 		raw, err := json.Marshal(text)

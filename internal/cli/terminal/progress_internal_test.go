@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"strings"
@@ -11,15 +11,15 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	var b writes
 	now := time.Unix(1000, 0)
-	p := newProgress(&screen{out: &b, terminal: true, columns: 100}, "verified")
+	p := NewProgress(&Screen{Out: &b, Terminal: true, Columns: 100}, "verified")
 	p.now = func() time.Time { return now }
-	p.show(0, 1000)
+	p.Show(0, 1000)
 	for range 10 {
 		now = now.Add(time.Second)
-		p.show(uint64(now.Unix()-1000)*25, 1000)
+		p.Show(uint64(now.Unix()-1000)*25, 1000)
 	}
-	p.show(251, 1000) // too soon
-	p.clear()
+	p.Show(251, 1000) // too soon
+	p.Clear()
 	for _, want := range []string{"verified [                    ] 0 of 1000 events, 0 %\r", "[=                   ] 50 of 1000 events, 5 %, about 38.0 s left", "[=====               ] 250 of 1000 events, 25 %, about 30.0 s left\r\x1b[K"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%q is not shown in %q", want, b)
@@ -29,9 +29,9 @@ func TestProgress(t *testing.T) {
 		t.Errorf("too much is shown: %q", b)
 	}
 	var none writes
-	quiet := newProgress(&screen{out: &none}, "verified")
-	quiet.show(1, 2)
-	quiet.clear()
+	quiet := NewProgress(&Screen{Out: &none}, "verified")
+	quiet.Show(1, 2)
+	quiet.Clear()
 	if len(none) > 0 {
 		t.Errorf("a pipe gets %q", none)
 	}

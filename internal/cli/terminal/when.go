@@ -1,15 +1,15 @@
-package cli
+package terminal
 
 import (
 	"fmt"
 	"time"
 )
 
-// formatWhen returns a time for the output: relative to now on a terminal, else
+// FormatWhen returns a time for the output: relative to now on a terminal, else
 // unchanged.
-func (s *screen) formatWhen(text string) string {
+func (s *Screen) FormatWhen(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
-	if !s.terminal || err != nil {
+	if !s.Terminal || err != nil {
 		return text
 	}
 	return formatAge(time.Since(at))
@@ -31,8 +31,8 @@ func formatAge(d time.Duration) string {
 	}
 }
 
-// formatDuration returns a duration in about three digits.
-func formatDuration(d time.Duration) string {
+// FormatDuration returns a duration in about three digits.
+func FormatDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -47,8 +47,8 @@ func formatDuration(d time.Duration) string {
 	}
 }
 
-// formatInterval returns the time between two times of an answer, or a dash.
-func formatInterval(from string, to *string) string {
+// FormatInterval returns the time between two times of an answer, or a dash.
+func FormatInterval(from string, to *string) string {
 	if to == nil {
 		return "-"
 	}
@@ -60,5 +60,5 @@ func formatInterval(from string, to *string) string {
 	if err != nil {
 		return "-"
 	}
-	return formatDuration(end.Sub(begin))
+	return FormatDuration(end.Sub(begin))
 }

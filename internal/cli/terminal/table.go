@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// grid is a table. On a terminal its widest columns are shortened to fit the width.
-type grid struct {
-	s     *screen
+// Grid is a table. On a terminal its widest columns are shortened to fit the width.
+type Grid struct {
+	s     *Screen
 	names []string
 	rows  [][]string
 }
 
 const (
-	// columnGap is the space between two columns.
-	columnGap = 2
+	// ColumnGap is the space between two columns.
+	ColumnGap = 2
 	// enoughColumn is the width to which long texts are shortened before ids are.
 	enoughColumn = 40
 	// leastColumn is the width to which columns are shortened first. narrowColumn is
@@ -34,44 +34,44 @@ var keyColumns = map[string]int{"EXECUTION": 18, "CREATED BY": 18, "HEAP": 12}
 // wordColumns hold one word, which is never shortened.
 var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}
 
-func table(out *screen, columns ...string) *grid { return &grid{s: out, names: columns} }
+func Table(out *Screen, columns ...string) *Grid { return &Grid{s: out, names: columns} }
 
-// row adds a row. It escapes hidden characters, line breaks and tabs, so that no cell
+// Row adds a row. It escapes hidden characters, line breaks and tabs, so that no cell
 // can begin another row.
-func (g *grid) row(cells ...any) {
+func (g *Grid) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		row[i] = visible(fmt.Sprint(c), "")
+		row[i] = Visible(fmt.Sprint(c), "")
 	}
 	g.rows = append(g.rows, row)
 }
 
 // Flush prints the table.
-func (g *grid) Flush() error {
+func (g *Grid) Flush() error {
 	widths := g.widths()
 	var b strings.Builder
 	g.print(&b, g.names, widths, true)
 	for _, row := range g.rows {
 		g.print(&b, row, widths, false)
 	}
-	_, err := io.WriteString(g.s.out, b.String())
+	_, err := io.WriteString(g.s.Out, b.String())
 	return err
 }
 
 // widths returns the widths of the columns: that of their content, or less if the
 // terminal is too narrow.
-func (g *grid) widths() []int {
+func (g *Grid) widths() []int {
 	widths := make([]int, len(g.names))
 	for _, row := range append([][]string{g.names}, g.rows...) {
 		for i := range min(len(row), len(widths)) {
 			widths[i] = max(widths[i], runewidth.StringWidth(row[i]))
 		}
 	}
-	if g.s.columns == 0 {
+	if g.s.Columns == 0 {
 		return widths
 	}
 	least := make([]int, len(widths))
-	total := columnGap * (len(widths) - 1)
+	total := ColumnGap * (len(widths) - 1)
 	for i, w := range widths {
 		total += w
 		least[i] = max(leastColumn, keyColumns[g.names[i]], runewidth.StringWidth(g.names[i]))
@@ -80,7 +80,7 @@ func (g *grid) widths() []int {
 		}
 	}
 	shrink := func(to func(i int) int) {
-		for total > g.s.columns {
+		for total > g.s.Columns {
 			widest := -1
 			for i, w := range widths {
 				if w > to(i) && (widest < 0 || w > widths[widest]) {
@@ -103,7 +103,7 @@ func (g *grid) widths() []int {
 		}
 		return max(least[i], enoughColumn)
 	})
-	if total > g.s.columns {
+	if total > g.s.Columns {
 		for i := range widths { // a few more characters of an id add nothing
 			if key(i) && widths[i] > least[i] {
 				total -= widths[i] - least[i]
@@ -121,15 +121,15 @@ func (g *grid) widths() []int {
 	return widths
 }
 
-func (g *grid) print(b *strings.Builder, row []string, widths []int, heading bool) {
+func (g *Grid) print(b *strings.Builder, row []string, widths []int, heading bool) {
 	for i, text := range row {
 		last := i == len(row)-1
 		color := ""
 		switch {
 		case heading:
-			color = dim
+			color = Dim
 		case i < len(g.names) && slices.Contains(wordColumns, g.names[i]):
-			color = colorOf(text)
+			color = ColorOf(text)
 		}
 		width := runewidth.StringWidth(text)
 		if i < len(widths) && width > widths[i] {
@@ -142,7 +142,7 @@ func (g *grid) print(b *strings.Builder, row []string, widths []int, heading boo
 		}
 		b.WriteString(g.s.paint(color, text))
 		if !last && i < len(widths) {
-			b.WriteString(strings.Repeat(" ", max(0, widths[i]-width)+columnGap))
+			b.WriteString(strings.Repeat(" ", max(0, widths[i]-width)+ColumnGap))
 		}
 	}
 	b.WriteByte('\n')

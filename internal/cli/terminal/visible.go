@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// visible replaces each character that a terminal interprets or does not show by an
+// Visible replaces each character that a terminal interprets or does not show by an
 // escape such as \x1b or \u202e: control characters except those in keep, bidi marks,
 // line separators, characters without a width, and bytes that are not UTF-8.
-func visible(text, keep string) string {
+func Visible(text, keep string) string {
 	return escapeHidden(text, keep, func(b *strings.Builder, r rune, size int, raw string) {
 		switch {
 		case r == utf8.RuneError && size == 1:
@@ -32,7 +32,7 @@ func visible(text, keep string) string {
 	})
 }
 
-// visibleJSON is visible for JSON. The escapes do not change the value.
+// visibleJSON is Visible for JSON. The escapes do not change the value.
 func visibleJSON(text string) string {
 	return escapeHidden(text, "\n\t", func(b *strings.Builder, r rune, _ int, _ string) {
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
