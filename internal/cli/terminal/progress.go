@@ -21,6 +21,8 @@ type Progress struct {
 	shown time.Time
 }
 
+// NewProgress returns the progress of a task, such as "rebuilt". It counts events, and shows
+// nothing if out is not a terminal.
 func NewProgress(out *Screen, what string) *Progress {
 	p := &Progress{what: what, Unit: "events", now: time.Now}
 	if out.Terminal {
@@ -37,6 +39,8 @@ const (
 	barWidth      = 20
 )
 
+// Show reports that done of total units of the task are done. It rarely writes, so that each
+// unit may be reported.
 func (p *Progress) Show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,6 +69,7 @@ func (p *Progress) remaining(now time.Time, done, total uint64) string {
 	return ", about " + FormatDuration(max(left, time.Second).Round(time.Second)) + " left"
 }
 
+// Clear removes the progress from the terminal.
 func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,9 +23,9 @@ import (
 //   - Printf takes a layout. Its arguments are text from anywhere and stay in their
 //     line, also where the output is no terminal.
 type Screen struct {
-	Out      io.Writer
-	Terminal bool
-	Raw      bool // write to a terminal as to a file
+	Out      io.Writer // callers MUST NOT write to it
+	Terminal bool      // Out is a terminal
+	Raw      bool      // write to a terminal as to a file
 	color    bool
 	Columns  int // 0: not a terminal, so no limit
 
@@ -33,7 +33,7 @@ type Screen struct {
 	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
 }
 
-// New detects the properties of an output. Colors are off if NO_COLOR is set or
+// New returns the screen of an output, and detects the properties of the output. Colors are off if NO_COLOR is set or
 // TERM is dumb.
 func New(out io.Writer) *Screen {
 	s := &Screen{Out: out}

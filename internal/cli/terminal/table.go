@@ -34,6 +34,7 @@ var keyColumns = map[string]int{"EXECUTION": 18, "CREATED BY": 18, "HEAP": 12}
 // wordColumns hold one word, which is never shortened.
 var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}
 
+// Table returns an empty table with the names of its columns. Flush prints it.
 func Table(out *Screen, columns ...string) *Grid { return &Grid{s: out, names: columns} }
 
 // Row adds a row. It escapes hidden characters, line breaks and tabs, so that no cell
