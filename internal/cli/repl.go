@@ -42,6 +42,9 @@ const replHelp = `Commands:
     .exit             end
 `
 
+// replCommands are completed at the beginning of a line.
+var replCommands = []string{".exit", ".heap", ".help", ".reset", ".tags", ".undo"}
+
 // repl is one interactive session of the command.
 type repl struct {
 	*replCmd
@@ -69,9 +72,6 @@ type lineReader interface {
 	close()
 }
 
-// errDiscard is returned for a line that the user discarded.
-var errDiscard = errors.New("input discarded")
-
 func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	// An interrupt cancels the running script and MUST NOT cancel the context of the
 	// command.
@@ -90,7 +90,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 	}
-	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
+	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: newNameList(replCommands, c.lineageCode, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
 	defer r.exitOnSignal(syscall.SIGTERM)()
@@ -352,4 +352,20 @@ func (r *repl) isEnded() bool {
 	default:
 		return false
 	}
+}
+
+// lineageCode returns the code of the newest runs in the lineage of a heap, as far as
+// it can be read.
+func (f clientFlags) lineageCode(ctx context.Context, heap string, most int) (list []string) {
+	answer, err := f.api().Lineage(ctx, heap)
+	if err != nil {
+		return nil
+	}
+	lineage := answer.Body.Lineage
+	for _, step := range lineage[:min(len(lineage), most)] {
+		if e, err := f.api().Execution(ctx, step.ExecutionID); err == nil {
+			list = append(list, e.Body.Code)
+		}
+	}
+	return list
 }

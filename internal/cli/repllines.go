@@ -11,6 +11,9 @@ import (
 	"github.com/peterh/liner"
 )
 
+// errDiscard is returned for a line that the user discarded.
+var errDiscard = errors.New("input discarded")
+
 // lineEditor reads lines from a terminal and keeps a history in a file.
 type lineEditor struct {
 	state *liner.State
@@ -18,7 +21,7 @@ type lineEditor struct {
 }
 
 // newLineEditor sets up the terminal. ok is false if the terminal does not support it.
-func newLineEditor(complete func(word string) []string) (_ lineReader, ok bool) {
+func newLineEditor(complete func(word string) []string) (_ *lineEditor, ok bool) {
 	if !liner.TerminalSupported() {
 		return nil, false
 	}

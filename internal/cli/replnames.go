@@ -17,7 +17,8 @@ import (
 // code of these runs and runs nothing, so completion leaves no event in the ledger. It
 // does not find names that code defines in other ways.
 type nameList struct {
-	flags clientFlags
+	commands    []string // of the program, completed at the beginning of a line
+	lineageCode func(ctx context.Context, heap string, most int) []string
 
 	mu    sync.Mutex
 	known map[string]bool
@@ -37,11 +38,8 @@ var languageNames = strings.Fields(`Array ArrayBuffer BigInt Boolean DataView Da
 	clearTimeout console const continue crypto decodeURIComponent default delete encodeURIComponent export false finally function globalThis import instanceof isFinite isNaN null
 	parseFloat parseInt performance queueMicrotask return setInterval setTimeout structuredClone switch this throw true typeof undefined while yield`)
 
-// replCommands are completed at the beginning of a line.
-var replCommands = []string{".exit", ".heap", ".help", ".reset", ".tags", ".undo"}
-
-func newNameList(flags clientFlags, heap string) *nameList {
-	n := &nameList{flags: flags, known: map[string]bool{}, heap: heap}
+func newNameList(commands []string, lineageCode func(ctx context.Context, heap string, most int) []string, heap string) *nameList {
+	n := &nameList{commands: commands, lineageCode: lineageCode, known: map[string]bool{}, heap: heap}
 	for _, name := range languageNames {
 		n.known[name] = true
 	}
@@ -77,7 +75,7 @@ func (n *nameList) add(code string) {
 // complete lists the names that start with word.
 func (n *nameList) complete(word string) []string {
 	if strings.HasPrefix(word, ".") {
-		return filterPrefix(replCommands, word)
+		return filterPrefix(n.commands, word)
 	}
 	if word == "" {
 		return nil
@@ -104,24 +102,8 @@ func filterPrefix(list []string, word string) (found []string) {
 func (n *nameList) readLineage() {
 	ctx, stop := context.WithTimeout(context.Background(), lineageWait)
 	defer stop()
-	for _, code := range n.flags.lineageCode(ctx, n.heap, lineageRuns) {
+	for _, code := range n.lineageCode(ctx, n.heap, lineageRuns) {
 		n.add(code)
 	}
 	n.heap = ""
-}
-
-// lineageCode returns the code of the newest runs in the lineage of a heap, as far as
-// it can be read.
-func (f clientFlags) lineageCode(ctx context.Context, heap string, most int) (list []string) {
-	answer, err := f.api().Lineage(ctx, heap)
-	if err != nil {
-		return nil
-	}
-	lineage := answer.Body.Lineage
-	for _, step := range lineage[:min(len(lineage), most)] {
-		if e, err := f.api().Execution(ctx, step.ExecutionID); err == nil {
-			list = append(list, e.Body.Code)
-		}
-	}
-	return list
 }

@@ -26,7 +26,7 @@ func TestUnfinished(t *testing.T) {
 // Names that code declares are completed, and names that it only uses are not.
 func TestDeclaredNames(t *testing.T) {
 	t.Parallel()
-	n := newNameList(clientFlags{}, "")
+	n := newNameList(replCommands, nil, "")
 	n.declare("let one = 1, other = 2\nconst two=2; var three\nfunction four() {}\nclass Five {}\nasync function six() {}\nfunction* seven() {}\nglobalThis.eight = 8\nnine = 9\nten == 10\nused(one)\nif (nine) {}")
 	for word, want := range map[string]bool{"one": true, "two": true, "three": true, "four": true, "Five": true, "six": true, "seven": true, "eight": true, "nine": true, "ten": false, "used": false} {
 		if got := slices.Contains(n.complete(word), word); got != want {
