@@ -25,10 +25,8 @@
 //   - ownerlog.go: writes the log of the owner, and limits its size
 //   - run.go: run: follows a run and prints its outcome; decides the exit status for it
 //   - source.go: reads the script, and refuses text that is not UTF-8
-//   - repl.go: repl: runs each input from the heap of the run before; its own commands
-//   - repllines.go, unfinished.go: reads lines and keeps their history; decides whether a
-//     script needs more lines
-//   - replnames.go: finds the names that Tab completes
+//   - repl.go: repl: runs each input from the heap of the run before; its own commands.
+//     Package prompt reads the input
 //   - exec.go: exec get, output, watch, cancel, events
 //   - execlist.go, exectext.go, calls.go: exec list, text, calls
 //   - execshow.go, execshowoutput.go: exec show: the summary, and the timeline of events and

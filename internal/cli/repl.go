@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"daybook/internal/cli/prompt"
 	"daybook/internal/web/client"
 )
 
@@ -50,7 +51,7 @@ type repl struct {
 	*replCmd
 	std   *streams
 	lines lineReader
-	names *nameList
+	names *prompt.Names
 	// turns is the id of the logical session that inputs are turns of, or empty.
 	turns string
 	// heap is the key of the heap that the next input starts from, or empty for a fresh
@@ -65,11 +66,11 @@ type repl struct {
 	ended      chan struct{}
 }
 
-// lineReader reads input. read returns errDiscard if the user discarded the line, and
+// lineReader reads input. Read returns prompt.ErrDiscard if the user discarded the line, and
 // io.EOF at the end.
 type lineReader interface {
-	read(prompt string) (string, error)
-	close()
+	Read(prompt string) (string, error)
+	Close()
 }
 
 func (c *replCmd) Run(ctx context.Context, std *streams) error {
@@ -90,18 +91,18 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 	}
-	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: newNameList(replCommands, c.lineageCode, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
+	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: prompt.NewNames(replCommands, c.lineageCode, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
 	defer r.exitOnSignal(syscall.SIGTERM)()
 	interactive := std.in == io.Reader(os.Stdin) && std.out.Terminal && std.out.Out == io.Writer(os.Stdout)
 	if interactive {
-		r.lines, interactive = newLineEditor(r.names.complete)
+		r.lines, interactive = prompt.NewEditor(r.names.Complete)
 	}
 	if !interactive {
-		r.lines = newPipedLines(std.in)
+		r.lines = prompt.NewPiped(std.in)
 	}
-	defer r.lines.close()
+	defer r.lines.Close()
 	if interactive {
 		from := "a fresh isolate"
 		if heap != "" {
@@ -141,7 +142,7 @@ func (r *repl) loop(ctx context.Context) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, errDiscard):
+		case errors.Is(err, prompt.ErrDiscard):
 			continue
 		case err != nil:
 			return err
@@ -183,9 +184,9 @@ func isReplCommand(text string) bool {
 // input reads lines until they form a complete script.
 func (r *repl) input() (string, error) {
 	var b strings.Builder
-	for prompt := "> "; ; prompt = "... " {
-		line, err := r.line(prompt)
-		if errors.Is(err, errDiscard) && b.Len() == 0 {
+	for mark := "> "; ; mark = "... " {
+		line, err := r.line(mark)
+		if errors.Is(err, prompt.ErrDiscard) && b.Len() == 0 {
 			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to exit.")
 		}
 		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
@@ -196,7 +197,7 @@ func (r *repl) input() (string, error) {
 		}
 		b.WriteString(line)
 		b.WriteByte('\n')
-		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !isUnfinished(text) {
+		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !prompt.IsUnfinished(text) {
 			return text, nil
 		}
 	}
@@ -204,7 +205,7 @@ func (r *repl) input() (string, error) {
 
 // line reads a line. It returns io.EOF when the command is to end, although its Read
 // may still block: a Read of a terminal cannot be interrupted.
-func (r *repl) line(prompt string) (string, error) {
+func (r *repl) line(mark string) (string, error) {
 	type input struct {
 		line string
 		err  error
@@ -214,7 +215,7 @@ func (r *repl) line(prompt string) (string, error) {
 	}
 	read := make(chan input, 1)
 	go func() {
-		line, err := r.lines.read(prompt)
+		line, err := r.lines.Read(mark)
 		read <- input{line, err}
 	}()
 	select {
@@ -242,7 +243,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	if err != nil {
 		return nil, withRequestHint(replaceFieldNames(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"}), "")
 	}
-	r.names.declare(code)
+	r.names.Declare(code)
 	id := accepted.Body.ExecutionID
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -310,7 +311,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 			return err
 		}
 		r.earlier, r.heap = append(r.earlier, r.heap), key
-		r.names.startFrom(key)
+		r.names.StartFrom(key)
 		r.showHeap()
 	case name == ".heap" && len(args) == 0:
 		r.showHeap()

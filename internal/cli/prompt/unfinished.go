@@ -1,10 +1,10 @@
-package cli
+package prompt
 
 import "unicode"
 
-// isUnfinished reports whether a script lacks its end: a bracket, template or comment is
+// IsUnfinished reports whether a script lacks its end: a bracket, template or comment is
 // open, or a string whose last line ends in a backslash. V8 reports all other mistakes.
-func isUnfinished(code string) bool {
+func IsUnfinished(code string) bool {
 	var open []rune // brackets; '`' for a template, '$' for a substitution in a template
 	top := func() rune {
 		if len(open) == 0 {

@@ -1,4 +1,4 @@
-package cli
+package prompt
 
 import (
 	"bufio"
@@ -11,24 +11,24 @@ import (
 	"github.com/peterh/liner"
 )
 
-// errDiscard is returned for a line that the user discarded.
-var errDiscard = errors.New("input discarded")
+// ErrDiscard is returned for a line that the user discarded.
+var ErrDiscard = errors.New("input discarded")
 
-// lineEditor reads lines from a terminal and keeps a history in a file.
-type lineEditor struct {
+// Editor reads lines from a terminal and keeps a history in a file.
+type Editor struct {
 	state *liner.State
 	file  string // of the history; empty for none
 }
 
-// newLineEditor sets up the terminal. ok is false if the terminal does not support it.
-func newLineEditor(complete func(word string) []string) (_ *lineEditor, ok bool) {
+// NewEditor sets up the terminal. ok is false if the terminal does not support it.
+func NewEditor(complete func(word string) []string) (_ *Editor, ok bool) {
 	if !liner.TerminalSupported() {
 		return nil, false
 	}
 	if _, err := liner.TerminalMode(); err != nil {
 		return nil, false
 	}
-	e := &lineEditor{state: liner.NewLiner(), file: historyFile()}
+	e := &Editor{state: liner.NewLiner(), file: historyFile()}
 	e.state.SetCtrlCAborts(true)
 	e.state.SetTabCompletionStyle(liner.TabPrints)
 	e.state.SetWordCompleter(func(line string, pos int) (head string, list []string, tail string) {
@@ -49,10 +49,10 @@ func newLineEditor(complete func(word string) []string) (_ *lineEditor, ok bool)
 	return e, true
 }
 
-func (e *lineEditor) read(prompt string) (string, error) {
+func (e *Editor) Read(prompt string) (string, error) {
 	line, err := e.state.Prompt(prompt)
 	if errors.Is(err, liner.ErrPromptAborted) {
-		return "", errDiscard
+		return "", ErrDiscard
 	}
 	if err == nil && strings.TrimSpace(line) != "" {
 		e.state.AppendHistory(line)
@@ -60,9 +60,9 @@ func (e *lineEditor) read(prompt string) (string, error) {
 	return line, err
 }
 
-// close restores the terminal and saves the history. Only the user can read the file,
+// Close restores the terminal and saves the history. Only the user can read the file,
 // because it may hold secrets.
-func (e *lineEditor) close() {
+func (e *Editor) Close() {
 	_ = e.state.Close()
 	if e.file == "" || os.MkdirAll(filepath.Dir(e.file), 0o700) != nil {
 		return
@@ -87,12 +87,12 @@ func historyFile() string {
 	return filepath.Join(home, ".local", "state", "daybook", "repl_history")
 }
 
-// pipedLines reads lines from anything but a terminal, without prompts.
-type pipedLines struct{ in *bufio.Reader }
+// Piped reads lines from anything but a terminal, without prompts.
+type Piped struct{ in *bufio.Reader }
 
-func newPipedLines(in io.Reader) pipedLines { return pipedLines{bufio.NewReader(in)} }
+func NewPiped(in io.Reader) Piped { return Piped{bufio.NewReader(in)} }
 
-func (p pipedLines) read(string) (string, error) {
+func (p Piped) Read(string) (string, error) {
 	line, err := p.in.ReadString('\n')
 	if errors.Is(err, io.EOF) && line != "" {
 		err = nil
@@ -100,4 +100,4 @@ func (p pipedLines) read(string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-func (p pipedLines) close() {}
+func (p Piped) Close() {}

@@ -1,4 +1,4 @@
-package cli
+package prompt
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"daybook/internal/cli/terminal"
 )
 
-// nameList holds the names that Tab completes: names of the language, names that inputs
+// Names holds the names that Tab completes: names of the language, names that inputs
 // declared, and names that the runs in the lineage of the heap declared. It reads the
 // code of these runs and runs nothing, so completion leaves no event in the ledger. It
 // does not find names that code defines in other ways.
-type nameList struct {
+type Names struct {
 	commands    []string // of the program, completed at the beginning of a line
 	lineageCode func(ctx context.Context, heap string, most int) []string
 
@@ -38,16 +38,16 @@ var languageNames = strings.Fields(`Array ArrayBuffer BigInt Boolean DataView Da
 	clearTimeout console const continue crypto decodeURIComponent default delete encodeURIComponent export false finally function globalThis import instanceof isFinite isNaN null
 	parseFloat parseInt performance queueMicrotask return setInterval setTimeout structuredClone switch this throw true typeof undefined while yield`)
 
-func newNameList(commands []string, lineageCode func(ctx context.Context, heap string, most int) []string, heap string) *nameList {
-	n := &nameList{commands: commands, lineageCode: lineageCode, known: map[string]bool{}, heap: heap}
+func NewNames(commands []string, lineageCode func(ctx context.Context, heap string, most int) []string, heap string) *Names {
+	n := &Names{commands: commands, lineageCode: lineageCode, known: map[string]bool{}, heap: heap}
 	for _, name := range languageNames {
 		n.known[name] = true
 	}
 	return n
 }
 
-// startFrom adds the names of the lineage of a heap at the next Tab.
-func (n *nameList) startFrom(heap string) {
+// StartFrom adds the names of the lineage of a heap at the next Tab.
+func (n *Names) StartFrom(heap string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.heap = heap
@@ -55,14 +55,14 @@ func (n *nameList) startFrom(heap string) {
 
 var declaration = regexp.MustCompile(`(?m)(?:\b(?:let|const|var|function|class)\s*\*?\s+|\bglobalThis\.|^\s*)([\p{L}_$][\p{L}\p{N}_$]*)(\s*(?:=[^=]|\(|\{|;|,|$|\s))`)
 
-// declare adds the names that a script declares or assigns.
-func (n *nameList) declare(code string) {
+// Declare adds the names that a script declares or assigns.
+func (n *Names) Declare(code string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.add(code)
 }
 
-func (n *nameList) add(code string) {
+func (n *Names) add(code string) {
 	for _, m := range declaration.FindAllStringSubmatch(code, -1) {
 		declared := regexp.MustCompile(`^\s*(?:let|const|var|function|class|globalThis)\b`).MatchString(m[0])
 		assigned := strings.HasPrefix(strings.TrimSpace(m[2]), "=")
@@ -72,8 +72,8 @@ func (n *nameList) add(code string) {
 	}
 }
 
-// complete lists the names that start with word.
-func (n *nameList) complete(word string) []string {
+// Complete lists the names that start with word.
+func (n *Names) Complete(word string) []string {
 	if strings.HasPrefix(word, ".") {
 		return filterPrefix(n.commands, word)
 	}
@@ -99,7 +99,7 @@ func filterPrefix(list []string, word string) (found []string) {
 
 // readLineage reads the code of the newest runs in the lineage of the heap. It ignores
 // errors, because completion is optional.
-func (n *nameList) readLineage() {
+func (n *Names) readLineage() {
 	ctx, stop := context.WithTimeout(context.Background(), lineageWait)
 	defer stop()
 	for _, code := range n.lineageCode(ctx, n.heap, lineageRuns) {

@@ -1,4 +1,4 @@
-package cli
+package prompt
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ func TestUnfinished(t *testing.T) {
 		"/[(]/.test(a)\n": false, "a / b / (\n": true, "x = /\\(/\n": false, "return /(/\n": false, "a[0] / (1\n": true,
 		"}\n": false, "(]\n": false, "(}\n": false, "é(\n": true, "/* é */ (\n": true,
 	} {
-		if got := isUnfinished(code); got != want {
+		if got := IsUnfinished(code); got != want {
 			t.Errorf("%q: %t, want %t", code, got, want)
 		}
 	}
@@ -26,17 +26,17 @@ func TestUnfinished(t *testing.T) {
 // Names that code declares are completed, and names that it only uses are not.
 func TestDeclaredNames(t *testing.T) {
 	t.Parallel()
-	n := newNameList(replCommands, nil, "")
-	n.declare("let one = 1, other = 2\nconst two=2; var three\nfunction four() {}\nclass Five {}\nasync function six() {}\nfunction* seven() {}\nglobalThis.eight = 8\nnine = 9\nten == 10\nused(one)\nif (nine) {}")
+	n := NewNames([]string{".exit", ".heap", ".help"}, nil, "")
+	n.Declare("let one = 1, other = 2\nconst two=2; var three\nfunction four() {}\nclass Five {}\nasync function six() {}\nfunction* seven() {}\nglobalThis.eight = 8\nnine = 9\nten == 10\nused(one)\nif (nine) {}")
 	for word, want := range map[string]bool{"one": true, "two": true, "three": true, "four": true, "Five": true, "six": true, "seven": true, "eight": true, "nine": true, "ten": false, "used": false} {
-		if got := slices.Contains(n.complete(word), word); got != want {
+		if got := slices.Contains(n.Complete(word), word); got != want {
 			t.Errorf("%s is completed: %t", word, got)
 		}
 	}
-	if got := n.complete(".h"); !slices.Equal(got, []string{".heap", ".help"}) {
+	if got := n.Complete(".h"); !slices.Equal(got, []string{".heap", ".help"}) {
 		t.Errorf("commands: %q", got)
 	}
-	if got := n.complete(""); got != nil {
+	if got := n.Complete(""); got != nil {
 		t.Errorf("nothing completes to %q", got)
 	}
 }
