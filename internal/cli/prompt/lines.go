@@ -11,7 +11,7 @@ import (
 	"github.com/peterh/liner"
 )
 
-// ErrDiscard is returned for a line that the user discarded.
+// ErrDiscard is returned by Editor.Read for a line that the user discarded with Ctrl-C.
 var ErrDiscard = errors.New("input discarded")
 
 // Editor reads lines from a terminal and keeps a history in a file.
@@ -20,7 +20,8 @@ type Editor struct {
 	file  string // of the history; empty for none
 }
 
-// NewEditor sets up the terminal. ok is false if the terminal does not support it.
+// NewEditor sets up the terminal of the process and reads the history. complete lists the
+// names that begin with a word. The caller MUST call Close. ok is false if the terminal does not support it.
 func NewEditor(complete func(word string) []string) (_ *Editor, ok bool) {
 	if !liner.TerminalSupported() {
 		return nil, false
@@ -49,6 +50,8 @@ func NewEditor(complete func(word string) []string) (_ *Editor, ok bool) {
 	return e, true
 }
 
+// Read shows the prompt and reads a line without its end. It blocks until the line is
+// complete, and cannot be cancelled. It returns io.EOF at Ctrl-D, and ErrDiscard at Ctrl-C.
 func (e *Editor) Read(prompt string) (string, error) {
 	line, err := e.state.Prompt(prompt)
 	if errors.Is(err, liner.ErrPromptAborted) {
@@ -90,8 +93,11 @@ func historyFile() string {
 // Piped reads lines from anything but a terminal, without prompts.
 type Piped struct{ in *bufio.Reader }
 
+// NewPiped returns a reader of the lines of in.
 func NewPiped(in io.Reader) Piped { return Piped{bufio.NewReader(in)} }
 
+// Read reads a line without its end. It shows no prompt. It returns io.EOF after the last
+// line.
 func (p Piped) Read(string) (string, error) {
 	line, err := p.in.ReadString('\n')
 	if errors.Is(err, io.EOF) && line != "" {
@@ -100,4 +106,5 @@ func (p Piped) Read(string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
+// Close does nothing.
 func (p Piped) Close() {}

@@ -15,7 +15,7 @@ import (
 // Names holds the names that Tab completes: names of the language, names that inputs
 // declared, and names that the runs in the lineage of the heap declared. It reads the
 // code of these runs and runs nothing, so completion leaves no event in the ledger. It
-// does not find names that code defines in other ways.
+// does not find names that code defines in other ways. It is safe for concurrent use.
 type Names struct {
 	commands    []string // of the program, completed at the beginning of a line
 	lineageCode func(ctx context.Context, heap string, most int) []string
@@ -38,6 +38,9 @@ var languageNames = strings.Fields(`Array ArrayBuffer BigInt Boolean DataView Da
 	clearTimeout console const continue crypto decodeURIComponent default delete encodeURIComponent export false finally function globalThis import instanceof isFinite isNaN null
 	parseFloat parseInt performance queueMicrotask return setInterval setTimeout structuredClone switch this throw true typeof undefined while yield`)
 
+// NewNames returns the names of the language and of the lineage of a heap; an empty heap is a
+// fresh isolate. commands are completed at the beginning of a line. lineageCode returns the
+// code of at most most runs in the lineage of a heap, newest first, as far as it can be read.
 func NewNames(commands []string, lineageCode func(ctx context.Context, heap string, most int) []string, heap string) *Names {
 	n := &Names{commands: commands, lineageCode: lineageCode, known: map[string]bool{}, heap: heap}
 	for _, name := range languageNames {
@@ -72,7 +75,8 @@ func (n *Names) add(code string) {
 	}
 }
 
-// Complete lists the names that start with word.
+// Complete lists the names that start with word. It calls lineageCode once per heap, and
+// waits for it at most lineageWait.
 func (n *Names) Complete(word string) []string {
 	if strings.HasPrefix(word, ".") {
 		return filterPrefix(n.commands, word)
