@@ -1,20 +1,15 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -63,7 +58,13 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	return embed.Attach(ctx, embed.Client{
 		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: settings, Notice: notice,
-		StartOwner: func(ctx context.Context) error { return startOwner(ctx, dir, settings, notice) },
+		StartOwner: func(ctx context.Context) error {
+			err := startOwner(ctx, dir, settings, notice)
+			if _, wrong := errors.AsType[ownerOptionError](err); wrong {
+				return usageError{err}
+			}
+			return err
+		},
 	}, std.in, std.out)
 }
 
@@ -108,36 +109,6 @@ func sharedSettingsOf(kctx *kong.Context) []string {
 	})
 }
 
-// configOf returns the content of a file for --config with these settings. The owner gets
-// them in a file because other users can read its command line, and the user may have
-// given settings in a file or an environment variable to hide them.
-func configOf(settings []string) ([]byte, error) {
-	values := map[string][]string{}
-	for _, setting := range settings {
-		name, value, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
-		values[name] = append(values[name], value)
-	}
-	config := map[string]any{}
-	for name, list := range values {
-		if config[name] = list; len(list) == 1 {
-			config[name] = list[0]
-		}
-	}
-	return json.Marshal(config)
-}
-
-// closeInheritedOnExec marks the descriptors that this process inherited, such as a
-// pipe or a locked file, as close-on-exec. The background owner must not keep them
-// open. Go marks its own files itself.
-func closeInheritedOnExec() {
-	open, _ := os.ReadDir("/proc/self/fd") // without /proc the owner cannot read its configuration either
-	for _, entry := range open {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
-}
-
 // valuesOf returns the values of a flag as texts, or nil if it is not set.
 func valuesOf(v reflect.Value) (list []string) {
 	switch v.Kind() {
@@ -168,85 +139,6 @@ func valuesOf(v reflect.Value) (list []string) {
 	}
 }
 
-// ownerReport is the report of a background owner to the process that started it, as one
-// line of JSON.
-type ownerReport struct {
-	Ready bool `json:"ready,omitempty"`
-	// Locked reports that another process owns the directory.
-	Locked bool `json:"locked,omitempty"`
-	// Stopped reports that a signal interrupted the start.
-	Stopped bool `json:"stopped,omitempty"`
-	// Usage reports that an option is invalid, such as the data directory.
-	Usage bool     `json:"usage,omitempty"`
-	Error string   `json:"error,omitempty"`
-	Notes []string `json:"notes,omitempty"`
-}
-
-// reportFD is the file descriptor for the report.
-const reportFD = 3
-
-// startOwner starts the owner of a data directory in the background. It blocks until
-// the owner serves, reports an error or exits, or ctx is done.
-func startOwner(ctx context.Context, dir string, settings []string, notice func(string)) error {
-	program, err := os.Executable()
-	if err == nil {
-		if _, missing := os.Stat(program); missing != nil {
-			program = "/proc/self/exe" // the program file was replaced or removed
-		}
-	} else {
-		return fmt.Errorf("find the program to start: %w", err)
-	}
-	log, err := openOwnerLog(dir)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("start the process that owns %s: %w", dir, err)
-	}
-	defer r.Close()
-	config, err := configOf(settings)
-	if err != nil {
-		return fmt.Errorf("start the process that owns %s: %w", dir, err)
-	}
-	closeInheritedOnExec()
-	cmd := exec.Command(program, "owner", "--data-dir="+dir, fmt.Sprintf("--report-fd=%d", reportFD), "--config=/proc/self/fd/0") //nolint:noctx // the owner outlives this process
-	cmd.Stdin = bytes.NewReader(config)
-	cmd.Stderr, cmd.ExtraFiles = log, []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		return fmt.Errorf("start the process that owns %s: %w", dir, err)
-	}
-	go func() { _ = cmd.Wait() }() // reaps the process if it exits first
-	stop := context.AfterFunc(ctx, func() { r.Close() })
-	defer stop()
-	var got ownerReport
-	if err := json.NewDecoder(r).Decode(&got); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("start the process that owns %s: it exited without a report; see %s (%w)", dir, log.Name(), embed.ErrNotServing)
-	}
-	for _, note := range got.Notes {
-		notice(note)
-	}
-	switch {
-	case got.Ready:
-		return nil
-	case got.Locked:
-		return embed.ErrLocked
-	case got.Stopped:
-		return fmt.Errorf("start the process that owns %s: %s (%w)", dir, got.Error, embed.ErrNotServing)
-	case got.Usage:
-		return usageError{fmt.Errorf("start the process that owns %s: %s", dir, got.Error)}
-	default:
-		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
-	}
-}
-
 // ownerCmd is the background process that owns a data directory for attached clients.
 type ownerCmd struct {
 	stdioFlags
@@ -255,15 +147,7 @@ type ownerCmd struct {
 
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
-	report := func(ownerReport) {}
-	if c.ReportFD == reportFD {
-		to := os.NewFile(reportFD, "report")
-		syscall.CloseOnExec(reportFD)
-		report = func(r ownerReport) {
-			_ = json.NewEncoder(to).Encode(r) // a starter that has exited needs no report
-			to.Close()
-		}
-	}
+	report := reportTo(c.ReportFD)
 	err := c.serve(ctx, settingsOf(kctx), report)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
