@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/owner"
 )
 
 // stdioFlags are the flags of the commands that speak a protocol on stdin and stdout.
@@ -59,8 +60,8 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	return embed.Attach(ctx, embed.Client{
 		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: settings, Notice: notice,
 		StartOwner: func(ctx context.Context) error {
-			err := startOwner(ctx, dir, settings, notice)
-			if _, wrong := errors.AsType[ownerOptionError](err); wrong {
+			err := owner.Start(ctx, dir, settings, notice)
+			if _, wrong := errors.AsType[owner.OptionError](err); wrong {
 				return usageError{err}
 			}
 			return err
@@ -147,17 +148,17 @@ type ownerCmd struct {
 
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
-	report := reportTo(c.ReportFD)
+	report := owner.ReportTo(c.ReportFD)
 	err := c.serve(ctx, settingsOf(kctx), report)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
-		report(ownerReport{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
+		report(owner.Report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
 	}
 	return err
 }
 
-func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(ownerReport)) error {
-	log, err := newBoundedLog(c.DataDir)
+func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(owner.Report)) error {
+	log, err := owner.OpenLog(c.DataDir)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(own
 	if err != nil {
 		return optionError(err)
 	}
-	ready := ownerReport{Ready: true}
+	ready := owner.Report{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {
 		ready.Notes = append([]string{headline + "; run \"daybook status\" for details"}, findings...)
 	}

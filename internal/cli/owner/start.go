@@ -1,4 +1,4 @@
-package cli
+package owner
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"daybook/embed"
 )
 
-// startOwner starts the owner of a data directory in the background. It blocks until
+// Start starts the owner of a data directory in the background. It blocks until
 // the owner serves, reports an error or exits, or ctx is done.
-func startOwner(ctx context.Context, dir string, settings []string, notice func(string)) error {
+func Start(ctx context.Context, dir string, settings []string, notice func(string)) error {
 	program, err := os.Executable()
 	if err == nil {
 		if _, missing := os.Stat(program); missing != nil {
@@ -25,7 +25,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	} else {
 		return fmt.Errorf("find the program to start: %w", err)
 	}
-	log, err := openOwnerLog(dir)
+	log, err := openFile(dir)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	go func() { _ = cmd.Wait() }() // reaps the process if it exits first
 	stop := context.AfterFunc(ctx, func() { r.Close() })
 	defer stop()
-	var got ownerReport
+	var got Report
 	if err := json.NewDecoder(r).Decode(&got); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -70,15 +70,15 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 	case got.Stopped:
 		return fmt.Errorf("start the process that owns %s: %s (%w)", dir, got.Error, embed.ErrNotServing)
 	case got.Usage:
-		return ownerOptionError{fmt.Errorf("start the process that owns %s: %s", dir, got.Error)}
+		return OptionError{fmt.Errorf("start the process that owns %s: %s", dir, got.Error)}
 	default:
 		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
 	}
 }
 
-// ownerReport is the report of a background owner to the process that started it, as one
+// Report is the report of a background owner to the process that started it, as one
 // line of JSON.
-type ownerReport struct {
+type Report struct {
 	Ready bool `json:"ready,omitempty"`
 	// Locked reports that another process owns the directory.
 	Locked bool `json:"locked,omitempty"`
@@ -93,22 +93,22 @@ type ownerReport struct {
 // reportFD is the file descriptor for the report.
 const reportFD = 3
 
-// reportTo returns the function through which an owner reports once on a file descriptor.
+// ReportTo returns the function through which an owner reports once on a file descriptor.
 // It does nothing if fd is not reportFD, as without a process that waits for the report.
-func reportTo(fd int) func(ownerReport) {
+func ReportTo(fd int) func(Report) {
 	if fd != reportFD {
-		return func(ownerReport) {}
+		return func(Report) {}
 	}
 	to := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
-	return func(r ownerReport) {
+	return func(r Report) {
 		_ = json.NewEncoder(to).Encode(r) // a starter that has exited needs no report
 		to.Close()
 	}
 }
 
-// ownerOptionError reports that an owner refuses an option, such as the data directory.
-type ownerOptionError struct{ error }
+// OptionError reports that an owner refuses an option, such as the data directory.
+type OptionError struct{ error }
 
 // configOf returns the content of a file for --config with these settings. The owner gets
 // them in a file because other users can read its command line, and the user may have

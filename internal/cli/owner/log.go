@@ -1,4 +1,4 @@
-package cli
+package owner
 
 import (
 	"fmt"
@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// ownerLogName is the log file of a background owner in the data directory. Only
+	// logName is the log file of a background owner in the data directory. Only
 	// the user who started the owner can read it.
-	ownerLogName = "owner.log"
-	// maxOwnerLog is the maximum size of the file, in bytes. One older file of this
+	logName = "owner.log"
+	// maxLog is the maximum size of the file, in bytes. One older file of this
 	// size is kept.
-	maxOwnerLog = 1 << 20
+	maxLog = 1 << 20
 )
 
-func openOwnerLog(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, ownerLogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+func openFile(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of the background process: %w", err)
 	}
 	return f, nil
 }
 
-// boundedLog is the log of a background owner. The standard error of the process is the
+// Log is the log of a background owner. The standard error of the process is the
 // same file, for messages of the Go runtime.
-type boundedLog struct {
+type Log struct {
 	dir string
 
 	mu   sync.Mutex
@@ -36,14 +36,14 @@ type boundedLog struct {
 	size int64
 }
 
-func newBoundedLog(dir string) (*boundedLog, error) {
-	l := &boundedLog{dir: dir}
+func OpenLog(dir string) (*Log, error) {
+	l := &Log{dir: dir}
 	return l, l.open()
 }
 
 // open opens the file. The caller MUST hold l.mu or be the only user of l.
-func (l *boundedLog) open() error {
-	f, err := openOwnerLog(l.dir)
+func (l *Log) open() error {
+	f, err := openFile(l.dir)
 	if err != nil {
 		return err
 	}
@@ -60,10 +60,10 @@ func (l *boundedLog) open() error {
 	return nil
 }
 
-func (l *boundedLog) Write(p []byte) (int, error) {
+func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size+int64(len(p)) > maxOwnerLog && l.size > 0 {
+	if l.size+int64(len(p)) > maxLog && l.size > 0 {
 		if err := l.rotate(l.file); err != nil {
 			return 0, err
 		}
@@ -75,7 +75,7 @@ func (l *boundedLog) Write(p []byte) (int, error) {
 
 // rotate renames a full file. It does not sync: after a power cut the old name may be
 // back, and the file grows until the next rotation. The caller MUST hold l.mu.
-func (l *boundedLog) rotate(full *os.File) error {
+func (l *Log) rotate(full *os.File) error {
 	if err := os.Rename(full.Name(), full.Name()+".1"); err != nil {
 		return fmt.Errorf("move the log of the background process aside: %w", err)
 	}
@@ -85,7 +85,7 @@ func (l *boundedLog) rotate(full *os.File) error {
 	return full.Close()
 }
 
-func (l *boundedLog) Close() error {
+func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.file.Close()
