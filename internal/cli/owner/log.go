@@ -36,6 +36,7 @@ type Log struct {
 	size int64
 }
 
+// OpenLog opens the log in a data directory, and makes it the standard error of the process.
 func OpenLog(dir string) (*Log, error) {
 	l := &Log{dir: dir}
 	return l, l.open()
@@ -60,6 +61,7 @@ func (l *Log) open() error {
 	return nil
 }
 
+// Write appends to the log. It is safe for concurrent use.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,6 +87,7 @@ func (l *Log) rotate(full *os.File) error {
 	return full.Close()
 }
 
+// Close closes the log. The standard error stays open.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
