@@ -214,6 +214,23 @@ func isUnavailable(err error) bool {
 	return unusable || errors.Is(err, client.ErrNoServer)
 }
 
+// sourcedError is an error with the sources of the flags in its message.
+type sourcedError struct {
+	error
+	text string
+}
+
+func (e sourcedError) Error() string { return e.text }
+func (e sourcedError) Unwrap() error { return e.error }
+
+// withSources adds the sources of flags to the message of a usageError.
+func withSources(err error, kctx *kong.Context) error {
+	if _, usage := errors.AsType[usageError](err); !usage {
+		return err
+	}
+	return sourcedError{err, nameSources(err.Error(), kctx)}
+}
+
 // defaultDataDir returns the data directory of the XDG base directory specification.
 func defaultDataDir() string {
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {

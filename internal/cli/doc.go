@@ -43,6 +43,7 @@
 //     ones
 //   - pages.go: reads the pages of a list up to --limit
 //   - moment.go: parses the times of flags
+//   - settings.go: finds the flags whose values differ from the defaults
 //   - variables.go: names the environment variable of each flag, and adds the source of a
 //     value to messages
 //   - config.go: reads the values of flags from the file of --config

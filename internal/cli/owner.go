@@ -7,9 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -67,77 +64,6 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 			return err
 		},
 	}, std.in, std.out)
-}
-
-// settingsOf returns the flags of a command whose values differ from the defaults, as
-// --name=value. It omits the flags that belong to one client.
-func settingsOf(kctx *kong.Context) (list []string) {
-	for _, f := range kctx.Selected().Flags {
-		if slices.Contains([]string{"data-dir", "session-id", "report-fd"}, f.Name) {
-			continue
-		}
-		for _, text := range valuesOf(f.Target) {
-			if text == f.Default || text == "false" && f.Default == "" {
-				continue
-			}
-			if d, ok := f.Target.Interface().(time.Duration); ok {
-				if usual, err := time.ParseDuration(f.Default); err == nil && usual == d {
-					continue
-				}
-			}
-			if f.Name == "mcp-config" || f.Name == "audit-key" {
-				if abs, err := filepath.Abs(text); err == nil {
-					text = abs
-				}
-			}
-			list = append(list, "--"+f.Name+"="+text)
-		}
-	}
-	return list
-}
-
-// sharedSettingsOf returns the settings of a server that "daybook mcp" has too.
-func sharedSettingsOf(kctx *kong.Context) []string {
-	shared := map[string]bool{}
-	for _, command := range kctx.Model.Children {
-		if command.Name == "mcp" {
-			collectFlags(command, shared)
-		}
-	}
-	return slices.DeleteFunc(settingsOf(kctx), func(setting string) bool {
-		name, _, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
-		return !shared[name]
-	})
-}
-
-// valuesOf returns the values of a flag as texts, or nil if it is not set.
-func valuesOf(v reflect.Value) (list []string) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
-		return valuesOf(v.Elem())
-	case reflect.Slice:
-		for i := range v.Len() {
-			list = append(list, valuesOf(v.Index(i))...)
-		}
-		return list
-	case reflect.Map: // one text, as on the command line
-		for _, key := range v.MapKeys() {
-			list = append(list, fmt.Sprintf("%v=%v", key, v.MapIndex(key)))
-		}
-		if len(list) == 0 {
-			return nil
-		}
-		slices.Sort(list)
-		return []string{strings.Join(list, ",")}
-	default:
-		if text := fmt.Sprint(v.Interface()); text != "" {
-			return []string{text}
-		}
-		return nil
-	}
 }
 
 // ownerCmd is the background process that owns a data directory for attached clients.

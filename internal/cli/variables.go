@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -118,21 +117,4 @@ func sourceOf(kctx *kong.Context, name string) string {
 		return ""
 	}
 	return "in " + path
-}
-
-// sourcedError is an error with the sources of the flags in its message.
-type sourcedError struct {
-	error
-	text string
-}
-
-func (e sourcedError) Error() string { return e.text }
-func (e sourcedError) Unwrap() error { return e.error }
-
-// withSources adds the sources of flags to the message of a usageError.
-func withSources(err error, kctx *kong.Context) error {
-	if _, usage := errors.AsType[usageError](err); !usage {
-		return err
-	}
-	return sourcedError{err, nameSources(err.Error(), kctx)}
 }
