@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/settings"
 	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
 )
@@ -36,8 +37,8 @@ const exitHelp = "Exit status: 0 success, 1 failure, 2 mistake in the command li
 
 // commands is the complete command line. The help lists the commands in this order.
 type commands struct {
-	Config configFlag `help:"JSON file with values for flags that are not given: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
-	Raw    rawFlag    `help:"Write control and hidden characters to a terminal without escapes, as to a file." env:"-"`
+	Config settings.ConfigFlag `help:"JSON file with values for flags that are not given: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
+	Raw    rawFlag             `help:"Write control and hidden characters to a terminal without escapes, as to a file." env:"-"`
 
 	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP on stdin and stdout."`
@@ -116,12 +117,12 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		text := explainParseError(err)
 		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
-			text = nameSources(text, wrong.Context)
+			text = settings.NameSources(text, wrong.Context)
 		}
 		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", text, commandOf(err))
 		return exitUsage
 	}
-	preferFlags(kctx)
+	settings.PreferFlags(kctx)
 	// The first signal asks the command to end. The second one has the default action,
 	// which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -151,7 +152,7 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 		kong.Exit(exit),
 		kong.Bind(std),
 		kong.PostBuild(orderFlags),
-		kong.PostBuild(nameVariables),
+		kong.PostBuild(settings.NameVariables),
 		kong.Vars{"datadir": defaultDataDir(), "execution_help": executionHelp, "heap_help": heapHelp, "session_help": sessionHelp},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ValueFormatter(helpOf),
@@ -228,7 +229,7 @@ func withSources(err error, kctx *kong.Context) error {
 	if _, usage := errors.AsType[usageError](err); !usage {
 		return err
 	}
-	return sourcedError{err, nameSources(err.Error(), kctx)}
+	return sourcedError{err, settings.NameSources(err.Error(), kctx)}
 }
 
 // defaultDataDir returns the data directory of the XDG base directory specification.

@@ -6,8 +6,8 @@
 // a terminal it escapes control and hidden characters in text that scripts or other clients
 // wrote.
 //
-// embed/options_*.go decides which values of options are permitted, and httpapi which
-// requests.
+// Package settings finds the values of flags. embed/options_*.go decides which values of
+// options are permitted, and httpapi which requests.
 //
 // The files, in reading order:
 //
@@ -43,10 +43,6 @@
 //     ones
 //   - pages.go: reads the pages of a list up to --limit
 //   - moment.go: parses the times of flags
-//   - settings.go: finds the flags whose values differ from the defaults
-//   - variables.go: names the environment variable of each flag, and adds the source of a
-//     value to messages
-//   - config.go: reads the values of flags from the file of --config
 //   - optionflags.go: words errors of options as errors of their flags
 //   - input.go: decides which errors of files and options are mistakes in the command line
 //   - flagnames.go: replaces fields of requests in errors of the server by flags

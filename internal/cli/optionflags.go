@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/settings"
 )
 
 // optionFlags maps fields of embed.Options to their flags.
@@ -67,7 +68,7 @@ func (e flagError) problem(name string, f *embed.FieldError) string {
 	flag, rule := e.flags[i], *f.Range
 	value := " " + f.Value // one entry of a flag that is a map
 	if flag.Target.Kind() != reflect.Map {
-		value = " is " + strings.Join(valuesOf(flag.Target), ",")
+		value = " is " + strings.Join(settings.TextsOf(flag.Target), ",")
 	}
 	if rule.Negative != "" { // on the command line 0 has this meaning
 		rule.Zero, rule.Negative = rule.Negative, ""

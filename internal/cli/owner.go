@@ -13,6 +13,7 @@ import (
 
 	"daybook/embed"
 	"daybook/internal/cli/owner"
+	"daybook/internal/cli/settings"
 )
 
 // stdioFlags are the flags of the commands that speak a protocol on stdin and stdout.
@@ -52,12 +53,12 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return usageError{fmt.Errorf("--data-dir %s is a file; name a directory", dir)}
 	}
-	settings := settingsOf(kctx)
+	changed := settings.Changed(kctx)
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	return embed.Attach(ctx, embed.Client{
-		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: settings, Notice: notice,
+		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: changed, Notice: notice,
 		StartOwner: func(ctx context.Context) error {
-			err := owner.Start(ctx, dir, settings, notice)
+			err := owner.Start(ctx, dir, changed, notice)
 			if _, wrong := errors.AsType[owner.OptionError](err); wrong {
 				return usageError{err}
 			}
@@ -75,7 +76,7 @@ type ownerCmd struct {
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
 	report := owner.ReportTo(c.ReportFD)
-	err := c.serve(ctx, settingsOf(kctx), report)
+	err := c.serve(ctx, settings.Changed(kctx), report)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
 		report(owner.Report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
@@ -83,7 +84,7 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 	return err
 }
 
-func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(owner.Report)) error {
+func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(owner.Report)) error {
 	log, err := owner.OpenLog(c.DataDir)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, report func(own
 	defer log.Close()
 	opts := c.options(log)
 	opts.MCP.SessionID = "" // each client names its own session
-	opts.Owner.Background, opts.Owner.Settings = true, settings
+	opts.Owner.Background, opts.Owner.Settings = true, changed
 	if err := c.readServers(&opts); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/settings"
 	"daybook/internal/cli/terminal"
 	"daybook/internal/redact"
 )
@@ -60,7 +61,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	if err != nil {
 		return usageError{err}
 	}
-	opts.Owner.TakeOver, opts.Owner.Settings = true, sharedSettingsOf(kctx)
+	opts.Owner.TakeOver, opts.Owner.Settings = true, settings.ChangedShared(kctx)
 	opts.Owner.Notice = func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	if err := c.readServers(&opts); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/cli/settings"
 	"daybook/internal/cli/terminal"
 )
 
@@ -45,7 +46,7 @@ func (c *verifyCmd) Help() string {
 
 // Validate checks the flags against each other.
 func (c *verifyCmd) Validate(kctx *kong.Context) error {
-	if c.Server != "" && c.Export != "" && isGiven(kctx, "server") {
+	if c.Server != "" && c.Export != "" && settings.IsGiven(kctx, "server") {
 		return errors.New("give --server or --export, not both")
 	}
 	if c.Server != "" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/internal/cli/settings"
 )
 
 // Weights of tenants are read from the command line and from a file, as an object or a text. They
@@ -32,8 +34,8 @@ func TestTenantWeights(t *testing.T) {
 		{"serve", "--config", file("text.json", `{"tenant-weights": "acme=3,b=2"}`)},
 	} {
 		var serve struct {
-			Config configFlag `name:"config"`
-			Serve  serveCmd   `cmd:""`
+			Config settings.ConfigFlag `name:"config"`
+			Serve  serveCmd            `cmd:""`
 		}
 		parser, err := kong.New(&serve, kong.Vars{"datadir": dir}, kong.BindTo(context.Background(), (*context.Context)(nil)))
 		if err != nil {
@@ -47,7 +49,7 @@ func TestTenantWeights(t *testing.T) {
 		if got := serve.Serve.slotFlags.options().Weights; !maps.Equal(got, want) {
 			t.Errorf("%v: weights %v, want %v", args, got, want)
 		}
-		if got := settingsOf(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
+		if got := settings.Changed(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
 			t.Errorf("%v: the owner receives %q", args, got)
 		}
 	}

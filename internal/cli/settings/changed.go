@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// settingsOf returns the flags of a command whose values differ from the defaults, as
+// Changed returns the flags of a command whose values differ from the defaults, as
 // --name=value. It omits the flags that belong to one client.
-func settingsOf(kctx *kong.Context) (list []string) {
+func Changed(kctx *kong.Context) (list []string) {
 	for _, f := range kctx.Selected().Flags {
 		if slices.Contains([]string{"data-dir", "session-id", "report-fd"}, f.Name) {
 			continue
 		}
-		for _, text := range valuesOf(f.Target) {
+		for _, text := range TextsOf(f.Target) {
 			if text == f.Default || text == "false" && f.Default == "" {
 				continue
 			}
@@ -38,31 +38,31 @@ func settingsOf(kctx *kong.Context) (list []string) {
 	return list
 }
 
-// sharedSettingsOf returns the settings of a server that "daybook mcp" has too.
-func sharedSettingsOf(kctx *kong.Context) []string {
+// ChangedShared returns the settings of a server that "daybook mcp" has too.
+func ChangedShared(kctx *kong.Context) []string {
 	shared := map[string]bool{}
 	for _, command := range kctx.Model.Children {
 		if command.Name == "mcp" {
 			collectFlags(command, shared)
 		}
 	}
-	return slices.DeleteFunc(settingsOf(kctx), func(setting string) bool {
+	return slices.DeleteFunc(Changed(kctx), func(setting string) bool {
 		name, _, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
 		return !shared[name]
 	})
 }
 
-// valuesOf returns the values of a flag as texts, or nil if it is not set.
-func valuesOf(v reflect.Value) (list []string) {
+// TextsOf returns the values of a flag as texts, or nil if it is not set.
+func TextsOf(v reflect.Value) (list []string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil
 		}
-		return valuesOf(v.Elem())
+		return TextsOf(v.Elem())
 	case reflect.Slice:
 		for i := range v.Len() {
-			list = append(list, valuesOf(v.Index(i))...)
+			list = append(list, TextsOf(v.Index(i))...)
 		}
 		return list
 	case reflect.Map: // one text, as on the command line

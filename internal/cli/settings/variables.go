@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"os"
@@ -18,9 +18,9 @@ var (
 	sharedFlags = []string{"server", "token", "data-dir", "key-dir", "nats-url", "ca"}
 )
 
-// nameVariables names the variable of each flag that has one: DAYBOOK_ and the name of
+// NameVariables names the variable of each flag that has one: DAYBOOK_ and the name of
 // the flag. An env tag takes precedence; "-" means none.
-func nameVariables(k *kong.Kong) error {
+func NameVariables(k *kong.Kong) error {
 	nameVariablesIn(k.Model.Node, false)
 	for _, command := range k.Model.Children {
 		nameVariablesBelow(command, slices.Contains(serverCommands, command.Name))
@@ -49,12 +49,12 @@ func nameVariablesIn(n *kong.Node, server bool) {
 	}
 }
 
-// preferFlags drops a value of --server from the environment or a file if the command line
+// PreferFlags drops a value of --server from the environment or a file if the command line
 // has --data-dir, or --export of "daybook verify", which then replace the server. Other
 // commands with --export still send requests to the server.
-func preferFlags(kctx *kong.Context) {
+func PreferFlags(kctx *kong.Context) {
 	command := kctx.Selected()
-	if command == nil || isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && (command.Name != "verify" || !isGiven(kctx, "export")) {
+	if command == nil || IsGiven(kctx, "server") || !IsGiven(kctx, "data-dir") && (command.Name != "verify" || !IsGiven(kctx, "export")) {
 		return
 	}
 	if server := flagNamed(command.Flags, "server"); server != nil {
@@ -62,17 +62,17 @@ func preferFlags(kctx *kong.Context) {
 	}
 }
 
-// isGiven reports whether a flag is on the command line.
-func isGiven(kctx *kong.Context, name string) bool {
+// IsGiven reports whether a flag is on the command line.
+func IsGiven(kctx *kong.Context, name string) bool {
 	return slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
 }
 
 // flagName matches a flag in a message.
 var flagName = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
 
-// nameSources adds to each line of a message the variables and files that set the flags in
+// NameSources adds to each line of a message the variables and files that set the flags in
 // it, except those on the command line.
-func nameSources(message string, kctx *kong.Context) string {
+func NameSources(message string, kctx *kong.Context) string {
 	if kctx == nil || kctx.Selected() == nil {
 		return message
 	}
@@ -93,7 +93,7 @@ func nameSources(message string, kctx *kong.Context) string {
 // text if that is the command line or nowhere.
 func sourceOf(kctx *kong.Context, name string) string {
 	flag := flagNamed(kctx.Selected().Flags, name)
-	if flag == nil || isGiven(kctx, name) {
+	if flag == nil || IsGiven(kctx, name) {
 		return ""
 	}
 	for _, variable := range flag.Envs {
@@ -102,10 +102,10 @@ func sourceOf(kctx *kong.Context, name string) string {
 		}
 	}
 	config := flagNamed(kctx.Model.Flags, "config")
-	if config == nil || !isGiven(kctx, "config") {
+	if config == nil || !IsGiven(kctx, "config") {
 		return ""
 	}
-	path := string(kctx.FlagValue(config).(configFlag))
+	path := string(kctx.FlagValue(config).(ConfigFlag))
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "" // a pipe cannot be read twice
 	}

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ import (
 	"daybook/internal/web"
 )
 
-// configFlag loads values from a JSON file before the other flags are resolved.
-type configFlag string
+// ConfigFlag loads values from a JSON file before the other flags are resolved.
+type ConfigFlag string
 
 // BeforeResolve reads the file. Its values rank below the command line and the
 // environment.
-func (c configFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Path) error {
-	path := string(kctx.FlagValue(flagNamed(app.Model.Flags, "config")).(configFlag))
+func (c ConfigFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Path) error {
+	path := string(kctx.FlagValue(flagNamed(app.Model.Flags, "config")).(ConfigFlag))
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read --config: %w", err)
