@@ -19,7 +19,7 @@ var (
 )
 
 // NameVariables names the variable of each flag that has one: DAYBOOK_ and the name of
-// the flag. An env tag takes precedence; "-" means none.
+// the flag. An env tag takes precedence; "-" means none. It is for kong.PostBuild.
 func NameVariables(k *kong.Kong) error {
 	nameVariablesIn(k.Model.Node, false)
 	for _, command := range k.Model.Children {

@@ -29,6 +29,7 @@ var keptExports = map[string][]string{
 	},
 	"the OpenAPI document has its name":             {"httpapi.Proof"},
 	"other packages implement it without naming it": {"audit.HeapVerifier"},
+	"the parser of the command line calls it":       {"internal/cli/settings.ConfigFlag.BeforeResolve"},
 	"huma reads embedded structs of inputs and answers only if their types are exported": {
 		"httpapi.OneContext", "httpapi.OneExecution", "httpapi.OneHeap", "httpapi.OneSession", "httpapi.OneWebhook",
 		"httpapi.Reading", "httpapi.ReplayInput", "httpapi.Written",
