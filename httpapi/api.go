@@ -21,20 +21,17 @@ import (
 )
 
 // api is the state that the handlers share. It is immutable except for wrote, late and
-// the shared pages. The field of an optional part is nil if the option is not set and has
-// no default.
+// what the feeds keep. The field of an optional part is nil if the option is not set and
+// has no default.
 type api struct {
 	cmd    Commands
 	q      Queries
 	events EventLog
-	// live serves clients that follow the ledger, and outputs serves clients that follow the
-	// output of a run. These clients share pages: stored has pages of stored events, and
-	// lines has pages of stored lines.
+	// live serves clients that read or follow the ledger, and outputs serves clients that
+	// follow the output of a run.
 	live      *liveFeed
 	outputs   *outputFeed
 	reads     *reads.Gate
-	stored    sharedPages[storedKey, storedPage]
-	lines     sharedPages[lineKey, []outputLine]
 	ready     func(ctx context.Context) error
 	log       *slog.Logger
 	guard     *web.Guard
@@ -73,10 +70,10 @@ func New(o Options) (http.Handler, error) {
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval
-	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
 	if a.reads = o.Reads; a.reads == nil {
 		a.reads = reads.New(reads.Options{})
 	}
+	a.live, a.outputs = newLiveFeed(o.Events, a.reads), newOutputFeed(o.Queries, a.reads)
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}

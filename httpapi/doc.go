@@ -59,14 +59,14 @@
 //   - largetext.go, array.go: writes a response with large texts, or a long list, in pieces
 //   - output.go: reads output by page, and decides which pages are heavy; sends the stream of
 //     output to one client, and decides how it ends
-//   - outputfeed.go: reads and encodes new lines once for all followers of a run; decides how
-//     often followers of output and of events get deliveries
+//   - outputfeed.go: reads and encodes new and stored lines once for all followers of a run;
+//     decides how often followers of output and of events get deliveries
 //   - sse.go: writes server-sent events; the interval of heartbeats
 //   - eventstreams.go: writes events of the ledger as server-sent events or as JSON lines
 //   - ledgerevents.go: lists events of the ledger, and follows them for one client: first the
 //     stored ones, then new ones
-//   - livefeed.go: reads and encodes new events once for all followers; decides how many are
-//     kept for followers that are behind
+//   - livefeed.go: reads and encodes new and stored events once for all followers; decides how
+//     many are kept for followers that are behind
 //   - sharedpages.go: loads a page of stored events or lines once for clients that ask for it
 //     together
 //   - ledger.go: reads and requests checkpoints; reads proofs and exports

@@ -24,7 +24,7 @@ func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, ui
 // make a long array, which would hold as many large events later.
 func TestFeedsReleaseRemovedEvents(t *testing.T) {
 	t.Parallel()
-	feed := newLiveFeed(silentLog{})
+	feed := newLiveFeed(silentLog{}, nil)
 	feed.limit = 1
 	f := feed.join(t.Context(), "a", 0)
 	defer f.leave()
@@ -41,7 +41,7 @@ func TestFeedsReleaseRemovedEvents(t *testing.T) {
 		t.Errorf("events are held: %v, of %v, since %d", kept, order, f.audience.since)
 	}
 
-	outputs := newOutputFeed(nil)
+	outputs := newOutputFeed(nil, nil)
 	run := &followedRun{kept: make([]outputLine, 0, 8), changed: make(chan struct{})}
 	lines := run.kept[:3]
 	large := bytes.Repeat([]byte("x"), outputBytes)
@@ -62,8 +62,8 @@ func (endedRun) Lines(context.Context, string, string, int64, int) ([]projection
 // wrote less output than the one before.
 func TestFollowerBehindGetsTheEnd(t *testing.T) {
 	t.Parallel()
-	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), reads: reads.New(reads.Options{})}
-	lines, status, err := a.readLinesBehind(t.Context(), runKey{"a", "x"}, 7)
+	outputs := newOutputFeed(endedRun{}, reads.New(reads.Options{}))
+	lines, status, err := outputs.stored(t.Context(), &followedRun{runKey: runKey{"a", "x"}}, 7)
 	if len(lines) != 0 || status != events.StatusCompleted || err != nil {
 		t.Errorf("%d lines, %q, %v", len(lines), status, err)
 	}

@@ -17,10 +17,7 @@ import (
 	"daybook/ledger"
 )
 
-const (
-	eventBatch    = 1000
-	maxEventLimit = 100_000
-)
+const maxEventLimit = 100_000
 
 // eventStreamBytes is approximately the memory of a response that reads the ledger in
 // pieces: one piece as it is stored, decoded, and as JSON.
@@ -199,7 +196,7 @@ func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveE
 
 // readPage reads one page of stored events, none of them after edge.
 func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
-	page, err := er.a.eventsAfter(ctx, er.r.tenant, er.after)
+	page, err := er.a.live.stored(ctx, er.r.tenant, er.after)
 	if errors.Is(err, errNothingStored) {
 		page.end = edge
 	} else if err != nil {
@@ -234,44 +231,6 @@ func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edg
 		}
 	}
 	return nil
-}
-
-// storedKey identifies a page of stored events by its tenant and the position before it.
-type storedKey struct {
-	tenant string
-	after  uint64
-}
-
-// storedPage holds all events for a tenant up to the position end.
-type storedPage struct {
-	events []*liveEvent
-	end    uint64
-}
-
-// eventsAfter returns a shared page of stored events after a position, or
-// errNothingStored if there are none.
-func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (storedPage, error) {
-	return a.stored.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
-		ctx, leave, err := a.reads.Enter(ctx, tenant)
-		if err != nil {
-			return storedPage{}, err
-		}
-		defer leave()
-		batch, err := a.events.Read(ctx, after, eventBatch)
-		if err == nil && len(batch) == 0 {
-			err = errNothingStored
-		}
-		if err != nil {
-			return storedPage{}, err
-		}
-		page := storedPage{end: batch[len(batch)-1].Seq}
-		for _, e := range batch {
-			if e.Tenant == tenant || e.Tenant == events.LedgerTenant {
-				page.events = append(page.events, &liveEvent{event: e})
-			}
-		}
-		return page, nil
-	})
 }
 
 // logStreamError logs why a stream ended early.
@@ -357,7 +316,7 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 		}
 		if len(list) > 0 {
 			changed = nil // the next delivery waits for the end of the pause
-			pause.Reset(livePause(place.reading.followers.Load()))
+			pause.Reset(place.pause())
 		}
 		select {
 		case <-changed:
@@ -366,11 +325,11 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 			if err := s.beat(strconv.FormatUint(er.after, 10)); err != nil {
 				return err
 			}
-		case <-place.reading.ended:
+		case <-place.ended():
 			if len(list) > 0 {
 				continue // events read before the end are delivered first
 			}
-			return place.reading.err
+			return place.err()
 		case <-er.r.drain:
 			return nil
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/resources/reads"
 )
 
 const (
@@ -24,6 +26,8 @@ const (
 	// deliveryBytes bounds a delivery to a follower. A delivery ends with the first event
 	// that reaches this size.
 	deliveryBytes = 256 << 10
+	// storedBatch is the maximum number of events that are read for a page of stored events.
+	storedBatch = 1000
 )
 
 // liveFeed follows the ledger once for all clients that follow it, and encodes each
@@ -34,6 +38,8 @@ const (
 // It is safe for concurrent use.
 type liveFeed struct {
 	log   EventLog
+	gate  *reads.Gate
+	pages sharedPages[storedKey, storedPage]
 	limit int           // of size
 	keep  time.Duration // liveKeepTime, except in tests
 
@@ -88,7 +94,7 @@ func (e *liveEvent) encode() error {
 			return
 		}
 		var buf bytes.Buffer
-		if err := encoder(&buf).Encode(ce); err != nil {
+		if err := encodeTo(&buf, ce); err != nil {
 			e.err = fmt.Errorf("encode event %d: %w", e.event.Seq, err)
 			return
 		}
@@ -97,8 +103,16 @@ func (e *liveEvent) encode() error {
 	return e.err
 }
 
-func newLiveFeed(log EventLog) *liveFeed {
-	return &liveFeed{log: log, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
+// encodeTo appends v as JSON, without HTML escapes, and a line end.
+func encodeTo(buf *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v) //nolint:wrapcheck // the callers name what they encode
+}
+
+// newLiveFeed returns the feed of a ledger. Reads of stored events wait for a place of gate.
+func newLiveFeed(log EventLog, gate *reads.Gate) *liveFeed {
+	return &liveFeed{log: log, gate: gate, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
 }
 
 // follower connects one client with a liveFeed. It is not safe for concurrent use.
@@ -137,6 +151,15 @@ func (f *liveFeed) start(ctx context.Context, after uint64) {
 		r.err = f.log.Follow(ctx, after, func(batch []events.Event, _ uint64) error { return f.add(r, batch) })
 	}()
 }
+
+// pause returns the minimum time between two deliveries to the follower.
+func (w *follower) pause() time.Duration { return livePause(w.reading.followers.Load()) }
+
+// ended returns a channel that is closed when the feed reads no more events for the follower.
+func (w *follower) ended() <-chan struct{} { return w.reading.ended }
+
+// err returns the reason why the reading ended. It is valid once ended is closed.
+func (w *follower) err() error { return w.reading.err }
 
 // leave removes the follower. If it was the last one, leave stops the reading and waits
 // for its end.
@@ -284,4 +307,42 @@ func (w *follower) next(after uint64) (list []*liveEvent, end uint64, changed <-
 		return list, list[len(list)-1].event.Seq, a.changed, true
 	}
 	return list, max(after, a.end), a.changed, true
+}
+
+// storedKey identifies a page of stored events by its tenant and the position before it.
+type storedKey struct {
+	tenant string
+	after  uint64
+}
+
+// storedPage holds all events for a tenant up to the position end.
+type storedPage struct {
+	events []*liveEvent
+	end    uint64
+}
+
+// stored returns a shared page of stored events after a position, or
+// errNothingStored if there are none.
+func (f *liveFeed) stored(ctx context.Context, tenant string, after uint64) (storedPage, error) {
+	return f.pages.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
+		ctx, leave, err := f.gate.Enter(ctx, tenant)
+		if err != nil {
+			return storedPage{}, err
+		}
+		defer leave()
+		batch, err := f.log.Read(ctx, after, storedBatch)
+		if err == nil && len(batch) == 0 {
+			err = errNothingStored
+		}
+		if err != nil {
+			return storedPage{}, err
+		}
+		page := storedPage{end: batch[len(batch)-1].Seq}
+		for _, e := range batch {
+			if e.Tenant == tenant || e.Tenant == events.LedgerTenant {
+				page.events = append(page.events, &liveEvent{event: e})
+			}
+		}
+		return page, nil
+	})
 }

@@ -33,7 +33,7 @@ func appendRuns(t *testing.T, log interface {
 func TestLiveFeed(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	feed := newLiveFeed(store)
+	feed := newLiveFeed(store, nil)
 	want := map[string][]uint64{}
 	write := func(tenant string, n int) { want[tenant] = append(want[tenant], appendRuns(t, store, tenant, n)...) }
 	collect := func(f *follower, tenant string, after uint64, last uint64) error {
@@ -166,7 +166,7 @@ func TestSharedPages(t *testing.T) {
 func TestLiveFeedExpires(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	feed := newLiveFeed(store)
+	feed := newLiveFeed(store, nil)
 	feed.keep = time.Millisecond
 	begin := appendRuns(t, store, "a", 1)[0]
 	w := feed.join(t.Context(), "a", begin)

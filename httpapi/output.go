@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -18,9 +17,6 @@ import (
 
 // linesSentBytes is approximately the memory of the lines that are sent to one client.
 const linesSentBytes = 512 << 10
-
-// lineBatch is the number of lines that are read and sent at a time.
-const lineBatch = 500
 
 // endID is the event id of the last event of an output stream. The response to a
 // browser that reconnects with it is 204, which makes the browser stop.
@@ -202,7 +198,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	for {
 		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
 		if err == nil && !kept {
-			lines, status, err = a.readLinesBehind(ctx, run.runKey, from)
+			lines, status, err = a.outputs.stored(ctx, run, from)
 		}
 		if err != nil {
 			return err
@@ -243,33 +239,4 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			return ctx.Err()
 		}
 	}
-}
-
-// lineKey identifies a page of lines of a run.
-type lineKey struct {
-	run  runKey
-	from int64
-}
-
-// readLinesBehind reads lines, starting at the line number from, for a client that is behind
-// the lines that the feed keeps. It returns no lines if a new attempt has replaced the output
-// and has not written that line yet. If it returns no lines and a terminal status, no more
-// lines follow.
-func (a *api) readLinesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
-	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
-		ctx, leave, err := a.reads.Enter(ctx, run.tenant)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		list, now, err := a.outputs.lines(ctx, run, from)
-		if err == nil && len(list) == 0 {
-			status, err = now, errNothingStored
-		}
-		return list, err
-	})
-	if errors.Is(err, errNothingStored) {
-		err = nil
-	}
-	return lines, status, err
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -11,12 +12,19 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 	"daybook/projections"
 )
 
 // outputBytes bounds the encoded lines of one run that an outputFeed keeps for
 // followers that are behind.
 const outputBytes = 512 << 10
+
+// lineBatch is the number of lines that are read and sent at a time.
+const lineBatch = 500
+
+// damageInterval is the time after which the feed asks for damage if a run writes nothing.
+const damageInterval = 15 * time.Second
 
 // outputFeed reads and encodes the output of a run once for all clients that follow it.
 // It reads the output of a run while the run has followers. No follower delays another
@@ -25,7 +33,9 @@ const outputBytes = 512 << 10
 //
 // It is safe for concurrent use.
 type outputFeed struct {
-	q Queries
+	q     Queries
+	gate  *reads.Gate
+	pages sharedPages[lineKey, []outputLine]
 
 	mu   sync.Mutex
 	runs map[runKey]*followedRun // guarded by mu
@@ -54,8 +64,10 @@ type followedRun struct {
 // outputLine is a line of output, encoded as a server-sent event.
 type outputLine []byte
 
-func newOutputFeed(q Queries) *outputFeed {
-	return &outputFeed{q: q, runs: map[runKey]*followedRun{}}
+// newOutputFeed returns the feed of the output in q. Reads of stored lines wait for a place of
+// gate.
+func newOutputFeed(q Queries, gate *reads.Gate) *outputFeed {
+	return &outputFeed{q: q, gate: gate, runs: map[runKey]*followedRun{}}
 }
 
 // join adds a follower that reads lines starting at the line number from. The caller MUST
@@ -94,7 +106,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 	changed, stop := o.q.Watch(f.tenant, f.execution)
 	defer stop()
-	beat := time.NewTicker(heartbeatInterval)
+	beat := time.NewTicker(damageInterval)
 	defer beat.Stop()
 	var pace readLimiter
 	for from := f.next; ctx.Err() == nil; {
@@ -145,7 +157,7 @@ func encodeLine(l projections.OutputLine) (outputLine, error) {
 	buf.WriteString(strconv.FormatInt(l.Line, 10))
 	buf.WriteString("\ndata: ")
 	// JSON contains no line break, and the encoder appends one.
-	if err := encoder(&buf).Encode(l); err != nil {
+	if err := encodeTo(&buf, l); err != nil {
 		return nil, fmt.Errorf("encode line %d: %w", l.Line, err)
 	}
 	buf.WriteByte('\n')
@@ -195,6 +207,35 @@ func (o *outputFeed) linesFrom(f *followedRun, from int64) (lines []outputLine, 
 		lines = append(lines, l)
 	}
 	return lines, events.StatusRunning, f.changed, true, nil
+}
+
+// lineKey identifies a page of lines of a run.
+type lineKey struct {
+	run  runKey
+	from int64
+}
+
+// stored reads lines, starting at the line number from, for a client that is behind
+// the lines that the feed keeps. It returns no lines if a new attempt has replaced the output
+// and has not written that line yet. If it returns no lines and a terminal status, no more
+// lines follow.
+func (o *outputFeed) stored(ctx context.Context, f *followedRun, from int64) (lines []outputLine, status events.Status, err error) {
+	lines, err = o.pages.get(ctx, lineKey{f.runKey, from}, func() ([]outputLine, error) {
+		ctx, leave, err := o.gate.Enter(ctx, f.tenant)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		list, now, err := o.lines(ctx, f.runKey, from)
+		if err == nil && len(list) == 0 {
+			status, err = now, errNothingStored
+		}
+		return list, err
+	})
+	if errors.Is(err, errNothingStored) {
+		err = nil
+	}
+	return lines, status, err
 }
 
 const (

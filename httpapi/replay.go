@@ -26,6 +26,9 @@ type Publisher interface {
 	Republish(ctx context.Context, subject string, e events.Event) error
 }
 
+// eventBatch is the number of events that a replay reads at a time.
+const eventBatch = 1000
+
 func (a *api) replayRoutes(r *router) {
 	const path = "/api/sessions/{name}/replay"
 	one := mediaOf[events.CloudEvent](r)
