@@ -18,6 +18,7 @@ import (
 	"daybook/internal/tools/catalog"
 	"daybook/internal/web"
 	"daybook/internal/web/access"
+	"daybook/internal/web/feed"
 )
 
 // api is the state that the handlers share. It is immutable except for wrote, late and
@@ -29,8 +30,8 @@ type api struct {
 	events EventLog
 	// live serves clients that read or follow the ledger, and outputs serves clients that
 	// follow the output of a run.
-	live      *liveFeed
-	outputs   *outputFeed
+	live      *feed.Events
+	outputs   *feed.Output
 	reads     *reads.Gate
 	ready     func(ctx context.Context) error
 	log       *slog.Logger
@@ -73,7 +74,7 @@ func New(o Options) (http.Handler, error) {
 	if a.reads = o.Reads; a.reads == nil {
 		a.reads = reads.New(reads.Options{})
 	}
-	a.live, a.outputs = newLiveFeed(o.Events, a.reads), newOutputFeed(o.Queries, a.reads)
+	a.live, a.outputs = feed.NewEvents(o.Events, a.reads), feed.NewOutput(o.Queries, a.reads)
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}

@@ -20,9 +20,10 @@
 //   - A slow follower of events or output does not delay the other followers.
 //
 // Some decisions about requests are made elsewhere: which token is valid and whether a tenant
-// is at a limit in internal/web/access, which host is foreign in internal/web, which heavy
-// read is next in internal/resources/reads, what is refused at a shutdown or for lack of disk
-// space in internal/admission, and whether the server is ready in embed/interfaces.go.
+// is at a limit in internal/web/access, which host is foreign in internal/web, how often a
+// follower gets new events or output in internal/web/feed, which heavy read is next in
+// internal/resources/reads, what is refused at a shutdown or for lack of disk space in
+// internal/admission, and whether the server is ready in embed/interfaces.go.
 //
 // The files, in reading order:
 //
@@ -59,16 +60,10 @@
 //   - largetext.go, array.go: writes a response with large texts, or a long list, in pieces
 //   - output.go: reads output by page, and decides which pages are heavy; sends the stream of
 //     output to one client, and decides how it ends
-//   - outputfeed.go: reads and encodes new and stored lines once for all followers of a run;
-//     decides how often followers of output and of events get deliveries
 //   - sse.go: writes server-sent events; the interval of heartbeats
 //   - eventstreams.go: writes events of the ledger as server-sent events or as JSON lines
 //   - ledgerevents.go: lists events of the ledger, and follows them for one client: first the
 //     stored ones, then new ones
-//   - livefeed.go: reads and encodes new and stored events once for all followers; decides how
-//     many are kept for followers that are behind
-//   - sharedpages.go: loads a page of stored events or lines once for clients that ask for it
-//     together
 //   - ledger.go: reads and requests checkpoints; reads proofs and exports
 //   - blobs.go: reads blobs; sends the last bytes of one only if it matches its hash
 //   - tiles.go: reads the tiles of the tree, and creates entry bundles

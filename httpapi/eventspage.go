@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/web/feed"
 )
 
 //go:embed pages/events.html
@@ -73,8 +74,8 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	}
 	after := er.after
 	view.First, view.Last = after+1, min(edge, after+positions)
-	err := er.readTo(ctx, view.Last, func(e *liveEvent) error {
-		ce, err := events.Structured(e.event)
+	err := er.readTo(ctx, view.Last, func(e *feed.Event) error {
+		ce, err := events.Structured(e.Event)
 		view.Events = append(view.Events, viewOf(ce))
 		return err
 	}, func() error { return nil })

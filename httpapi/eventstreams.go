@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/web/feed"
 )
 
 // sseEvents writes events of the ledger as server-sent events.
@@ -22,12 +23,12 @@ func startSSEEvents(w http.ResponseWriter) func() (eventStream, error) {
 
 func (s sseEvents) event(e events.CloudEvent) error { return s.sse.event(e.Sequence, "", e) }
 
-func (s sseEvents) encoded(e *liveEvent) error {
-	if err := e.encode(); err != nil {
+func (s sseEvents) encoded(e *feed.Event) error {
+	if err := e.Encode(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&s.buf, "id: %s\ndata: ", e.seq)
-	s.buf.Write(e.json)
+	fmt.Fprintf(&s.buf, "id: %s\ndata: ", e.Seq)
+	s.buf.Write(e.JSON)
 	s.buf.WriteString("\n\n")
 	return nil
 }
@@ -77,11 +78,11 @@ func (l *lines) event(e events.CloudEvent) error {
 	return nil
 }
 
-func (l *lines) encoded(e *liveEvent) error {
-	if err := e.encode(); err != nil {
+func (l *lines) encoded(e *feed.Event) error {
+	if err := e.Encode(); err != nil {
 		return err
 	}
-	l.buf.Write(e.json)
+	l.buf.Write(e.JSON)
 	l.buf.WriteByte('\n')
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/web/feed"
 	"daybook/ledger"
 )
 
@@ -160,12 +161,12 @@ type eventReader struct {
 func (er *eventReader) isDone() bool { return er.left == 0 }
 
 // advance moves to an event, and calls emit if the selection contains it.
-func (er *eventReader) advance(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
+func (er *eventReader) advance(ctx context.Context, e *feed.Event, emit func(*feed.Event) error) error {
 	if er.isDone() {
 		return nil
 	}
-	er.after = e.event.Seq
-	wanted, err := er.selector.Wants(ctx, e.event)
+	er.after = e.Event.Seq
+	wanted, err := er.selector.Wants(ctx, e.Event)
 	if err != nil || !wanted {
 		return err
 	}
@@ -177,7 +178,7 @@ func (er *eventReader) advance(ctx context.Context, e *liveEvent, emit func(*liv
 
 // readTo reads stored events up to the position edge, included. emit MUST NOT wait for
 // the client; flush may.
-func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
+func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*feed.Event) error, flush func() error) error {
 	for er.after < edge && !er.isDone() {
 		err := budget.Piece(ctx, func() error {
 			if !er.hasEnd {
@@ -195,10 +196,10 @@ func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveE
 }
 
 // readPage reads one page of stored events, none of them after edge.
-func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
-	page, err := er.a.live.stored(ctx, er.r.tenant, er.after)
-	if errors.Is(err, errNothingStored) {
-		page.end = edge
+func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*feed.Event) error, flush func() error) error {
+	page, err := er.a.live.Stored(ctx, er.r.tenant, er.after)
+	if errors.Is(err, feed.ErrNothingStored) {
+		page.End = edge
 	} else if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 		return err
 	}
 	if !er.isDone() {
-		er.after = min(page.end, edge)
+		er.after = min(page.End, edge)
 	}
 	return flush()
 }
@@ -214,7 +215,7 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 // advanceOverPage moves over the events of a page. A response with an end first waits for the
 // other heavy reads of its tenant. Responses that follow the ledger do not wait, because
 // they share the cost of a page.
-func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
+func (er *eventReader) advanceOverPage(ctx context.Context, page feed.StoredPage, edge uint64, emit func(*feed.Event) error) error {
 	if er.hasEnd {
 		_, leave, err := er.a.reads.Enter(ctx, er.r.tenant)
 		if err != nil {
@@ -222,8 +223,8 @@ func (er *eventReader) advanceOverPage(ctx context.Context, page storedPage, edg
 		}
 		defer leave()
 	}
-	for _, e := range page.events {
-		if e.event.Seq > edge {
+	for _, e := range page.Events {
+		if e.Event.Seq > edge {
 			break
 		}
 		if err := er.advance(ctx, e, emit); err != nil {
@@ -258,7 +259,7 @@ type eventStream interface {
 	// event adds an event.
 	event(events.CloudEvent) error
 	// encoded adds an event that is shared with other clients.
-	encoded(*liveEvent) error
+	encoded(*feed.Event) error
 	// caughtUp marks the newest event: later events are added as they are recorded.
 	caughtUp(seq string) error
 	// beat adds a heartbeat with the position reached.
@@ -289,14 +290,14 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 // followLive writes events as they are recorded. A client that is too slow for the feed
 // reads stored events until it has caught up, and loses its connection if it stalls.
 func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
-	place := er.a.live.join(ctx, er.r.tenant, er.after)
-	defer place.leave()
+	place := er.a.live.Join(ctx, er.r.tenant, er.after)
+	defer place.Leave()
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for !er.isDone() {
-		list, end, changed, ok := place.next(er.after)
+		list, end, changed, ok := place.Next(er.after)
 		if !ok {
 			if err := er.readTo(ctx, end, s.encoded, s.flush); err != nil {
 				return err
@@ -316,7 +317,7 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 		}
 		if len(list) > 0 {
 			changed = nil // the next delivery waits for the end of the pause
-			pause.Reset(place.pause())
+			pause.Reset(place.Pause())
 		}
 		select {
 		case <-changed:
@@ -325,11 +326,11 @@ func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 			if err := s.beat(strconv.FormatUint(er.after, 10)); err != nil {
 				return err
 			}
-		case <-place.ended():
+		case <-place.Ended():
 			if len(list) > 0 {
 				continue // events read before the end are delivered first
 			}
-			return place.err()
+			return place.Err()
 		case <-er.r.drain:
 			return nil
 		case <-ctx.Done():

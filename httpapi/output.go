@@ -191,14 +191,14 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	}
 	// A client may ask for lines far beyond those written. The feed starts with a line
 	// that other clients need too.
-	run, leave := a.outputs.join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
+	run, leave := a.outputs.Join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
 	defer leave()
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
 	for {
-		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
+		lines, status, changed, kept, err := a.outputs.LinesFrom(run, from)
 		if err == nil && !kept {
-			lines, status, err = a.outputs.stored(ctx, run, from)
+			lines, status, err = a.outputs.Stored(ctx, run, from)
 		}
 		if err != nil {
 			return err

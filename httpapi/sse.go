@@ -10,6 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"daybook/internal/web/feed"
 )
 
 // heartbeatInterval is the interval of heartbeats on idle streams. Proxies cut connections
@@ -65,7 +67,7 @@ func (s *sse) beat(id string) {
 }
 
 // send sends the added events and then the encoded lines.
-func (s *sse) send(lines []outputLine) error {
+func (s *sse) send(lines []feed.Line) error {
 	for _, l := range lines {
 		s.buf.Write(l)
 	}

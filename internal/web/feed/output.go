@@ -1,4 +1,4 @@
-package httpapi
+package feed
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"daybook/projections"
 )
 
-// outputBytes bounds the encoded lines of one run that an outputFeed keeps for
+// outputBytes bounds the encoded lines of one run that Output keeps for
 // followers that are behind.
 const outputBytes = 512 << 10
 
@@ -26,32 +26,45 @@ const lineBatch = 500
 // damageInterval is the time after which the feed asks for damage if a run writes nothing.
 const damageInterval = 15 * time.Second
 
-// outputFeed reads and encodes the output of a run once for all clients that follow it.
+// Queries reads the output of runs.
+type Queries interface {
+	// Lines returns at most limit complete lines, starting at the line number from, and the
+	// status at the time of the read. If the status is terminal and there are no lines, no
+	// more lines follow.
+	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
+	// Watch signals on changed after each commit that changes an execution. The caller
+	// MUST call stop.
+	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
+	// Damage returns the error that stopped the projections permanently, or nil.
+	Damage() error
+}
+
+// Output reads and encodes the output of a run once for all clients that follow it.
 // It reads the output of a run while the run has followers. No follower delays another
 // one: a follower that is behind the kept lines reads stored lines until it has caught
 // up.
 //
 // It is safe for concurrent use.
-type outputFeed struct {
+type Output struct {
 	q     Queries
 	gate  *reads.Gate
-	pages sharedPages[lineKey, []outputLine]
+	pages sharedPages[lineKey, []Line]
 
 	mu   sync.Mutex
-	runs map[runKey]*followedRun // guarded by mu
+	runs map[runKey]*Run // guarded by mu
 }
 
 type runKey struct{ tenant, execution string }
 
-// followedRun is a run with followers.
-type followedRun struct {
+// Run is a run with followers.
+type Run struct {
 	runKey
 	followers atomic.Int64
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when read has returned
 
 	// kept holds the lines from first on; next is the number of the line after them.
-	kept        []outputLine
+	kept        []Line
 	first, next int64
 	size        int
 	// status is terminal once all lines were read. err is the error that ended the
@@ -61,18 +74,18 @@ type followedRun struct {
 	changed chan struct{} // closed and replaced when any of these changes
 }
 
-// outputLine is a line of output, encoded as a server-sent event.
-type outputLine []byte
+// Line is a line of output, encoded as a server-sent event.
+type Line []byte
 
-// newOutputFeed returns the feed of the output in q. Reads of stored lines wait for a place of
+// NewOutput returns the feed of the output in q. Reads of stored lines wait for a place of
 // gate.
-func newOutputFeed(q Queries, gate *reads.Gate) *outputFeed {
-	return &outputFeed{q: q, gate: gate, runs: map[runKey]*followedRun{}}
+func NewOutput(q Queries, gate *reads.Gate) *Output {
+	return &Output{q: q, gate: gate, runs: map[runKey]*Run{}}
 }
 
-// join adds a follower that reads lines starting at the line number from. The caller MUST
+// Join adds a follower that reads lines starting at the line number from. The caller MUST
 // call leave. If it was the last follower, leave stops the reading and waits for its end.
-func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f *followedRun, leave func()) {
+func (o *Output) Join(ctx context.Context, tenant, id string, from int64) (f *Run, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := runKey{tenant, id}
@@ -80,7 +93,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 	if f == nil {
 		// The reading serves all followers: it must not end with the request of the first one.
 		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
-		f = &followedRun{runKey: key, stop: stop, stopped: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
+		f = &Run{runKey: key, stop: stop, stopped: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
 		o.runs[key] = f
 		go func() {
 			defer close(f.stopped)
@@ -103,7 +116,7 @@ func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f
 }
 
 // read adds lines until the run has ended or ctx is done.
-func (o *outputFeed) read(ctx context.Context, f *followedRun) {
+func (o *Output) read(ctx context.Context, f *Run) {
 	changed, stop := o.q.Watch(f.tenant, f.execution)
 	defer stop()
 	beat := time.NewTicker(damageInterval)
@@ -136,13 +149,13 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 }
 
 // lines reads and encodes up to lineBatch lines, starting at the line number from.
-func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outputLine, events.Status, error) {
+func (o *Output) lines(ctx context.Context, run runKey, from int64) ([]Line, events.Status, error) {
 	// The lines are shared: they are not counted against the budget of one client.
 	list, status, err := o.q.Lines(budget.Without(ctx), run.tenant, run.execution, from, lineBatch)
 	if err != nil {
 		return nil, "", err
 	}
-	encoded := make([]outputLine, len(list))
+	encoded := make([]Line, len(list))
 	for i, l := range list {
 		if encoded[i], err = encodeLine(l); err != nil {
 			return nil, "", err
@@ -151,7 +164,7 @@ func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outpu
 	return encoded, status, nil
 }
 
-func encodeLine(l projections.OutputLine) (outputLine, error) {
+func encodeLine(l projections.OutputLine) (Line, error) {
 	var buf bytes.Buffer
 	buf.WriteString("id: ")
 	buf.WriteString(strconv.FormatInt(l.Line, 10))
@@ -164,7 +177,7 @@ func encodeLine(l projections.OutputLine) (outputLine, error) {
 	return buf.Bytes(), nil
 }
 
-func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Status, err error) {
+func (o *Output) add(f *Run, lines []Line, status events.Status, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f.err = err
@@ -185,11 +198,11 @@ func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Statu
 	}
 }
 
-// linesFrom returns kept lines, starting at the line number from. If there are none and
+// LinesFrom returns kept lines, starting at the line number from. If there are none and
 // the status is not terminal, changed is closed when there are new lines, another status
 // or an error. It reports false if the follower is behind the kept lines and MUST read
-// stored lines.
-func (o *outputFeed) linesFrom(f *followedRun, from int64) (lines []outputLine, status events.Status, changed <-chan struct{}, ok bool, err error) {
+// Stored lines.
+func (o *Output) LinesFrom(f *Run, from int64) (lines []Line, status events.Status, changed <-chan struct{}, ok bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if from < f.first {
@@ -215,12 +228,12 @@ type lineKey struct {
 	from int64
 }
 
-// stored reads lines, starting at the line number from, for a client that is behind
+// Stored reads lines, starting at the line number from, for a client that is behind
 // the lines that the feed keeps. It returns no lines if a new attempt has replaced the output
 // and has not written that line yet. If it returns no lines and a terminal status, no more
 // lines follow.
-func (o *outputFeed) stored(ctx context.Context, f *followedRun, from int64) (lines []outputLine, status events.Status, err error) {
-	lines, err = o.pages.get(ctx, lineKey{f.runKey, from}, func() ([]outputLine, error) {
+func (o *Output) Stored(ctx context.Context, f *Run, from int64) (lines []Line, status events.Status, err error) {
+	lines, err = o.pages.get(ctx, lineKey{f.runKey, from}, func() ([]Line, error) {
 		ctx, leave, err := o.gate.Enter(ctx, f.tenant)
 		if err != nil {
 			return nil, err
@@ -228,11 +241,11 @@ func (o *outputFeed) stored(ctx context.Context, f *followedRun, from int64) (li
 		defer leave()
 		list, now, err := o.lines(ctx, f.runKey, from)
 		if err == nil && len(list) == 0 {
-			status, err = now, errNothingStored
+			status, err = now, ErrNothingStored
 		}
 		return list, err
 	})
-	if errors.Is(err, errNothingStored) {
+	if errors.Is(err, ErrNothingStored) {
 		err = nil
 	}
 	return lines, status, err

@@ -1,4 +1,4 @@
-package httpapi
+package feed
 
 import (
 	"context"
@@ -15,9 +15,9 @@ const (
 	maxShared = 64
 )
 
-// errNothingStored is returned by the load function of a page that would be empty. Such
+// ErrNothingStored is returned by the load function of a page that would be empty. Such
 // a page is not shared, because it may not be empty at the next call.
-var errNothingStored = errors.New("no events or lines are stored there")
+var ErrNothingStored = errors.New("no events or lines are stored there")
 
 // sharedPages loads each page once for the clients that ask for it at about the same
 // time. It is safe for concurrent use.

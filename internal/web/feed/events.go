@@ -1,4 +1,4 @@
-package httpapi
+package feed
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// liveBytes bounds the encoded events that a liveFeed keeps for followers that are
+	// liveBytes bounds the encoded events that Events keeps for followers that are
 	// behind.
 	liveBytes = 16 << 20
-	// liveKeepTime is the minimum time for which a liveFeed keeps an event if there is space.
+	// liveKeepTime is the minimum time for which Events keeps an event if there is space.
 	// The maximum is twice as long, so that the memory for the events of a busy time is not
 	// held until the next busy time.
 	liveKeepTime = 10 * time.Second
@@ -30,16 +30,26 @@ const (
 	storedBatch = 1000
 )
 
-// liveFeed follows the ledger once for all clients that follow it, and encodes each
+// EventLog reads recorded events.
+type EventLog interface {
+	// Read returns at most limit events after a position. It returns fewer if they are
+	// large, and none only at the end.
+	Read(ctx context.Context, after uint64, limit int) ([]events.Event, error)
+	// Follow calls fn with each batch of events after a position until ctx is done or fn
+	// returns an error. batch is valid until fn returns.
+	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
+}
+
+// Events follows the ledger once for all clients that follow it, and encodes each
 // event once for all clients of its tenant. It reads while there are followers. No
 // follower delays another one: a follower that is behind the kept events reads stored
 // events until it has caught up.
 //
 // It is safe for concurrent use.
-type liveFeed struct {
+type Events struct {
 	log   EventLog
 	gate  *reads.Gate
-	pages sharedPages[storedKey, storedPage]
+	pages sharedPages[storedKey, StoredPage]
 	limit int           // of size
 	keep  time.Duration // liveKeepTime, except in tests
 
@@ -67,38 +77,39 @@ type audience struct {
 	tenant    string
 	followers int
 	// kept holds all events for the tenant after the position since, up to end.
-	kept       []*liveEvent
+	kept       []*Event
 	since, end uint64
 	changed    chan struct{} // closed and replaced when kept or end changes
 }
 
-// liveEvent is an event that is encoded once for all clients. It is safe for concurrent
+// Event is an event that is encoded once for all clients. It is safe for concurrent
 // use.
-type liveEvent struct {
-	event events.Event
+type Event struct {
+	Event events.Event
 	at    time.Time // when it was read
 
 	once sync.Once
-	// seq is the position; json is the CloudEvent without a line end. See encode.
-	seq  string
-	json []byte
+	// Seq is the position; JSON is the CloudEvent without a line end. Both are valid after
+	// Encode.
+	Seq  string
+	JSON []byte
 	err  error
 }
 
-// encode sets seq and json, on the first call.
-func (e *liveEvent) encode() error {
+// Encode sets Seq and JSON, on the first call.
+func (e *Event) Encode() error {
 	e.once.Do(func() {
-		ce, err := events.Structured(e.event)
+		ce, err := events.Structured(e.Event)
 		if err != nil {
 			e.err = err
 			return
 		}
 		var buf bytes.Buffer
 		if err := encodeTo(&buf, ce); err != nil {
-			e.err = fmt.Errorf("encode event %d: %w", e.event.Seq, err)
+			e.err = fmt.Errorf("encode event %d: %w", e.Event.Seq, err)
 			return
 		}
-		e.seq, e.json = ce.Sequence, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+		e.Seq, e.JSON = ce.Sequence, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	})
 	return e.err
 }
@@ -110,21 +121,21 @@ func encodeTo(buf *bytes.Buffer, v any) error {
 	return enc.Encode(v) //nolint:wrapcheck // the callers name what they encode
 }
 
-// newLiveFeed returns the feed of a ledger. Reads of stored events wait for a place of gate.
-func newLiveFeed(log EventLog, gate *reads.Gate) *liveFeed {
-	return &liveFeed{log: log, gate: gate, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
+// NewEvents returns the feed of a ledger. Reads of stored events wait for a place of gate.
+func NewEvents(log EventLog, gate *reads.Gate) *Events {
+	return &Events{log: log, gate: gate, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
 }
 
-// follower connects one client with a liveFeed. It is not safe for concurrent use.
-type follower struct {
-	feed     *liveFeed
+// Follower connects one client with Events. It is not safe for concurrent use.
+type Follower struct {
+	feed     *Events
 	reading  *reading
 	audience *audience
 }
 
-// join adds a follower of a tenant's events. after is the position that the follower
-// has reached. The caller MUST call leave.
-func (f *liveFeed) join(ctx context.Context, tenant string, after uint64) *follower {
+// Join adds a follower of a tenant's events. after is the position that the follower
+// has reached. The caller MUST call Leave.
+func (f *Events) Join(ctx context.Context, tenant string, after uint64) *Follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.reading == nil {
@@ -137,11 +148,11 @@ func (f *liveFeed) join(ctx context.Context, tenant string, after uint64) *follo
 	}
 	a.followers++
 	f.reading.followers.Add(1)
-	return &follower{f, f.reading, a}
+	return &Follower{f, f.reading, a}
 }
 
 // start begins a reading after a position. The caller must hold mu.
-func (f *liveFeed) start(ctx context.Context, after uint64) {
+func (f *Events) start(ctx context.Context, after uint64) {
 	// The reading serves all followers: it must not end with the request of the first one.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reading{stop: stop, ended: make(chan struct{})}
@@ -152,18 +163,18 @@ func (f *liveFeed) start(ctx context.Context, after uint64) {
 	}()
 }
 
-// pause returns the minimum time between two deliveries to the follower.
-func (w *follower) pause() time.Duration { return livePause(w.reading.followers.Load()) }
+// Pause returns the minimum time between two deliveries to the follower.
+func (w *Follower) Pause() time.Duration { return livePause(w.reading.followers.Load()) }
 
-// ended returns a channel that is closed when the feed reads no more events for the follower.
-func (w *follower) ended() <-chan struct{} { return w.reading.ended }
+// Ended returns a channel that is closed when the feed reads no more events for the follower.
+func (w *Follower) Ended() <-chan struct{} { return w.reading.ended }
 
-// err returns the reason why the reading ended. It is valid once ended is closed.
-func (w *follower) err() error { return w.reading.err }
+// Err returns the reason why the reading ended. It is valid once ended is closed.
+func (w *Follower) Err() error { return w.reading.err }
 
-// leave removes the follower. If it was the last one, leave stops the reading and waits
+// Leave removes the follower. If it was the last one, leave stops the reading and waits
 // for its end.
-func (w *follower) leave() {
+func (w *Follower) Leave() {
 	f, r, a := w.feed, w.reading, w.audience
 	f.mu.Lock()
 	last := r.followers.Add(-1) == 0
@@ -181,19 +192,19 @@ func (w *follower) leave() {
 }
 
 // removeAudience removes an audience and its kept events. The caller must hold mu.
-func (f *liveFeed) removeAudience(a *audience) {
+func (f *Events) removeAudience(a *audience) {
 	if f.audiences[a.tenant] == a {
 		delete(f.audiences, a.tenant)
 	}
 	for _, e := range a.kept {
-		f.size -= len(e.json)
+		f.size -= len(e.JSON)
 	}
 	a.kept = nil
 	f.order = slices.DeleteFunc(f.order, func(of *audience) bool { return of == a })
 }
 
 // add encodes a batch for the tenants that have followers.
-func (f *liveFeed) add(r *reading, batch []events.Event) error {
+func (f *Events) add(r *reading, batch []events.Event) error {
 	last := batch[len(batch)-1].Seq
 	f.mu.Lock()
 	if f.reading != r {
@@ -204,13 +215,13 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 	audiences := maps.Clone(f.audiences)
 	f.mu.Unlock()
 
-	list, now := make([]*liveEvent, 0, len(batch)), time.Now()
+	list, now := make([]*Event, 0, len(batch)), time.Now()
 	for _, e := range batch {
 		if audiences[e.Tenant] == nil && e.Tenant != events.LedgerTenant {
 			continue
 		}
-		l := &liveEvent{event: e, at: now}
-		if err := l.encode(); err != nil {
+		l := &Event{Event: e, at: now}
+		if err := l.Encode(); err != nil {
 			return err
 		}
 		list = append(list, l)
@@ -224,8 +235,8 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 		}
 		hasNew := false
 		for _, l := range list {
-			if l.event.Tenant == tenant || l.event.Tenant == events.LedgerTenant {
-				a.kept, f.order, f.size, hasNew = append(a.kept, l), append(f.order, a), f.size+len(l.json), true
+			if l.Event.Tenant == tenant || l.Event.Tenant == events.LedgerTenant {
+				a.kept, f.order, f.size, hasNew = append(a.kept, l), append(f.order, a), f.size+len(l.JSON), true
 			}
 		}
 		a.end = last
@@ -242,17 +253,17 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 }
 
 // drop removes the oldest kept event. The caller must hold mu.
-func (f *liveFeed) drop() {
+func (f *Events) drop() {
 	a := f.order[0]
 	oldest := a.kept[0]
 	f.order[0], a.kept[0] = nil, nil // the arrays of the slices keep the pointers otherwise
 	f.order, a.kept = f.order[1:], a.kept[1:]
-	f.size -= len(oldest.json)
-	a.since = oldest.event.Seq
+	f.size -= len(oldest.JSON)
+	a.since = oldest.Event.Seq
 }
 
 // expireLater schedules a call of expire if events are kept. The caller must hold mu.
-func (f *liveFeed) expireLater() {
+func (f *Events) expireLater() {
 	if !f.expiring && len(f.order) > 0 {
 		f.expiring = true
 		time.AfterFunc(f.keep, f.expire)
@@ -260,7 +271,7 @@ func (f *liveFeed) expireLater() {
 }
 
 // expire removes the events that were kept for f.keep.
-func (f *liveFeed) expire() {
+func (f *Events) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.order) > 0 && time.Since(f.order[0].kept[0].at) >= f.keep {
@@ -274,22 +285,22 @@ func (f *liveFeed) expire() {
 	f.expireLater()
 }
 
-// next returns the next delivery of kept events. after is the position that the follower has
+// Next returns the next delivery of kept events. after is the position that the follower has
 // reached, and end the position that it has reached after the delivery. If there are no
 // events, changed is closed when there are new ones. ok is false if the follower is behind
 // the kept events: then the caller MUST read stored events up to the position end.
-func (w *follower) next(after uint64) (list []*liveEvent, end uint64, changed <-chan struct{}, ok bool) {
+func (w *Follower) Next(after uint64) (list []*Event, end uint64, changed <-chan struct{}, ok bool) {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
 	a := w.audience
 	if after < a.since {
 		return nil, a.since, nil, false
 	}
-	from, _ := slices.BinarySearchFunc(a.kept, after+1, func(e *liveEvent, seq uint64) int {
+	from, _ := slices.BinarySearchFunc(a.kept, after+1, func(e *Event, seq uint64) int {
 		switch {
-		case e.event.Seq < seq:
+		case e.Event.Seq < seq:
 			return -1
-		case e.event.Seq > seq:
+		case e.Event.Seq > seq:
 			return 1
 		default:
 			return 0
@@ -300,11 +311,11 @@ func (w *follower) next(after uint64) (list []*liveEvent, end uint64, changed <-
 		if size >= deliveryBytes {
 			break
 		}
-		size += len(e.json)
+		size += len(e.JSON)
 		list = append(list, e)
 	}
 	if from+len(list) < len(a.kept) {
-		return list, list[len(list)-1].event.Seq, a.changed, true
+		return list, list[len(list)-1].Event.Seq, a.changed, true
 	}
 	return list, max(after, a.end), a.changed, true
 }
@@ -315,32 +326,33 @@ type storedKey struct {
 	after  uint64
 }
 
-// storedPage holds all events for a tenant up to the position end.
-type storedPage struct {
-	events []*liveEvent
-	end    uint64
+// StoredPage has all events for a tenant up to the position End. The caller MUST NOT
+// change it.
+type StoredPage struct {
+	Events []*Event
+	End    uint64
 }
 
-// stored returns a shared page of stored events after a position, or
-// errNothingStored if there are none.
-func (f *liveFeed) stored(ctx context.Context, tenant string, after uint64) (storedPage, error) {
-	return f.pages.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
+// Stored returns a shared page of stored events after a position, or
+// ErrNothingStored if there are none.
+func (f *Events) Stored(ctx context.Context, tenant string, after uint64) (StoredPage, error) {
+	return f.pages.get(ctx, storedKey{tenant, after}, func() (StoredPage, error) {
 		ctx, leave, err := f.gate.Enter(ctx, tenant)
 		if err != nil {
-			return storedPage{}, err
+			return StoredPage{}, err
 		}
 		defer leave()
 		batch, err := f.log.Read(ctx, after, storedBatch)
 		if err == nil && len(batch) == 0 {
-			err = errNothingStored
+			err = ErrNothingStored
 		}
 		if err != nil {
-			return storedPage{}, err
+			return StoredPage{}, err
 		}
-		page := storedPage{end: batch[len(batch)-1].Seq}
+		page := StoredPage{End: batch[len(batch)-1].Seq}
 		for _, e := range batch {
 			if e.Tenant == tenant || e.Tenant == events.LedgerTenant {
-				page.events = append(page.events, &liveEvent{event: e})
+				page.Events = append(page.Events, &Event{Event: e})
 			}
 		}
 		return page, nil

@@ -1,4 +1,4 @@
-package httpapi
+package feed
 
 import (
 	"context"
@@ -33,22 +33,22 @@ func appendRuns(t *testing.T, log interface {
 func TestLiveFeed(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	feed := newLiveFeed(store, nil)
+	feed := NewEvents(store, nil)
 	want := map[string][]uint64{}
 	write := func(tenant string, n int) { want[tenant] = append(want[tenant], appendRuns(t, store, tenant, n)...) }
-	collect := func(f *follower, tenant string, after uint64, last uint64) error {
+	collect := func(f *Follower, tenant string, after uint64, last uint64) error {
 		var got []uint64
 		start := after
 		for after < last {
-			list, end, changed, ok := f.next(after)
+			list, end, changed, ok := f.Next(after)
 			if !ok {
 				return fmt.Errorf("a follower of %s at %d is sent to stored events up to %d", tenant, after, end)
 			}
 			for _, e := range list {
-				if len(e.json) == 0 || e.seq != fmt.Sprint(e.event.Seq) {
-					return fmt.Errorf("event %d is not encoded", e.event.Seq)
+				if len(e.JSON) == 0 || e.Seq != fmt.Sprint(e.Event.Seq) {
+					return fmt.Errorf("event %d is not encoded", e.Event.Seq)
 				}
-				got = append(got, e.event.Seq)
+				got = append(got, e.Event.Seq)
 			}
 			after = end
 			if len(list) > 0 || after >= last {
@@ -68,8 +68,8 @@ func TestLiveFeed(t *testing.T) {
 	}
 
 	write("a", 1)
-	first := feed.join(t.Context(), "a", want["a"][0])
-	early := feed.join(t.Context(), "b", want["a"][0])
+	first := feed.Join(t.Context(), "a", want["a"][0])
+	early := feed.Join(t.Context(), "b", want["a"][0])
 	write("a", 3)
 	write("b", 3)
 	write("a", 1)
@@ -84,42 +84,42 @@ func TestLiveFeed(t *testing.T) {
 	}
 
 	// The feed keeps events of a tenant from its first follower on.
-	if _, end, _, ok := feed.join(t.Context(), "c", 0).next(0); ok || end == 0 {
+	if _, end, _, ok := feed.Join(t.Context(), "c", 0).Next(0); ok || end == 0 {
 		t.Errorf("a late follower is not sent to stored events: %d, %t", end, ok)
 	}
-	late := feed.join(t.Context(), "a", want["a"][0])
+	late := feed.Join(t.Context(), "a", want["a"][0])
 	if err := collect(late, "a", want["a"][0], last); err != nil {
 		t.Error(err)
 	}
 
 	// Above the limit, the oldest events are removed.
 	feed.mu.Lock()
-	feed.limit = 2 * len(first.audience.kept[0].json)
+	feed.limit = 2 * len(first.audience.kept[0].JSON)
 	feed.mu.Unlock()
 	write("a", 4)
 	last = want["a"][len(want["a"])-1]
 	for after := last - 4; after < last; {
-		_, end, changed, ok := first.next(after)
+		_, end, changed, ok := first.Next(after)
 		if after = end; ok && end < last {
 			<-changed
 		}
 	}
-	if _, end, _, ok := late.next(want["a"][0]); ok || end >= last || end < last-4 {
+	if _, end, _, ok := late.Next(want["a"][0]); ok || end >= last || end < last-4 {
 		t.Errorf("a follower that is behind is sent to %d, %t; the newest event is %d", end, ok, last)
 	}
 
 	feed.mu.Lock()
 	all := feed.audiences["c"]
 	feed.mu.Unlock()
-	for _, f := range []*follower{first, early, late, {feed, first.reading, all}} {
-		f.leave()
+	for _, f := range []*Follower{first, early, late, {feed, first.reading, all}} {
+		f.Leave()
 	}
 	if feed.reading != nil || len(feed.audiences) != 0 || feed.size != 0 || len(feed.order) != 0 {
 		t.Errorf("kept without followers: %d bytes, %d tenants", feed.size, len(feed.audiences))
 	}
 	// The next follower starts another reading.
-	again := feed.join(t.Context(), "b", last)
-	defer again.leave()
+	again := feed.Join(t.Context(), "b", last)
+	defer again.Leave()
 	write("b", 1)
 	if err := collect(again, "b", last, want["b"][3]); err != nil {
 		t.Error(err)
@@ -152,7 +152,7 @@ func TestSharedPages(t *testing.T) {
 		t.Errorf("the page was loaded %d times", loads)
 	}
 	for range 2 {
-		if _, err := pages.get(t.Context(), 2, func() (string, error) { loads++; return "", errNothingStored }); err == nil {
+		if _, err := pages.get(t.Context(), 2, func() (string, error) { loads++; return "", ErrNothingStored }); err == nil {
 			t.Error("the error is lost")
 		}
 	}
@@ -166,16 +166,16 @@ func TestSharedPages(t *testing.T) {
 func TestLiveFeedExpires(t *testing.T) {
 	t.Parallel()
 	store := storetest.Start(t)
-	feed := newLiveFeed(store, nil)
+	feed := NewEvents(store, nil)
 	feed.keep = time.Millisecond
 	begin := appendRuns(t, store, "a", 1)[0]
-	w := feed.join(t.Context(), "a", begin)
-	defer w.leave()
+	w := feed.Join(t.Context(), "a", begin)
+	defer w.Leave()
 	for range 3 {
 		written := appendRuns(t, store, "a", 5)
 		last := written[len(written)-1]
 		for deadline := time.Now().Add(30 * time.Second); ; {
-			list, end, changed, ok := w.next(begin)
+			list, end, changed, ok := w.Next(begin)
 			if !ok && end == last {
 				break // the feed keeps none of the events
 			}
@@ -186,7 +186,7 @@ func TestLiveFeedExpires(t *testing.T) {
 				t.Fatalf("events up to %d are kept: %d from %d on, %v", last, len(list), begin, ok)
 			}
 		}
-		if list, end, _, ok := w.next(last); !ok || len(list) > 0 || end != last {
+		if list, end, _, ok := w.Next(last); !ok || len(list) > 0 || end != last {
 			t.Errorf("a follower at the end gets %d events, %d, %v", len(list), end, ok)
 		}
 		feed.mu.Lock()

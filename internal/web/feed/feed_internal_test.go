@@ -1,4 +1,4 @@
-package httpapi
+package feed
 
 import (
 	"bytes"
@@ -24,11 +24,11 @@ func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, ui
 // make a long array, which would hold as many large events later.
 func TestFeedsReleaseRemovedEvents(t *testing.T) {
 	t.Parallel()
-	feed := newLiveFeed(silentLog{}, nil)
+	feed := NewEvents(silentLog{}, nil)
 	feed.limit = 1
-	f := feed.join(t.Context(), "a", 0)
-	defer f.leave()
-	f.audience.kept, feed.order = make([]*liveEvent, 0, 8), make([]*audience, 0, 8)
+	f := feed.Join(t.Context(), "a", 0)
+	defer f.Leave()
+	f.audience.kept, feed.order = make([]*Event, 0, 8), make([]*audience, 0, 8)
 	kept, order := f.audience.kept[:3], feed.order[:3]
 	for seq := range uint64(3) {
 		e := events.New("a", time.Now(), &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool})
@@ -37,15 +37,15 @@ func TestFeedsReleaseRemovedEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(kept, make([]*liveEvent, 3)) || !slices.Equal(order, make([]*audience, 3)) || f.audience.since != 3 || feed.size != 0 {
+	if !slices.Equal(kept, make([]*Event, 3)) || !slices.Equal(order, make([]*audience, 3)) || f.audience.since != 3 || feed.size != 0 {
 		t.Errorf("events are held: %v, of %v, since %d", kept, order, f.audience.since)
 	}
 
-	outputs := newOutputFeed(nil, nil)
-	run := &followedRun{kept: make([]outputLine, 0, 8), changed: make(chan struct{})}
+	outputs := NewOutput(nil, nil)
+	run := &Run{kept: make([]Line, 0, 8), changed: make(chan struct{})}
 	lines := run.kept[:3]
 	large := bytes.Repeat([]byte("x"), outputBytes)
-	outputs.add(run, []outputLine{large, large, large}, events.StatusRunning, nil)
+	outputs.add(run, []Line{large, large, large}, events.StatusRunning, nil)
 	if lines[0] != nil || lines[1] != nil || lines[2] == nil || run.first != 2 {
 		t.Errorf("lines before the line %d are held", run.first)
 	}
@@ -62,8 +62,8 @@ func (endedRun) Lines(context.Context, string, string, int64, int) ([]projection
 // wrote less output than the one before.
 func TestFollowerBehindGetsTheEnd(t *testing.T) {
 	t.Parallel()
-	outputs := newOutputFeed(endedRun{}, reads.New(reads.Options{}))
-	lines, status, err := outputs.stored(t.Context(), &followedRun{runKey: runKey{"a", "x"}}, 7)
+	outputs := NewOutput(endedRun{}, reads.New(reads.Options{}))
+	lines, status, err := outputs.Stored(t.Context(), &Run{runKey: runKey{"a", "x"}}, 7)
 	if len(lines) != 0 || status != events.StatusCompleted || err != nil {
 		t.Errorf("%d lines, %q, %v", len(lines), status, err)
 	}
