@@ -85,7 +85,9 @@
 //   - service.go: answers with version, health and readiness; adds the routes outside of the
 //     document
 //   - readiness.go: shares one readiness check among requests
-//   - pages.go, eventspage.go: writes the HTML pages: landing page, reference, events
+//   - pages.go: renders the HTML pages: landing page, reference, events
+//   - landing.go: decides which counts a visitor of the landing page sees
+//   - eventspage.go: decides which events a browser gets; writes a page of them
 //   - schemas.go: describes members of answers by name, and completes the schemas of the
 //     document
 package httpapi

@@ -1,11 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
-	"encoding/json"
-	"html/template"
 	"mime"
 	"net/http"
 	"net/url"
@@ -16,11 +12,6 @@ import (
 	"daybook/events"
 	"daybook/internal/web/feed"
 )
-
-//go:embed pages/events.html
-var eventsSource string
-
-var eventsPage = template.Must(template.New("events").Funcs(pageFuncs).Parse(eventsSource))
 
 // Number of positions that a page of events covers: more if a filter is set.
 const (
@@ -47,24 +38,11 @@ func wantsHTML(accept []string) bool {
 	return html
 }
 
-// eventsView is the data of the events page.
-type eventsView struct {
-	Events               []eventView
-	First, Last, Edge    uint64
-	Filtered             bool
-	Older, Newer, Newest string
-}
-
-type eventView struct {
-	events.CloudEvent
-	Data, Link string
-}
-
 // browse writes an HTML page of the newest events, or of those after a position, with
 // links to the other pages.
 func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query url.Values, removed, edge uint64) error {
 	sel := er.selector
-	view := eventsView{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
+	view := eventsData{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
 	positions := uint64(pagePositions)
 	if view.Filtered {
 		positions = filteredPositions
@@ -76,7 +54,7 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	view.First, view.Last = after+1, min(edge, after+positions)
 	err := er.readTo(ctx, view.Last, func(e *feed.Event) error {
 		ce, err := events.Structured(e.Event)
-		view.Events = append(view.Events, viewOf(ce))
+		view.Events = append(view.Events, ce)
 		return err
 	}, func() error { return nil })
 	if err != nil {
@@ -97,11 +75,11 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	newest := cloneQuery(query)
 	newest.Del("after")
 	view.Newest = "/api/events?" + newest.Encode()
-	var b bytes.Buffer
-	if err := eventsPage.Execute(&b, view); err != nil {
+	page, err := renderEvents(view)
+	if err != nil {
 		return err
 	}
-	writePage(w, b.Bytes())
+	writePage(w, page)
 	return nil
 }
 
@@ -111,17 +89,4 @@ func cloneQuery(query url.Values) url.Values {
 		q[name] = slices.Clone(values)
 	}
 	return q
-}
-
-// viewOf formats an event for the page.
-func viewOf(e events.CloudEvent) eventView {
-	v := eventView{CloudEvent: e, Data: string(e.Data)}
-	var b bytes.Buffer
-	if json.Indent(&b, e.Data, "", "  ") == nil {
-		v.Data = b.String()
-	}
-	if strings.HasPrefix(e.Type, "daybook.execution.") {
-		v.Link = "/api/executions/" + url.PathEscape(e.Subject)
-	}
-	return v
 }

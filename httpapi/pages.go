@@ -2,24 +2,20 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/yuin/goldmark"
 
 	"daybook/events"
-	"daybook/internal/web"
-	"daybook/internal/web/access"
-	"daybook/projections"
 )
 
 // The pages are self-contained: they load no script, font or image.
@@ -30,10 +26,13 @@ var (
 	landingSource string
 	//go:embed pages/reference.html
 	referenceSource string
+	//go:embed pages/events.html
+	eventsSource string
 
 	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }, "markdown": markdown} //nolint:gosec // embedded file
 	landingPage   = template.Must(template.New("landing").Funcs(pageFuncs).Parse(landingSource))
 	referencePage = template.Must(template.New("reference").Funcs(pageFuncs).Parse(referenceSource))
+	eventsPage    = template.Must(template.New("events").Funcs(pageFuncs).Parse(eventsSource))
 
 	// pagePolicy allows only the style sheet, by its hash.
 	pagePolicy = func() string {
@@ -63,36 +62,55 @@ type landingData struct {
 	Auth bool
 }
 
-func (a *api) serveLanding(w http.ResponseWriter, r *http.Request) {
-	id, known := access.From(r.Context())
-	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
-	defer stop()
-	data := landingData{Base: web.BaseURL(r, a.gate.public), Auth: a.gate.auth != nil, Closed: !known || !id.Scopes.Has(access.Read)}
-	if known && id.Scopes.Has(access.Read) {
-		data.Version, data.Position = a.info.Version, a.q.Applied()
-		if takePermit(ctx) == nil {
-			a.setCounts(ctx, id.Tenant, &data)
-		}
-	}
+// renderLanding returns the landing page.
+func renderLanding(data landingData) ([]byte, error) {
 	var b bytes.Buffer
-	if err := landingPage.Execute(&b, data); err != nil {
-		writeFailure(w, a.internalFailure(r.Context(), err))
-		return
-	}
-	writePage(w, b.Bytes())
+	err := landingPage.Execute(&b, data)
+	return b.Bytes(), err
 }
 
-// setCounts sets the counts of a tenant, if they can be read.
-func (a *api) setCounts(ctx context.Context, tenant string, data *landingData) {
-	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
-	if err != nil {
-		return
+// eventsData is the data of the events page.
+type eventsData struct {
+	Events []events.CloudEvent
+	// First and Last are the positions that the page covers, Edge is the end of the ledger.
+	First, Last, Edge uint64
+	// Filtered is true if the page has only some of the events at these positions.
+	Filtered bool
+	// Older, Newer and Newest are the addresses of other pages, empty if there is none.
+	Older, Newer, Newest string
+}
+
+// eventView is an event as the page shows it.
+type eventView struct {
+	events.CloudEvent
+	Data, Link string
+}
+
+// renderEvents returns a page of events, in the order of data.
+func renderEvents(data eventsData) ([]byte, error) {
+	views := make([]eventView, 0, len(data.Events))
+	for _, e := range data.Events {
+		views = append(views, viewOf(e))
 	}
-	sessions, err := a.q.Sessions(ctx, tenant)
-	if err != nil {
-		return
+	var b bytes.Buffer
+	err := eventsPage.Execute(&b, struct {
+		eventsData
+		Events []eventView
+	}{data, views})
+	return b.Bytes(), err
+}
+
+// viewOf formats an event for the page.
+func viewOf(e events.CloudEvent) eventView {
+	v := eventView{CloudEvent: e, Data: string(e.Data)}
+	var b bytes.Buffer
+	if json.Indent(&b, e.Data, "", "  ") == nil {
+		v.Data = b.String()
 	}
-	data.Known, data.Running, data.Sessions = true, len(running.Executions), len(sessions)
+	if strings.HasPrefix(e.Type, "daybook.execution.") {
+		v.Link = "/api/executions/" + url.PathEscape(e.Subject)
+	}
+	return v
 }
 
 // referenceOperation is the data of an operation on the reference page.
@@ -116,12 +134,12 @@ type referenceGroup struct {
 }
 
 // renderReference renders the OpenAPI document as an HTML page.
-func renderReference(doc *document) ([]byte, error) {
-	schemas := doc.api.Components.Schemas
+func renderReference(doc *huma.OpenAPI) ([]byte, error) {
+	schemas := doc.Components.Schemas
 	var groups []referenceGroup
-	for _, tag := range doc.api.Tags {
+	for _, tag := range doc.Tags {
 		g := referenceGroup{Name: tag.Name, Text: tag.Description}
-		for path, item := range doc.api.Paths {
+		for path, item := range doc.Paths {
 			for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 				if op != nil && slices.Contains(op.Tags, tag.Name) {
 					g.Operations = append(g.Operations, describeOperation(schemas, path, op))
@@ -137,7 +155,7 @@ func renderReference(doc *document) ([]byte, error) {
 	err := referencePage.Execute(&b, struct {
 		Description string
 		Groups      []referenceGroup
-	}{doc.api.Info.Description, groups})
+	}{doc.Info.Description, groups})
 	return b.Bytes(), err
 }
 

@@ -167,7 +167,7 @@ func (r *router) document() *document {
 	}
 	d := &document{api: doc}
 	d.json = sync.OnceValues(d.encode)
-	d.page = sync.OnceValues(func() ([]byte, error) { return renderReference(d) })
+	d.page = sync.OnceValues(func() ([]byte, error) { return renderReference(d.api) })
 	return d
 }
 
